@@ -79,7 +79,7 @@ var allowed = []struct {
 	{"lifetime/preset", []string{"lifetime", "lifetime/answer", "lifetime/finding", "lifetime/region", "internal/units"}, true},
 	{"lifetime/answer", []string{"lifetime", "lifetime/diff", "lifetime/finding", "lifetime/program", "lifetime/loss",
 		"lifetime/internal/", "lifetime/oom", "lifetime/replay", "lifetime/failure", "lifetime/frame", "lifetime/layer",
-		"lifetime/outline", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
+		"lifetime/outline", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units", "lifetime/whatif"}, false},
 	{"lifetime/oom", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/failure", "lifetime/frame",
 		"lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/finding", "lifetime/program", "lifetime/frame", "lifetime/region",

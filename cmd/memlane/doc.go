@@ -18,6 +18,7 @@ ran out, plain or compressed with gzip or zstd. "-" is standard input.
 	oom      explain why an allocation failed, from a recording or a log
 	ops      list the memory that operators of a trace allocated and freed
 	tune     find settings of PyTorch's allocator that need less memory
+	whatif   predict the peak of a program that is changed
 	svg      draw buffers over time, usage, or the peak by buffer
 	serve    show the interactive page in a browser on this machine
 	pprof    write a heap profile for go tool pprof, with leaks as labels

@@ -25,7 +25,7 @@ func commandLines(t *testing.T) (printed, written []string) {
 	trace := absolute("../../testdata/chrome/cpu_leak.json.gz")
 	profile := absolute("../../testdata/xplane/tf_leak.xplane.pb")
 	program := absolute("../../testdata/xplane/padded.hlo.pb")
-	for _, command := range []string{"info", "leaks", "peak", "report", "diff " + snapshot, "ops", "oom", "tune"} {
+	for _, command := range []string{"info", "leaks", "peak", "report", "diff " + snapshot, "ops", "oom", "tune", "whatif"} {
 		capture := snapshot
 		switch command {
 		case "ops":

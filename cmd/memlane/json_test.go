@@ -17,7 +17,7 @@ import (
 )
 
 // answers are the types of the JSON output of commands, by their names in the schema.
-var answers = map[string]string{"oom": "OOMs", "info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff", "tune": "Tune"}
+var answers = map[string]string{"oom": "OOMs", "info": "Info", "leaks": "Leaks", "report": "Report", "peak": "Peaks", "ops": "Ops", "diff": "Diff", "tune": "Tune", "whatif": "WhatIf"}
 
 // TestJSON validates the JSON output for every capture against the schema, without extra
 // fields. Each field of the schema must have a value in some output.
@@ -59,6 +59,8 @@ func TestJSON(t *testing.T) {
 		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"peak --json --by op", [][]string{{program}}}, {"peak --json --at end", each}, {"peak --json --by category", [][]string{{"../../testdata/meaning/a06.pickle.zst"}}},
 		{"peak --json --by stack --at oom", [][]string{{replayed + "b16.c2.oom.pickle.zst"}}}, {"leaks --json", logs}, {"info --json", logs}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
+		{"whatif --json", [][]string{{"../../testdata/whatif/gpt_small.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
+		{"whatif --json --set batch=2 --set no_grad,batch=3 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale activations=2 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},
 	} {

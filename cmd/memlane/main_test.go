@@ -30,7 +30,7 @@ var programs = map[string]func(){"memlane": main}
 // snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"
 
-// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS, $REPLAY and $MEANING.
+// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS, $REPLAY, $MEANING and $WHATIF.
 func TestScripts(t *testing.T) {
 	dir, err := filepath.Abs(snapshots)
 	if err != nil {
@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SNAPSHOTS", dir)
 			e.Setenv("REPLAY", filepath.Join(filepath.Dir(dir), "replay"))
 			e.Setenv("MEANING", filepath.Join(filepath.Dir(dir), "meaning"))
+			e.Setenv("WHATIF", filepath.Join(filepath.Dir(dir), "whatif"))
 			return nil
 		},
 		Condition: shellThere,

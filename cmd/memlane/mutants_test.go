@@ -23,7 +23,7 @@ import (
 func mutantsOf(t testing.TB) (captures [][]byte, commands []string) {
 	t.Helper()
 	commands = []string{"info", "info --json", "leaks --json", "leaks --rules gpumemprof", "peak --by category", "peak --by layer --json", "report", "report --format html",
-		"report --format sarif", "svg", "svg --view usage --color category", "svg --view peak", "pprof", "oom", "oom --json", "tune", "tune --json", "ops --json", "diff FILE", "diff --json FILE"}
+		"report --format sarif", "svg", "svg --view usage --color category", "svg --view peak", "pprof", "oom", "oom --json", "tune", "tune --json", "whatif", "whatif --json --set batch=2,checkpoint=blocks", "ops --json", "diff FILE", "diff --json FILE"}
 	for _, e := range render.Exports {
 		commands = append(commands, "export --to "+e.Name)
 	}

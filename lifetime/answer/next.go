@@ -19,6 +19,7 @@ import (
 //	                    peak, or what is alive at the end if leaks cannot be judged
 //	peak                by line, after other sums; else leaks, or oom at a failure; by category in a compiled program
 //	diff                the stacks of the first new finding or the largest change, in the second capture; else its peak
+//	whatif              the categories of the peak
 //	tune                diff with a recording under the recommended settings; peak if nothing is gained
 //	ops                 peak by operation
 //	oom                 the peak at the failure, or how to record it: see nextStep

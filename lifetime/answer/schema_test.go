@@ -22,6 +22,7 @@ var commands = []struct {
 	answer any
 }{
 	{"info", answer.Info{}}, {"leaks", answer.Leaks{}}, {"report", answer.Report{}}, {"peak", answer.Peaks{}}, {"oom", answer.OOMs{}}, {"diff", answer.Diff{}}, {"ops", answer.Ops{}}, {"tune", answer.Tune{}},
+	{"whatif", answer.WhatIf{}},
 }
 
 // schema returns the JSON Schema of all answers. Descriptions are the comments of types and fields.

@@ -30,52 +30,32 @@ type Kind struct {
 
 	off   off // how far its predictions were off
 	check func(value string) error
-	apply func(m *model, value string, find unitsOf) (refused string)
+	apply func(m *model, value string) (refused string)
 }
 
-// unitsOf returns the units of pass k.
-type unitsOf func(m *model, k int) []unit
-
-// Kinds lists the kinds of edits, in the order in which they are applied: first what changes sizes, last what repeats passes.
-var Kinds []Kind
-
-func init() {
-	Kinds = []Kind{
-		{Name: "drop", Values: "FILE.py:LINE|FUNCTION", Doc: "as if the line, or function, had not allocated", check: isGiven, off: exactly,
-			apply: func(m *model, v string, _ unitsOf) string { return m.dropSite(v) }},
+// Kinds returns the kinds of edits, in the order in which they are applied: first what changes sizes, last what repeats passes.
+func Kinds() []Kind {
+	return []Kind{
 		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch,
-			apply: func(m *model, v string, _ unitsOf) string { return m.scale(number(v)) }},
-		{Name: "loss.chunks", Values: "N", Doc: "compute the cross entropy in N parts", check: isCount, off: offChunks,
-			apply: func(m *model, v string, _ unitsOf) string { return m.chunkLoss(int(number(v))) }},
+			apply: func(m *model, v string) string { return m.scale(number(v)) }},
+		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
+			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Doc: "run forward passes only", check: isNothing, off: offNoGrad,
-			apply: func(m *model, _ string, find unitsOf) string { return m.noGrad(of(m, find)) }},
-		{Name: "checkpoint", Values: "blocks|every:N|FILE.py:LINE", Doc: "compute blocks again in the backward pass",
-			check: isUnits, off: offCheckpoint,
-			apply: func(m *model, v string, find unitsOf) string { return m.checkpoint(named(m, v, find)) }},
-		{Name: "offload", Values: "activations", Doc: "keep what the backward pass needs on the host",
-			check: isOneOf("activations"), off: offOffload,
-			apply: func(m *model, _ string, find unitsOf) string { return m.offload(of(m, find)) }},
-		{Name: "optimizer", Values: "sgd|momentum|adamw|adam8bit|lion|none", Doc: "step with another optimizer", off: offOptimizer,
-			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "none"),
-			apply: func(m *model, v string, _ unitsOf) string {
-				return m.optimizer(optimizers[v].per, optimizers[v].temporaries)
-			}},
-		{Name: "optimizer.device", Values: "host", Doc: "keep the state of the optimizer on the host",
-			check: isOneOf("host"), off: offOptimizer,
-			apply: func(m *model, _ string, _ unitsOf) string { return m.optimizer(optimizers["none"].per, none) }},
-		{Name: "foreach", Values: "off|fused", Doc: "step the optimizer without temporaries of all parameters at once",
-			check: isOneOf("off", "fused"), off: offForEach,
-			apply: func(m *model, v string, _ unitsOf) string { return m.foreach(v) }},
+			apply: func(m *model, _ string) string { return m.noGrad(m.blocks) }},
+		{Name: "checkpoint", Values: "blocks", Doc: "compute blocks again in the backward", check: isOneOf("blocks"), off: offCheckpoint,
+			apply: func(m *model, _ string) string { return m.checkpoint(m.blocks) }},
+		{Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host", check: isOneOf("activations"), off: offOffload,
+			apply: func(m *model, _ string) string { return m.offload(m.blocks) }},
+		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum or adam8bit", off: offOptimizer,
+			check: isOneOf("sgd", "momentum", "adam8bit"), apply: func(m *model, v string) string { return m.optimizer(optimizers[v], none) }},
+		{Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
+			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
+		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
+			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
 		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
-			apply: func(m *model, v string, _ unitsOf) string { return m.accumulate(int(number(v))) }},
-		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
-			check: isOneOf("on", "off"), off: offGradients,
-			apply: func(m *model, v string, _ unitsOf) string {
-				if v == "on" {
-					return m.clearGradients()
-				}
-				return m.keepGradients()
-			}},
+			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
+		{Name: "set_to_none", Values: "off", Doc: "keep gradients between steps", check: isOneOf("off"), off: offGradients,
+			apply: func(m *model, _ string) string { return m.keepGradients() }},
 	}
 }
 
@@ -83,21 +63,13 @@ func init() {
 const (
 	none    = iota
 	forLoop // two of one parameter at a time
-	atOnce  // one of each parameter
-	fused   // none, but a scalar for each parameter
 )
 
-// optimizers has the states of each parameter and the temporaries of a step.
-var optimizers = map[string]struct {
-	per         states
-	temporaries int
-}{
-	"sgd":      {func(int64) []int64 { return nil }, none},
-	"none":     {func(int64) []int64 { return nil }, none},
-	"momentum": {func(n int64) []int64 { return []int64{n} }, none},
-	"lion":     {func(n int64) []int64 { return []int64{n} }, none},
-	"adamw":    {func(n int64) []int64 { return []int64{n, n} }, atOnce},
-	"adam8bit": {adam8bit, none},
+// optimizers has the states of each parameter.
+var optimizers = map[string]states{
+	"sgd":      func(int64) []int64 { return nil },
+	"momentum": func(n int64) []int64 { return []int64{n} },
+	"adam8bit": adam8bit,
 }
 
 // adam8bit has a byte for each element and state, and a float for each 256 of them. Parameters have four bytes an element.
@@ -106,50 +78,31 @@ func adam8bit(n int64) []int64 {
 	return []int64{n / 4, scales, n / 4, scales}
 }
 
-// of returns the units of passes as edits ask for them.
-func of(m *model, find unitsOf) func(k int) []unit {
-	return func(k int) []unit { return find(m, k) }
-}
-
-// named returns the units that a value of checkpoint names.
-func named(m *model, value string, find unitsOf) func(k int) []unit {
-	n, isEvery := strings.CutPrefix(value, "every:")
-	switch {
-	case isEvery:
-		return func(k int) []unit { return every(find(m, k), int(number(n))) }
-	case value == "blocks":
-		return of(m, find)
-	}
-	return func(k int) []unit { return m.units(k, value) }
-}
-
 // Parse reads edits that are separated by commas: "batch=2,optimizer=adam8bit". They are returned in the order in which they are applied.
 func Parse(text string) ([]Edit, error) {
+	kinds := Kinds()
 	var edits []Edit
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		k := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
+		k := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
 		if k < 0 {
 			var names []string
-			for i := range Kinds {
-				names = append(names, Kinds[i].Name)
+			for i := range kinds {
+				names = append(names, kinds[i].Name)
 			}
 			return nil, fmt.Errorf("%q: use %s", part, strings.Join(names, ", "))
 		}
-		if err := Kinds[k].check(value); err != nil {
+		if err := kinds[k].check(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", strings.TrimSpace(part), err)
 		}
-		if slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name && name != "drop" }) {
+		if slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name }) {
 			return nil, fmt.Errorf("%s is given twice", name)
 		}
-		edits = append(edits, Edit{name, value, &Kinds[k]})
+		edits = append(edits, Edit{name, value, &kinds[k]})
 	}
-	slices.SortStableFunc(edits, func(x, y Edit) int { return order(x.kind) - order(y.kind) })
+	order := func(e Edit) int { return slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == e.Name }) }
+	slices.SortStableFunc(edits, func(x, y Edit) int { return order(x) - order(y) })
 	return edits, nil
-}
-
-func order(of *Kind) int {
-	return slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == of.Name })
 }
 
 func number(text string) float64 {
@@ -184,21 +137,6 @@ func isOneOf(values ...string) func(string) error {
 		}
 		return nil
 	}
-}
-
-func isUnits(v string) error {
-	n, isEvery := strings.CutPrefix(v, "every:")
-	if v == "blocks" || isLine(v) || isEvery && isCount(n) == nil {
-		return nil
-	}
-	return fmt.Errorf("use blocks, every:N or FILE.py:LINE")
-}
-
-func isGiven(v string) error {
-	if v == "" {
-		return fmt.Errorf("use FILE.py:LINE or the name of a function")
-	}
-	return nil
 }
 
 func isNothing(v string) error {

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"math"
-	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -16,7 +15,6 @@ type Engine struct {
 
 	base    *model
 	history *replay.History
-	found   map[int][]unit // units of passes of base
 }
 
 // New returns the engine of a space. refused says why there is none.
@@ -25,32 +23,20 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 	if h == nil {
 		return nil, "no history of PyTorch's allocator was recorded: torch.cuda.memory._record_memory_history()"
 	}
-	e = &Engine{history: h, Law: h.Verify(), found: map[int][]unit{}}
+	e = &Engine{history: h, Law: h.Verify()}
 	if why := h.Refusal(&e.Law); why != "" {
 		return nil, why
 	}
 	e.base = modelOf(t, s, h)
-	e.Recorded = e.Run(Scenario{}, replay.Device{})
+	e.Recorded = e.Run(nil, replay.Device{})
 	return e, ""
 }
 
 // Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
 func (e *Engine) Capacity() int64 { return e.history.Capacity() }
 
-// Scenario is a list of edits, and settings of the allocator.
-type Scenario struct {
-	Edits    []Edit           // as Parse returns them
-	Settings *replay.Settings // nil = recorded
-}
-
-// String returns the edits as text.
-func (s *Scenario) String() string {
-	var all []string
-	for _, e := range s.Edits {
-		all = append(all, e.String())
-	}
-	return strings.Join(all, ",")
-}
+// Scenario is a list of edits, as Parse returns them. Without edits it is the recording.
+type Scenario []Edit
 
 // Result is what a program would need. Sizes are bytes.
 type Result struct {
@@ -71,20 +57,16 @@ type Result struct {
 
 // Run returns what the program would need in a scenario.
 func (e *Engine) Run(s Scenario, d replay.Device) Result {
-	m, r := e.edited(&s)
+	m, r := e.edited(s)
 	if r.Refused != "" {
 		return r
 	}
 	h, _ := m.program()
-	settings := h.Settings
-	if s.Settings != nil {
-		settings = *s.Settings
-	}
-	o := h.Range(settings, d)
+	o := h.Range(h.Settings, d)
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
 	known := e.Law.First < 0 && h.FromStart()
 	below, above, exact := 0.0, 0.0, known
-	for _, edit := range s.Edits {
+	for _, edit := range s {
 		of := edit.off()
 		below, above, exact = below+of.below, above+of.above, exact && of.exact
 	}
@@ -94,7 +76,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	r.Exact = exact
 	r.Low, r.High = int64((1-min(below, 1))*float64(r.Peak)), units.AddSat(r.Peak, int64(above*float64(r.Peak)))
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
-	if len(s.Edits) > 0 || s.Settings != nil && !exact {
+	if len(s) > 0 {
 		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low)))
 		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2)))
 	}
@@ -105,20 +87,16 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 const offMiddle = 0.02
 
 // edited returns the program after the edits.
-func (e *Engine) edited(s *Scenario) (m *model, r Result) {
+func (e *Engine) edited(s Scenario) (m *model, r Result) {
 	m = e.base
-	if len(s.Edits) == 0 {
+	if len(s) == 0 {
 		return m, r
 	}
 	m = m.clone()
 	m.recomputed, m.copied = 0, 0
-	find := func(m *model, k int) []unit {
+	for _, edit := range s {
 		m.settle()
-		return m.units(k, "")
-	}
-	for _, edit := range s.Edits {
-		m.settle()
-		if r.Refused = edit.kind.apply(m, edit.Value, find); r.Refused != "" {
+		if r.Refused = edit.kind.apply(m, edit.Value); r.Refused != "" {
 			r.Refused = edit.String() + ": " + r.Refused
 			return nil, r
 		}

@@ -8,12 +8,11 @@ type off struct {
 }
 
 var (
-	exactly       = off{exact: true}
 	offOptimizer  = off{exact: true}
 	offGradients  = off{exact: true}
 	offAccumulate = off{exact: true}
 	offForEach    = off{below: .01, above: .01}
-	offUntried    = off{below: .05, above: .05}
+	offAdam8bit   = off{above: .20}
 	offBatch      = off{below: .04, above: .04}
 	offChunks     = off{below: .03, above: .03}
 	offCheckpoint = off{below: .08, above: .08}
@@ -24,10 +23,11 @@ var (
 // offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.
 var offReserved = off{below: .20, above: .25}
 
-// off returns how far an edit may be off. Nobody tried a change to AdamW or Lion.
+// off returns how far an edit may be off. The states of an optimizer of 8 bits are for parameters of four bytes: with two bytes, there are
+// twice as many elements.
 func (e *Edit) off() off {
-	if e.Name == "optimizer" && (e.Value == "adamw" || e.Value == "lion") {
-		return offUntried
+	if e.Value == "adam8bit" {
+		return offAdam8bit
 	}
 	return e.kind.off
 }

@@ -3,7 +3,6 @@ package whatif
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -244,19 +243,6 @@ func (m *model) scale(f float64) string {
 // smallest is the size up to which buffers are scalars.
 const smallest = 64
 
-// dropSite removes the buffers of a line of the program.
-func (m *model) dropSite(line string) string {
-	n := len(m.buffers)
-	m.drop(func(b *buffer) bool {
-		p := &m.places[b.place]
-		return p.user >= 0 && (lineOf(&m.calls[p.calls[p.user]]) == line || m.calls[p.calls[p.user]].function == line)
-	})
-	if len(m.buffers) == n {
-		return "no buffer was allocated by " + line + " (the innermost line of the program, FILE.py:LINE, or its function)"
-	}
-	return ""
-}
-
 // chunkLoss computes the loss and the product before it in n parts under checkpointing.
 func (m *model) chunkLoss(n int) string {
 	parts, any := float64(n), false
@@ -291,10 +277,6 @@ func (m *model) chunkLoss(n int) string {
 
 func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64) {
 	p := m.passes[k]
-	type changed struct {
-		buffer
-		drop bool
-	}
 	gone := map[*buffer]bool{}
 	var loss []buffer
 	last := 0.0
@@ -378,10 +360,4 @@ func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64) {
 		}
 	}
 	m.buffers, m.moved = append(kept, added...), true
-}
-
-// isLine reports whether text names a line: FILE:LINE.
-func isLine(text string) bool {
-	i := strings.LastIndexByte(text, ':')
-	return i > 0 && strings.IndexFunc(text[i+1:], func(r rune) bool { return r < '0' || r > '9' }) < 0 && i+1 < len(text)
 }

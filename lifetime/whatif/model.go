@@ -3,7 +3,7 @@ package whatif
 import (
 	"cmp"
 	"math"
-	"path"
+
 	"slices"
 	"strings"
 
@@ -99,11 +99,8 @@ type model struct {
 	n       int       // events
 	moved   bool      // positions are not numbers of events
 
-	repeats    [][]unit // by pass: the units that repeat
-	haveUnits  bool
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
-	passesMore int   // passes of a step, beside the recorded ones
 	fallbacks  []string
 }
 
@@ -501,6 +498,3 @@ func (m *model) program() (*replay.History, []replay.Call) {
 	}
 	return m.h.Rewrite(requests, calls), calls
 }
-
-// lineOf returns FILE:LINE of a call.
-func lineOf(c *call) string { return path.Base(c.file) + ":" + itoa(c.line) }

@@ -82,10 +82,6 @@ func (m *model) optimizer(per states, temporaries int) string {
 			for _, t := range []*buffer{&x, &y} {
 				t.category, t.phase, t.step, t.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
 			}
-			if temporaries == atOnce {
-				m.add(&x, pos{s.optimizer, 2, float64(q), 0}, pos{s.optimizer, 3, float64(q), 0}, p.size)
-				continue
-			}
 			m.add(&x, pos{s.optimizer, 2, float64(q), 0}, pos{s.optimizer, 2, float64(q), 2}, p.size)
 			m.add(&y, pos{s.optimizer, 2, float64(q), 1}, pos{s.optimizer, 2, float64(q + 1), 1.5}, p.size)
 		}
@@ -233,22 +229,3 @@ func (m *model) keepGradients() string {
 	}
 	return ""
 }
-
-// clearGradients is zero_grad(set_to_none=True) after each step: gradients that a program keeps from step to step end with the optimizer,
-// and each backward pass makes them again.
-func (m *model) clearGradients() string {
-	kept := map[*buffer]bool{}
-	for i := range m.buffers {
-		b := &m.buffers[i]
-		if b.category == purpose.Gradient && b.step >= 0 && b.end.n > m.steps[b.step].end+slack {
-			kept[b] = true
-		}
-	}
-	if len(kept) == 0 {
-		return ""
-	}
-	return "the program keeps gradients over its steps; how backward passes make them again was not recorded"
-}
-
-// slack is the number of events after a step in which gradients are cleared.
-const slack = 4096

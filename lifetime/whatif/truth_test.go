@@ -20,7 +20,7 @@ var variants = map[string]string{
 
 // TestTruth compares predictions with the peaks of the real allocator of programs that were really changed.
 func TestTruth(t *testing.T) {
-	c, err := formats.Open("testdata/gpt_small.all.pickle.zst", formats.Input{})
+	c, err := formats.Open("../../testdata/whatif/gpt_small.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestTruth(t *testing.T) {
 	if e == nil {
 		t.Fatal(refused)
 	}
-	table, err := os.ReadFile("testdata/table.txt")
+	table, err := os.ReadFile("../../testdata/whatif/gpt_small.table.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestTruth(t *testing.T) {
 		}
 		var s Scenario
 		if edits := variants[p[1]]; edits != "" {
-			if s.Edits, err = Parse(edits); err != nil {
+			if s, err = Parse(edits); err != nil {
 				t.Fatal(err)
 			}
 		} else if p[1] != "base" {

@@ -3,12 +3,9 @@ package whatif
 import (
 	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/memlane/memlane/lifetime/purpose"
 )
-
-func itoa(n int) string { return strconv.Itoa(n) }
 
 // unit is the forward buffers of one call of a block that repeats, in order.
 type unit []*buffer
@@ -28,17 +25,20 @@ func (m *model) pieceOf(b *buffer) piece {
 // enough is the share of the bytes that the best candidate has with which a deeper one is still preferred.
 const enough = 0.85
 
+// blocks returns the units of pass k, after what edits changed.
+func (m *model) blocks(k int) []unit {
+	m.settle()
+	return m.units(k)
+}
+
 // units returns the blocks of pass k that repeat: below one function that is called in a loop, the sequence of stacks, operators and
-// sizes has a period. at names the line that calls a block, "FILE:LINE"; "" = find it.
-func (m *model) units(k int, line string) []unit {
+// sizes has a period.
+func (m *model) units(k int) []unit {
 	var all []*buffer
 	for _, b := range m.forward(k) {
 		if b.category != purpose.Workspace && !b.added {
 			all = append(all, b)
 		}
-	}
-	if line != "" {
-		return m.unitsAt(all, line)
 	}
 	type prefix struct{ caller, where int32 }
 	type candidate struct {
@@ -111,34 +111,4 @@ func periodOf(m *model, all []*buffer) int {
 		}
 	}
 	return 0
-}
-
-// unitsAt returns the blocks that a line calls. A block begins where the first piece of the first one comes again.
-func (m *model) unitsAt(all []*buffer, line string) (units []unit) {
-	within := func(b *buffer) bool {
-		return slices.ContainsFunc(m.places[b.place].calls, func(c int32) bool { return m.calls[c].user && lineOf(&m.calls[c]) == line })
-	}
-	var first piece
-	for _, b := range all {
-		if !within(b) {
-			continue
-		}
-		p := m.pieceOf(b)
-		if units == nil {
-			first = p
-		}
-		if p == first {
-			units = append(units, nil)
-		}
-		units[len(units)-1] = append(units[len(units)-1], b)
-	}
-	return units
-}
-
-// every joins groups of n units.
-func every(units []unit, n int) (joined []unit) {
-	for group := range slices.Chunk(units, n) {
-		joined = append(joined, slices.Concat(group...))
-	}
-	return joined
 }

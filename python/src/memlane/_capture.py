@@ -81,6 +81,14 @@ class Capture:
         tuned: answers.Tune = self._answer("tune", options)
         return tuned
 
+    def whatif(self, *changes: str, **options: Any) -> list[answers.WhatIfSpace]:
+        """Returns what each memory ID would need with changes such as "batch=2,checkpoint=blocks"; without any, with those that lower the peak.
+
+        It raises NothingError if the capture has no history of PyTorch's allocator.
+        """
+        predicted: answers.WhatIf = self._answer("whatif", {"set": list(changes) or None, **options})
+        return predicted["spaces"]
+
     def table(self, name: str = "buffers", **options: Any) -> pyarrow.Table:
         """Returns the table buffers, sites, stacks or usage, as docs/manual/tables.md describes it. Needs pyarrow."""
         try:

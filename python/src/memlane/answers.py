@@ -567,3 +567,40 @@ class TuneSetting(TypedDict):
     exact: bool
     peak_reserved_low_bytes: int
     peak_reserved_high_bytes: int | None
+
+
+class WhatIf(TypedDict):
+    """WhatIf is the result of memlane whatif: what programs would need if they were changed."""
+
+    schema: str
+    next: str
+    spaces: list[WhatIfSpace]
+
+
+class WhatIfScenario(TypedDict):
+    """WhatIfScenario is what a program would need with some changes."""
+
+    edits: list[str]
+    refused: str
+    exact: bool
+    peak_bytes: int
+    low_bytes: int
+    high_bytes: int
+    saved_bytes: int
+    peak_reserved_bytes: int
+    peak_reserved_low_bytes: int
+    peak_reserved_high_bytes: int
+    fits: bool | None
+    recomputed: int
+    copied_bytes: int
+    passes: int
+
+
+class WhatIfSpace(TypedDict):
+    """WhatIfSpace is the result for one memory ID."""
+
+    file: str
+    id: str
+    replay: Replay
+    capacity_bytes: int | None
+    scenarios: list[WhatIfScenario]

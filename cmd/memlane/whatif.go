@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/lifetime/whatif"
+	"github.com/memlane/memlane/render/model"
+	"github.com/memlane/memlane/render/text"
+)
+
+func whatifCommand() *cli.Command {
+	var kinds strings.Builder
+	for _, k := range whatif.Kinds() {
+		fmt.Fprintf(&kinds, "\n  %-23s  %s", strings.TrimSuffix(k.Name+"="+k.Values, "="), k.Doc)
+	}
+	return &cli.Command{
+		Name:      "whatif",
+		Usage:     "predict the peak of a program that is changed",
+		ArgsUsage: "CAPTURE...",
+		Description: "Changes the buffers of a recorded training as the program would, and replays\n" +
+			"PyTorch's allocator. Without --set it tries changes that lower the peak.\n\n" +
+			"Examples:\n" +
+			"  memlane whatif snapshot.pickle\n" +
+			"  memlane whatif --set batch=2,checkpoint=blocks snapshot.pickle\n" +
+			"  memlane whatif --set batch=2 --capacity 24GiB snapshot.pickle\n" +
+			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
+			"Changes:" + kinds.String(),
+		Flags: append([]cli.Flag{
+			&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
+			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
+			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
+			jsonFlag(), outputFlag(), forceFlag()}, inputFlags()...),
+		Action: predict,
+	}
+}
+
+// predict is memlane whatif.
+func predict(c *cli.Context) error {
+	chosen, err := selectionOf(c)
+	if err != nil {
+		return err
+	}
+	var capacity int64
+	if size := c.String("capacity"); size != "" {
+		if capacity, err = capacityOf(size); err != nil {
+			return err
+		}
+	}
+	var scenarios []whatif.Scenario
+	for _, given := range *c.Generic("set").(*texts) {
+		edits, err := whatif.Parse(given)
+		if err != nil {
+			return usage("--set %w", err)
+		}
+		scenarios = append(scenarios, edits)
+	}
+	if err := checkName(c, ".json", ".txt"); err != nil {
+		return err
+	}
+	out := &answer.WhatIf{Schema: answer.Schema, Spaces: []answer.WhatIfSpace{}}
+	r := captures(0)
+	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) } // leaks keep their categories
+	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
+		spaces, err := answer.WhatIfOf(capture, scenarios, capacity)
+		out.Spaces = append(out.Spaces, spaces...)
+		return err
+	}); err != nil {
+		return err
+	}
+	out.Complete()
+	return writeOutput(c, func(w io.Writer) error {
+		if c.Bool("json") || outputEndsIn(c, ".json") {
+			return model.WriteJSON(w, out)
+		}
+		return text.WhatIf(w, out, styleOf(w))
+	})
+}

@@ -1,0 +1,88 @@
+package text
+
+import (
+	"io"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/answer"
+)
+
+// WhatIf writes what programs would need if they were changed, a table for each memory ID.
+func WhatIf(w io.Writer, a *answer.WhatIf, s Style) error {
+	p := NewPage(s)
+	for i := range a.Spaces {
+		if i > 0 {
+			p.Line("")
+		}
+		p.scenarios(&a.Spaces[i])
+	}
+	return p.To(w)
+}
+
+func (p *Page) scenarios(s *answer.WhatIfSpace) {
+	p.Line("%s %s", Printable(s.File), Printable(s.ID))
+	if len(s.Scenarios) == 0 {
+		p.Para("  ", "  ", "cannot predict: "+s.Replay.Refused)
+		return
+	}
+	p.Line("  replay: %s", s.Replay.Text())
+	if s.CapacityBytes != nil {
+		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
+	}
+	const row = "%22s %10s %22s  %-5s  %s"
+	p.Line(row, "peak", "saved", "reserved", "fits", "change")
+	for i := range s.Scenarios {
+		of := &s.Scenarios[i]
+		if of.Refused != "" {
+			p.Para("  ", "    ", "cannot predict "+of.Refused)
+			continue
+		}
+		saved := "-"
+		if len(of.Edits) > 0 {
+			saved = units.Bytes(of.SavedBytes)
+		}
+		fits := ""
+		switch {
+		case s.CapacityBytes == nil:
+		case of.Fits == nil:
+			fits = "maybe"
+		case *of.Fits:
+			fits = "yes"
+		default:
+			fits = "no"
+		}
+		p.Line(row, between(of.PeakBytes, of.LowBytes, of.HighBytes), saved, between(of.PeakReservedBytes, of.ReservedLowBytes, of.ReservedHighBytes),
+			fits, changeOf(of))
+	}
+}
+
+// between returns bytes, or a range of them.
+func between(bytes, low, high int64) string {
+	if low == high {
+		return units.Bytes(bytes)
+	}
+	return units.Bytes(low) + " to " + units.Bytes(high)
+}
+
+// changeOf names the edits of a scenario and what they cost.
+func changeOf(s *answer.WhatIfScenario) string {
+	if len(s.Edits) == 0 {
+		return "(recorded)"
+	}
+	text := Printable(strings.Join(s.Edits, ","))
+	var costs []string
+	if s.Recomputed > 0 {
+		costs = append(costs, "computes "+units.Plural(int(s.Recomputed), "buffer")+" again")
+	}
+	if s.CopiedBytes > 0 {
+		costs = append(costs, "copies "+units.Bytes(s.CopiedBytes))
+	}
+	if s.Passes > 0 {
+		costs = append(costs, units.Plural(s.Passes, "pass")+" more")
+	}
+	if costs != nil {
+		text += ": " + strings.Join(costs, ", ") + " in each step"
+	}
+	return text
+}
