@@ -47,7 +47,11 @@ type WhatIfScenario struct {
 // tried are the scenarios of a command that names none.
 var tried = []string{"checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "foreach=off", "loss.chunks=8", "offload=activations", "batch=0.5"}
 
-// WhatIfOf returns what the spaces of a capture would need in scenarios; nil tries those that may lower the peak, and keeps what does. capacity
+// worthwhile is the share of the peak that a change must save to be shown without being named, as for settings of the allocator.
+const worthwhile = .02
+
+// WhatIfOf returns what the spaces of a capture would need in scenarios; nil tries those that may lower the peak, and keeps
+// what saves 2 % of it. capacity
 // in bytes is 0 if it is not given. It fails with a *selection.NothingError if there is no history of PyTorch's allocator.
 func WhatIfOf(c *lifetime.Capture, scenarios []whatif.Scenario, capacity int64) (spaces []WhatIfSpace, err error) {
 	all := scenarios == nil
@@ -92,7 +96,7 @@ func (s *WhatIfSpace) scenarios(e *whatif.Engine, scenarios []whatif.Scenario, s
 	s.Scenarios = append(s.Scenarios, scenarioOf(e, nil, capacity))
 	for _, edits := range scenarios {
 		r := scenarioOf(e, edits, capacity)
-		if saving && (r.Refused != "" || r.SavedBytes <= 0) {
+		if saving && float64(r.SavedBytes) < worthwhile*float64(e.Recorded.Peak) {
 			continue
 		}
 		s.Scenarios = append(s.Scenarios, r)

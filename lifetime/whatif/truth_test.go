@@ -12,9 +12,11 @@ import (
 )
 
 var variants = map[string]string{
-	"ckpt=block": "checkpoint=blocks", "b/2": "batch=0.5", "bx2": "batch=2", "optim=sgd": "optimizer=sgd", "optim=momentum": "optimizer=momentum",
-	"optim=adam8": "optimizer=adam8bit", "optim=cpu": "optimizer.device=host", "optim=adamw_loop": "foreach=off", "optim=adamw_fused": "foreach=fused",
-	"accum=2": "accumulate=2", "set_to_none=0": "set_to_none=off", "offload_act=1": "offload=activations", "chunks=8": "loss.chunks=8",
+	"ckpt=block": "checkpoint=blocks", "b/2": "batch=0.5", "bx2": "batch=2", "optim=sgd": "optimizer=sgd",
+	"optim=momentum": "optimizer=momentum",
+	"optim=adam8":    "optimizer=adam8bit", "optim=cpu": "optimizer.device=host", "optim=adamw_loop": "foreach=off",
+	"optim=adamw_fused": "foreach=fused",
+	"accum=2":           "accumulate=2", "set_to_none=0": "set_to_none=off", "offload_act=1": "offload=activations", "chunks=8": "loss.chunks=8",
 	"nograd=1": "no_grad", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 

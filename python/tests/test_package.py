@@ -61,6 +61,9 @@ def test_answers_are_those_of_the_program() -> None:
     assert training.peak(by="category") == answers("peak", "--by", "category", str(TRAINING))["peaks"]
     assert failed.oom() == answers("oom", str(OOM))["ooms"] != []
     assert training.tune() == answers("tune", str(TRAINING))
+    assert training.whatif("optimizer=sgd", "no_grad", capacity="1GiB") == answers(
+        "whatif", "--set=optimizer=sgd", "--set=no_grad", "--capacity=1GiB", str(TRAINING)
+    )["spaces"]
     assert memlane.diff(training, LEAK) == answers("diff", str(TRAINING), str(LEAK))
 
 
