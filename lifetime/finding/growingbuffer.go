@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // The thresholds of growingBuffer.
@@ -50,7 +51,7 @@ func growingBuffer(p *Pass) []Finding {
 		}
 		kept := slices.DeleteFunc(slices.Clone(g.open), func(i int) bool { return p.Space.Buffers[i].Edge&lifetime.Pending != 0 })
 		if len(kept) > 0 {
-			f := all.at(p.PlaceOf(g.sites[0]))
+			f := all.at(p.PlaceOf(p.Space.Buffers[kept[0]].Site))
 			f.merge(p.Space, p.Space.Buffers[kept[0]].Site, kept, g.history)
 			f.first = p.Space.Buffers[g.buffers[0]]
 		}
@@ -61,6 +62,9 @@ func growingBuffer(p *Pass) []Finding {
 		f.Severity = Warning
 		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
 		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
+		if n := f.Amount.Count; n > 1 {
+			grew = fmt.Sprintf("%s buffers grew, the first from %s to %s", units.Count(n), units.Bytes(first), units.Bytes(last))
+		}
 		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)
 		f.blame(Concatenation, place)
 		return true
@@ -84,6 +88,36 @@ func (p *Pass) growingSites() (growing []growingSite) {
 			}
 		}
 		if len(growing) > found || len(l.sites) < 2 || place == (lifetime.Place{}) || !p.holds(l) {
+			continue
+		}
+		if g := (growingSite{p.merged(l.sites), l.sites}); p.grows(g) {
+			growing = append(growing, g)
+		}
+	}
+	return append(growing, p.growingChains(lines, order, growing)...)
+}
+
+// growingChains returns the lines of libraries whose buffers are each larger than the previous one, whichever line of the program called:
+// a prompt and the tokens after it extend the same keys and values.
+func (p *Pass) growingChains(lines map[lifetime.Place]*line, order []lifetime.Place, known []growingSite) (growing []growingSite) {
+	chains, inner := map[lifetime.FrameID]*line{}, []lifetime.FrameID{}
+	for _, place := range order {
+		for _, site := range lines[place].sites {
+			at := p.program.LineOf(site)
+			if at == 0 || p.Frames[at].Kind != frame.Framework || len(p.histories.sites[site].freed) == 0 ||
+				slices.ContainsFunc(known, func(g growingSite) bool { return slices.Contains(g.sites, site) }) {
+				continue
+			}
+			if chains[at] == nil {
+				chains[at] = &line{}
+				inner = append(inner, at)
+			}
+			chains[at].sites = append(chains[at].sites, site)
+		}
+	}
+	for _, at := range inner {
+		l := chains[at]
+		if len(l.sites) < 2 || !p.holds(l) {
 			continue
 		}
 		if g := (growingSite{p.merged(l.sites), l.sites}); p.grows(g) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // growth is a program whose call site "history" replaces its buffer when its size changes, next to call sites with sizes of their own.
@@ -144,4 +146,32 @@ func doubled(step int) int64 {
 		capacity *= 2
 	}
 	return capacity
+}
+
+// TestGrowingChain: lines of a program call the line of a library that extends a buffer in turns, so no stack has a buffer that grows.
+// Sequences of their own lengths are no chain.
+func TestGrowingChain(t *testing.T) {
+	for name, grows := range map[string]bool{"one cache": true, "a cache for each request": false} {
+		p := newProgram(9)
+		p.steps = 60
+		var cache *tensor
+		library := p.b.Frame(frame.Frame{Function: "update", File: "/site-packages/library/cache.py", Line: 3, Kind: frame.Framework})
+		found := findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
+			for k, caller := range []string{"prompt", "token", "token"} {
+				line := p.b.Frame(frame.Frame{Function: caller, File: "serve.py", Line: 5})
+				size := int64(3*step+k+1) << 12
+				if !grows {
+					size = int64(k+1) << 16
+				}
+				old := cache
+				cache = p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{library, line})}), size)
+				if old != nil {
+					p.free(old)
+				}
+			}
+		}))["growing_buffer"]
+		if grows != (len(found) == 1) {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
 }
