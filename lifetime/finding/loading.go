@@ -16,7 +16,7 @@ const (
 )
 
 // loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program frees, on
-// all devices, are staging buffers that the retaining function allocates or, if memory runs out there, its caller. One layer
+// all devices, are staging buffers, if any, that the retaining function allocates or, if memory runs out there, its caller. One layer
 // after the other, and one step after the other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	loaders := p.userFrames(f.Sites[0])
@@ -33,6 +33,9 @@ func (p *Pass) loading(f *Finding) bool {
 		loaders, most = loaders[:1], maxStaging
 	}
 	freed := p.freedSites()
+	if len(freed) == 0 {
+		return true // no step did any work
+	}
 	lines := map[lifetime.Place]int64{}
 	for site, n := range freed {
 		lines[p.PlaceOf(site)] += n

@@ -232,6 +232,28 @@ func TestWorkingSets(t *testing.T) {
 	})
 }
 
+// TestNoWork: a program that only allocates is not known to leak, however often a function is called: it may be building a model. Marked
+// steps are steps.
+func TestNoWork(t *testing.T) {
+	for _, marked := range []bool{false, true} {
+		p := newProgram(3)
+		p.steps, p.idle = 24, func(int) bool { return true }
+		p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "build", File: "sim.py", Line: 7, Kind: frame.User})}
+		calls := func(int) {
+			p.alloc("weight", 32<<20)
+			p.alloc("bias", 32<<20)
+		}
+		if marked {
+			calls = p.marked(calls)
+		}
+		for _, f := range findingsOf(t, p, finding.Settings{}, calls)["leak"] {
+			if (f.Severity > finding.Info) != marked {
+				t.Errorf("marked %v: %v %s", marked, f.Severity, f.Description)
+			}
+		}
+	}
+}
+
 // TestLoading: a program that loads layer by layer, and does nothing else, is not known to leak. The parameter is the number of
 // layers.
 func TestLoading(t *testing.T) {
