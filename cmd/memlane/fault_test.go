@@ -59,6 +59,9 @@ func commandLines(t *testing.T) (printed, written []string) {
 	for _, name := range []string{"out", "out.md", "out.json", "out.svg", "out.png"} {
 		written = append(written, "tune -o "+name+" "+snapshot)
 	}
+	for _, name := range []string{"out", "out.json"} {
+		written = append(written, "whatif -o "+name+" "+snapshot)
+	}
 	for _, name := range []string{"out", "out.md", "out.json", "out.html", "out.sarif"} {
 		written = append(written, "report -o "+name+" "+snapshot, "diff -o "+name+" "+snapshot+" "+snapshot)
 	}

@@ -33,7 +33,8 @@ func whatifCommand() *cli.Command {
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
 			"Changes:" + kinds.String(),
 		Flags: append([]cli.Flag{
-			&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
+			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
+				named("batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations")...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag(), outputFlag(), forceFlag()}, inputFlags()...),
