@@ -302,7 +302,8 @@ func (d *FailureDetail) request(t *lifetime.Tables, s *lifetime.Space, m *lifeti
 	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != SiteName(t, &s.SpaceInfo, m.Site) {
 		d.Operator = op
 	}
-	d.Stream, d.Phase = m.Stream, program.PhaseOf(t, m.Site)
+	stacks := program.NewStacks(t)
+	d.Stream, d.Phase = m.Stream, stacks.PhaseOf(stacks.Of(t.Sites[m.Site].Stack))
 	d.stepOf(s, m.Begin)
 }
 

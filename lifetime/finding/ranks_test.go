@@ -2,6 +2,7 @@ package finding_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -81,6 +82,40 @@ func TestCompareRanks(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestCategoryOfRank: a rank whose peak is off names the category that is furthest off, in either direction.
+func TestCategoryOfRank(t *testing.T) {
+	type parts = []finding.CategoryBytes
+	for _, c := range []struct {
+		name string
+		last parts // of four ranks; the others have 500 of activations and 500 of parameters
+		want string
+	}{
+		{"the first", parts{{"activation", 1400}, {"parameter", 600}}, "; mostly activation, 900 B more"},
+		{"the second", parts{{"activation", 600}, {"parameter", 1400}}, "; mostly parameter, 900 B more"},
+		{"less", parts{{"activation", 600}, {"parameter", 100}}, "; mostly parameter, 400 B less"},
+		{"less, then more", parts{{"activation", 100}, {"parameter", 600}}, "; mostly activation, 400 B less"},
+		{"the same", parts{{"activation", 500}, {"parameter", 500}}, ""},
+		{"not known", nil, ""},
+	} {
+		var all []finding.RankFigures
+		for n := range 4 {
+			r := finding.RankFigures{Rank: fmt.Sprint("rank ", n), Space: &lifetime.Space{}, Peak: 1000,
+				Categories: parts{{"activation", 500}, {"parameter", 500}}}
+			if n == 3 {
+				r.Peak, r.Categories = 2000, c.last
+			}
+			all = append(all, r)
+		}
+		found := finding.CompareRanks(all)
+		if len(found) != 1 {
+			t.Fatalf("%s: %v", c.name, found)
+		}
+		if _, after, _ := strings.Cut(found[0].Description, "; mostly"); c.want == "" && after != "" || !strings.HasSuffix(found[0].Description, c.want) {
+			t.Errorf("%s: %s", c.name, found[0].Description)
 		}
 	}
 }

@@ -543,3 +543,34 @@ func TestFlatLine(t *testing.T) {
 		t.Errorf("%v", found)
 	}
 }
+
+// TestThreeSteps: three marked steps show a leak if each retains the same, and not if one of them retains more, or less.
+func TestThreeSteps(t *testing.T) {
+	for _, c := range []struct {
+		kept [3]int // buffers that a step retains
+		leak bool
+	}{
+		{[3]int{1, 1, 1}, true},
+		{[3]int{2, 2, 2}, true},
+		{[3]int{2, 1, 1}, false},
+		{[3]int{1, 1, 2}, false},
+		{[3]int{2, 2, 0}, false},
+		{[3]int{0, 1, 1}, false},
+	} {
+		p := newProgram(5)
+		p.steps = 3
+		found := findingsOf(t, p, finding.Settings{}, func(step int) {
+			begin := p.t
+			for range c.kept[step] {
+				p.alloc("history", 8<<20)
+			}
+			for range 50 {
+				p.free(p.alloc("work", 1<<20))
+			}
+			p.b.Mark(p.s, lifetime.Mark{Begin: begin, End: p.t, Kind: lifetime.Step, Text: "step"})
+		})
+		if got := len(found["leak"]) > 0; got != c.leak {
+			t.Errorf("%v: %v", c.kept, found)
+		}
+	}
+}

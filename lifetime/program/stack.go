@@ -146,31 +146,6 @@ func (r *Stacks) PhaseOf(f *Facts) purpose.Phase {
 // noFacts is what no stack says.
 var noFacts Facts
 
-// PhaseOf returns the phase of training that one stack tells: a backward pass or a step of an optimizer, whatever it calls.
-func PhaseOf(t *lifetime.Tables, site lifetime.SiteID) purpose.Phase {
-	for f := range t.FramesOf(t.Sites[site].Stack) { // innermost first
-		if f.Kind == frame.Node || f.Kind == frame.Engine {
-			return purpose.Backward
-		}
-		switch said := ofFrame(f); {
-		case said.part == InBackwardCall:
-			return purpose.Backward
-		case said.part == InOptimizer || said.flags&MakesState != 0:
-			return purpose.OptimizerPhase
-		}
-	}
-	return purpose.UnknownPhase
-}
-
-// ofFrame returns what a frame says.
-func ofFrame(f *frame.Frame) frameFacts {
-	rows, ok := rowsOf[f.Function]
-	if !ok {
-		rows = rowsOf[""]
-	}
-	return partIn(rows, f.File)
-}
-
 // Of returns what a stack says.
 func (r *Stacks) Of(id lifetime.StackID) *Facts {
 	if id == 0 {

@@ -183,7 +183,9 @@ func bySize(all []answer.SizeHeld) string {
 const maxCallers = 3
 
 // phases are the names of phases of a request.
-var phases = map[purpose.Phase]string{purpose.Backward: "backward pass", purpose.OptimizerPhase: "optimizer step"}
+var phases = map[purpose.Phase]string{
+	purpose.Forward: "forward pass", purpose.Backward: "backward pass", purpose.OptimizerPhase: "optimizer step",
+}
 
 // contextOf returns the operator, the stream, the step and the phase of a request, and what the program named around it.
 func contextOf(d *answer.FailureDetail) string {
