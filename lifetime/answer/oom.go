@@ -162,13 +162,17 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 			known[f.Space] = f.Failures
 		}
 	}
+	var stacks *program.Stacks // one for all failures: it is as large as the tables
 	for _, s := range spaces {
 		of := known[s]
 		if of == nil {
 			of = finding.Failures(&c.Tables, s, capacity)
 		}
+		if stacks == nil && len(of) > 0 {
+			stacks = program.NewStacks(&c.Tables)
+		}
 		for i := range of {
-			if f := failureOf(&c.Tables, &of[i]); of[i].Inferred && !static(&s.SpaceInfo) {
+			if f := failureOf(&c.Tables, stacks, &of[i]); of[i].Inferred && !static(&s.SpaceInfo) {
 				near = append(near, f)
 			} else {
 				all = append(all, f)
@@ -238,7 +242,7 @@ func figureOf(n int64) *int64 {
 }
 
 // failureOf describes one failure.
-func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
+func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Failure {
 	s, m := d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.State)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
@@ -259,7 +263,7 @@ func failureOf(t *lifetime.Tables, d *oom.Diagnosis) Failure {
 		out.Next = nextStep(&out, m.Failure == nil)
 	}
 	if !d.Brief {
-		out.detail.request(t, s, m)
+		out.detail.request(t, stacks, s, m)
 		out.held(t, s, m)
 	}
 	return out
@@ -296,13 +300,12 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 }
 
 // request adds the operator, the stream, the step and the phase of a request.
-func (d *FailureDetail) request(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) {
+func (d *FailureDetail) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetime.Space, m *lifetime.Mark) {
 	if m.Failure != nil {
 		d.Printed = m.Text
 	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != SiteName(t, &s.SpaceInfo, m.Site) {
 		d.Operator = op
 	}
-	stacks := program.NewStacks(t)
 	d.Stream, d.Phase = m.Stream, stacks.PhaseOf(stacks.Of(t.Sites[m.Site].Stack))
 	d.stepOf(s, m.Begin)
 }

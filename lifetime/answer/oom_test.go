@@ -2,6 +2,7 @@ package answer_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -171,6 +172,31 @@ func TestManyFailures(t *testing.T) {
 	all := p.failures(t)
 	if len(all) != 20_001 || all[0].Requester.Name != "fatal (train.py:7)" || all[0].Reason != "exhausted" || all[0].Proof == nil || all[20_000].Reason != "survived" {
 		t.Errorf("%d failures, the first is %+v", len(all), all[0])
+	}
+}
+
+// TestFailuresOfManyLines: each failure needs as much memory for its answer however many stacks the capture has.
+func TestFailuresOfManyLines(t *testing.T) {
+	each := func(lines int) uint64 {
+		p := newProgram()
+		for i := range lines {
+			p.fail(fmt.Sprint("line", i), 200*mib, 100*mib)
+		}
+		c, err := p.b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		all := answer.OOMsOf(c, c.Spaces, 0)
+		runtime.ReadMemStats(&after)
+		if len(all) != lines {
+			t.Fatalf("%d failures of %d", len(all), lines)
+		}
+		return (after.TotalAlloc - before.TotalAlloc) / uint64(lines)
+	}
+	if few, many := each(250), each(2000); many > 2*few {
+		t.Errorf("bytes for a failure: %d with 250 lines, %d with 2,000", few, many)
 	}
 }
 
