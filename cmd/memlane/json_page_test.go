@@ -30,7 +30,7 @@ var documented = []struct {
 	{"Ops", []string{"ops chrome/cpu_leak.json.gz"}},
 	{"Tune", []string{"tune replay/b16.c2.oom.pickle.zst", "tune replay/b06.pickle.zst replay/b17.pickle.zst", "tune --scale activations=2 --capacity 228MiB replay/batch16.pickle.zst",
 		"tune --scale 16,32 --capacity 228MiB replay/batch16.pickle.zst replay/batch32.pickle.zst"}},
-	{"WhatIf", []string{"whatif --capacity 400MiB whatif/gpt_small.pickle.zst"}},
+	{"WhatIf", []string{"whatif --search --capacity 400MiB whatif/gpt_small.pickle.zst"}},
 }
 
 // TestJSONPage checks that json.md has the fields of the schema, an example of each object, and the figures of evidence.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -30,12 +31,14 @@ func whatifCommand() *cli.Command {
 			"  memlane whatif snapshot.pickle\n" +
 			"  memlane whatif --set batch=2,checkpoint=blocks snapshot.pickle\n" +
 			"  memlane whatif --set batch=2 --capacity 24GiB snapshot.pickle\n" +
+			"  memlane whatif --search --capacity 24GiB snapshot.pickle\n" +
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
 			"Changes:" + kinds.String(),
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
 				named("batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations")...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
+			&cli.BoolFlag{Name: "search", Usage: "find the cheapest changes that fit the capacity,\nand the largest batch of each"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag(), outputFlag(), forceFlag()}, inputFlags()...),
 		Action: predict,
@@ -48,19 +51,18 @@ func predict(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	var capacity int64
+	asked := answer.WhatIfAsked{Search: c.Bool("search"), Stop: func() error { return context.Cause(c.Context) }}
 	if size := c.String("capacity"); size != "" {
-		if capacity, err = capacityOf(size); err != nil {
+		if asked.Capacity, err = capacityOf(size); err != nil {
 			return err
 		}
 	}
-	var scenarios []whatif.Scenario
 	for _, given := range *c.Generic("set").(*texts) {
 		edits, err := whatif.Parse(given)
 		if err != nil {
 			return usage("--set %w", err)
 		}
-		scenarios = append(scenarios, edits)
+		asked.Scenarios = append(asked.Scenarios, edits)
 	}
 	if err := checkName(c, ".json", ".txt"); err != nil {
 		return err
@@ -69,7 +71,7 @@ func predict(c *cli.Context) error {
 	r := captures(0)
 	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) } // leaks keep their categories
 	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
-		spaces, err := answer.WhatIfOf(capture, scenarios, capacity)
+		spaces, err := answer.WhatIfOf(capture, asked)
 		out.Spaces = append(out.Spaces, spaces...)
 		return err
 	}); err != nil {

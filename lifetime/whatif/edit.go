@@ -36,8 +36,12 @@ type Kind struct {
 // Kinds returns the kinds of edits, in the order in which they are applied: first what changes sizes, last what repeats passes.
 func Kinds() []Kind {
 	return []Kind{
+		{Name: "drop", Values: "FILE:LINE|FUNCTION", Doc: "as if a line allocated nothing", check: isSomething, off: offDrop,
+			apply: func(m *model, v string) string { return m.dropSite(v) }},
 		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch,
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
+		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
+			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Doc: "run forward passes only", check: isNothing, off: offNoGrad,
@@ -46,8 +50,8 @@ func Kinds() []Kind {
 			apply: func(m *model, _ string) string { return m.checkpoint(m.blocks) }},
 		{Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host", check: isOneOf("activations"), off: offOffload,
 			apply: func(m *model, _ string) string { return m.offload(m.blocks) }},
-		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum or adam8bit", off: offOptimizer,
-			check: isOneOf("sgd", "momentum", "adam8bit"), apply: func(m *model, v string) string { return m.optimizer(optimizers[v], none) }},
+		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum, adamw or adam8bit", off: offOptimizer,
+			check: isOneOf("sgd", "momentum", "adamw", "adam8bit"), apply: func(m *model, v string) string { return m.optimizer(optimizers[v], temporaries[v]) }},
 		{Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
 			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
 		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
@@ -63,12 +67,17 @@ func Kinds() []Kind {
 const (
 	none    = iota
 	forLoop // two of one parameter at a time
+	forEach // one of each parameter at once
 )
+
+// temporaries has those of optimizers that need some.
+var temporaries = map[string]int{"adamw": forEach}
 
 // optimizers has the states of each parameter.
 var optimizers = map[string]states{
 	"sgd":      func(int64) []int64 { return nil },
 	"momentum": func(n int64) []int64 { return []int64{n} },
+	"adamw":    func(n int64) []int64 { return []int64{n, n} },
 	"adam8bit": adam8bit,
 }
 
@@ -137,6 +146,13 @@ func isOneOf(values ...string) func(string) error {
 		}
 		return nil
 	}
+}
+
+func isSomething(v string) error {
+	if v == "" {
+		return fmt.Errorf("name a line such as train.py:31, or a function")
+	}
+	return nil
 }
 
 func isNothing(v string) error {

@@ -11,9 +11,11 @@ var (
 	offOptimizer  = off{exact: true}
 	offGradients  = off{exact: true}
 	offAccumulate = off{exact: true}
+	offDrop       = off{exact: true} // by definition
 	offForEach    = off{below: .01, above: .01}
 	offAdam8bit   = off{above: .20}
 	offBatch      = off{below: .04, above: .04}
+	offSequence   = off{below: .04, above: .04}
 	offChunks     = off{below: .03, above: .03}
 	offCheckpoint = off{below: .08, above: .08}
 	offOffload    = off{below: .10, above: .10}

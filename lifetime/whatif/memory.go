@@ -3,6 +3,7 @@ package whatif
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -201,19 +202,96 @@ func (m *model) noGrad(units func(k int) []unit) string {
 
 // scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes.
 func (m *model) scale(f float64) string {
-	parameters, forward, embedded := map[int64]bool{}, map[int64]bool{}, int64(0)
-	for i := range m.buffers {
-		b := &m.buffers[i]
-		if b.category == purpose.ModelParameter {
-			parameters[b.size] = true
+	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
+	isEmbedding := func(b *buffer) bool { return b.phase == purpose.Forward && m.places[b.place].op == "embedding" }
+	embedded := int64(0)
+	for size := range m.sizes(isEmbedding) {
+		embedded = max(embedded, size)
+	}
+	copies := m.weightCopies()
+	return m.resize(func(b *buffer) float64 {
+		if copies[b.like] {
+			return 1
 		}
-		if b.phase == purpose.Forward {
-			forward[b.size] = true
-			if m.places[b.place].op == "embedding" {
-				embedded = max(embedded, b.size)
+		ofPositions := isEmbedding(b) && parameters[b.size] && b.size < embedded
+		if ofPositions || m.places[b.place].op == "arange" {
+			return 1
+		}
+		return f
+	})
+}
+
+// weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
+// a parameter. Its input may be copied to the same size, before the weight.
+func (m *model) weightCopies() map[int32]bool {
+	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
+	copies := map[int32]bool{}
+	for k := range m.passes {
+		var of *buffer // result of the operation
+		var sizes []int64
+		for _, b := range slices.Backward(m.forward(k)) {
+			switch {
+			case of == nil || m.pieceOf(b).stack != m.pieceOf(of).stack:
+				of, sizes = b, nil
+			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size):
+				copies[b.like] = true
+				sizes = append(sizes, b.size)
 			}
 		}
 	}
+	return copies
+}
+
+// lengthen multiplies the sizes of what grows with the length of sequences. Scores of attention grow with its square: they have the size of
+// a result of softmax.
+func (m *model) lengthen(f float64) string {
+	isForward := func(b *buffer) bool {
+		return b.phase == purpose.Forward && b.category != purpose.Workspace && b.size > smallest
+	}
+	scores := m.sizes(func(b *buffer) bool {
+		op := m.places[b.place].op
+		return isForward(b) && strings.Contains(op, "softmax") && !strings.Contains(op, "log_softmax") && !m.hasCall(b, "cross_entropy")
+	})
+	others := m.sizes(func(b *buffer) bool { return isForward(b) && linear[m.places[b.place].op] })
+	known := slices.ContainsFunc(m.buffers, func(b buffer) bool { return isForward(&b) && m.places[b.place].op != "" })
+	if !known {
+		return "scores of attention grow with the square, and operators tell which they are: record with stacks=\"all\""
+	}
+	for size := range scores {
+		if others[size] {
+			return "scores of attention have the size of other activations; record another length, for memlane tune --scale"
+		}
+	}
+	copies := m.weightCopies()
+	return m.resize(func(b *buffer) float64 {
+		switch {
+		case copies[b.like]:
+			return 1
+		case scores[b.size]:
+			return f * f
+		}
+		return f
+	})
+}
+
+// linear are operations whose results grow with the length alone.
+var linear = map[string]bool{"embedding": true, "layer_norm": true, "native_layer_norm": true, "linear": true, "gelu": true, "relu": true, "silu": true}
+
+// sizes returns the sizes of buffers.
+func (m *model) sizes(which func(b *buffer) bool) map[int64]bool {
+	all := map[int64]bool{}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; which(b) {
+			all[b.size] = true
+		}
+	}
+	return all
+}
+
+// resize multiplies the sizes of inputs, activations and temporaries of both passes by factors.
+func (m *model) resize(factor func(b *buffer) float64) string {
+	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
+	forward := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
 	grown := 0
 	for i := range m.buffers {
 		b := &m.buffers[i]
@@ -222,15 +300,12 @@ func (m *model) scale(f float64) string {
 			purpose.Bucket, purpose.Cache:
 			continue
 		}
-		op := m.places[b.place].op
 		switch {
 		case b.phase == purpose.OptimizerPhase || b.phase == purpose.UnknownPhase || b.part == purpose.Setup || b.start || b.size <= smallest:
 		case b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]:
 			// a contribution to the gradient of a weight that is used several times
-		case op == "arange":
-		case op == "embedding" && b.phase == purpose.Forward && parameters[b.size] && b.size < embedded: // of positions
 		default:
-			b.size = max(1, int64(float64(b.size)*f))
+			b.size = max(1, int64(float64(b.size)*factor(b)))
 			grown++
 		}
 	}

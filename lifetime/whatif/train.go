@@ -1,6 +1,8 @@
 package whatif
 
 import (
+	"fmt"
+	"path"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime/program"
@@ -35,6 +37,13 @@ func (m *model) trained() (all []buffer, of int) {
 // fractions of the bytes of a parameter.
 type states func(parameter int64) []int64
 
+// What an optimizer does, in order, before the first event that follows the begin of its step.
+const (
+	makesStates = -3
+	steps       = -2
+	stepped     = -1
+)
+
 // optimizer replaces the states of an optimizer, and the temporaries of its steps.
 func (m *model) optimizer(per states, temporaries int) string {
 	parameters, first := m.trained()
@@ -57,7 +66,10 @@ func (m *model) optimizer(per states, temporaries int) string {
 			(b.category == purpose.TemporaryData || b.category == purpose.Workspace ||
 				b.category == purpose.UnknownCategory)
 	})
-	made := pos{m.steps[first].optimizer, 1, 0, 0}
+	if per != nil && m.steps[first].optimizer >= float64(m.n) {
+		return "when its optimizer steps is not known"
+	}
+	made := pos{m.steps[first].optimizer, makesStates, 0, 0}
 	if mid {
 		made = pos{0, -1, 0, 0}
 	}
@@ -69,22 +81,40 @@ func (m *model) optimizer(per states, temporaries int) string {
 				b.category, b.phase, b.step, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
 			}
 		}
-		if temporaries == none {
-			continue
-		}
 		for k := range m.steps {
-			s := &m.steps[k]
-			if s.optimizer >= s.end {
-				continue
-			}
-			// two temporaries of one parameter; the second one lives until the next parameter has its own
-			x, y := *p, *p
-			for _, t := range []*buffer{&x, &y} {
-				t.category, t.phase, t.step, t.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
-			}
-			m.add(&x, pos{s.optimizer, 2, float64(q), 0}, pos{s.optimizer, 2, float64(q), 2}, p.size)
-			m.add(&y, pos{s.optimizer, 2, float64(q), 1}, pos{s.optimizer, 2, float64(q + 1), 1.5}, p.size)
+			m.addTemporaries(temporaries, p, float64(q), k)
 		}
+	}
+	return ""
+}
+
+// addTemporaries adds those of a step of an optimizer for parameter q.
+func (m *model) addTemporaries(kind int, p *buffer, q float64, k int) {
+	s := m.steps[k]
+	t := *p
+	t.category, t.phase, t.step, t.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
+	switch {
+	case kind == forEach && s.optimizer < float64(m.n):
+		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, stepped, 0, 0}, p.size)
+	case kind == forLoop && s.optimizer < s.end: // the second one lives until the next parameter has its own
+		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, steps, q, 2}, p.size)
+		m.add(&t, pos{s.optimizer, steps, q, 1}, pos{s.optimizer, steps, q + 1, 1.5}, p.size)
+	}
+}
+
+// dropSite removes what a line or a function allocated.
+func (m *model) dropSite(name string) string {
+	found := false
+	m.drop(func(b *buffer) bool {
+		is := slices.ContainsFunc(m.places[b.place].calls, func(i int32) bool {
+			c := &m.calls[i]
+			return c.function == name || fmt.Sprintf("%s:%d", path.Base(c.file), c.line) == name
+		})
+		found = found || is
+		return is
+	})
+	if !found {
+		return "no stack has this line or function"
 	}
 	return ""
 }
@@ -113,7 +143,7 @@ func (m *model) foreach(how string) string {
 func (m *model) addScalars() string {
 	parameters, first := m.trained()
 	for q := range parameters {
-		b := m.add(&parameters[q], pos{m.steps[first].optimizer, 1, float64(q), 0}, never, scalar)
+		b := m.add(&parameters[q], pos{m.steps[first].optimizer, makesStates, float64(q), 0}, never, scalar)
 		b.category, b.phase, b.step, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
 	}
 	return ""

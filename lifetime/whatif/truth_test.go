@@ -2,7 +2,10 @@ package whatif
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +15,7 @@ import (
 )
 
 var variants = map[string]string{
-	"ckpt=block": "checkpoint=blocks", "b/2": "batch=0.5", "bx2": "batch=2", "optim=sgd": "optimizer=sgd",
+	"ckpt=block": "checkpoint=blocks", "b/2": "batch=0.5", "bx2": "batch=2", "sx2": "sequence=2", "optim=sgd": "optimizer=sgd",
 	"optim=momentum": "optimizer=momentum",
 	"optim=adam8":    "optimizer=adam8bit", "optim=cpu": "optimizer.device=host", "optim=adamw_loop": "foreach=off",
 	"optim=adamw_fused": "foreach=fused",
@@ -20,8 +23,8 @@ var variants = map[string]string{
 	"nograd=1": "no_grad", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 
-// TestTruth compares predictions with the peaks of the real allocator of programs that were really changed.
-func TestTruth(t *testing.T) {
+func engineOf(t *testing.T) *Engine {
+	t.Helper()
 	c, err := formats.Open("../../testdata/whatif/gpt_small.pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
@@ -31,6 +34,12 @@ func TestTruth(t *testing.T) {
 	if e == nil {
 		t.Fatal(refused)
 	}
+	return e
+}
+
+// TestTruth compares predictions with the peaks of the real allocator of programs that were really changed.
+func TestTruth(t *testing.T) {
+	e := engineOf(t)
 	table, err := os.ReadFile("../../testdata/whatif/gpt_small.table.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -65,5 +74,84 @@ func TestTruth(t *testing.T) {
 	}
 	if tried < 15 {
 		t.Errorf("only %d variants", tried)
+	}
+}
+
+// TestSearch holds the promises of Search: each plan fits when it is replayed on such a device, and needs all of its changes; the largest
+// batch fits, and twice of it does not.
+func TestSearch(t *testing.T) {
+	e := engineOf(t)
+	fits := func(edits string, capacity int64) bool {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !e.Run(s, replay.Device{Capacity: capacity}).OOM
+	}
+	for _, share := range []float64{1.2, .8, .55, .2} {
+		capacity := int64(share * float64(e.Recorded.Reserved))
+		plans, err := e.Search(capacity, func() error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (share >= .5) != (len(plans) > 0) {
+			t.Errorf("%g of the recorded bytes: %d plans", share, len(plans))
+		}
+		for _, p := range plans {
+			var edits []string
+			for _, edit := range p.Scenario {
+				edits = append(edits, edit.String())
+			}
+			all := strings.Join(edits, ",")
+			if all != "" && !fits(all, capacity) {
+				t.Errorf("%s does not fit %d", all, capacity)
+			}
+			for i := range edits {
+				without := slices.Delete(slices.Clone(edits), i, i+1)
+				if share < 1 && p.Batch.High > 0 && len(without) > 0 && fits(strings.Join(without, ","), capacity) {
+					t.Errorf("%s fits %d without %s", all, capacity, edits[i])
+				}
+			}
+			if p.Batch.High == 0 {
+				continue
+			}
+			with := func(f float64) string { return strings.Trim(fmt.Sprintf("%s,batch=%g", all, f), ",") }
+			if p.Batch.Low > p.Batch.High || !fits(with(p.Batch.High), capacity) || fits(with(2*p.Batch.High), capacity) {
+				t.Errorf("%s, %d: the batch can grow by %v", all, capacity, p.Batch)
+			}
+		}
+	}
+	stopped := errors.New("stopped")
+	if _, err := e.Search(1, func() error { return stopped }); err != stopped {
+		t.Errorf("a search that is stopped: %v", err)
+	}
+}
+
+// TestDrop removes what a function allocates, and nothing else.
+func TestDrop(t *testing.T) {
+	e := engineOf(t)
+	s, err := Parse("drop=embedding")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, r := e.edited(s)
+	if r.Refused != "" {
+		t.Fatal(r.Refused)
+	}
+	gone := 0
+	for i := range e.base.buffers {
+		b := &e.base.buffers[i]
+		if e.base.hasCall(b, "embedding") {
+			gone++
+		}
+	}
+	if gone == 0 || len(m.buffers) != len(e.base.buffers)-gone {
+		t.Errorf("%d of %d buffers remain, %d were of the function", len(m.buffers), len(e.base.buffers), gone)
+	}
+	if s, err = Parse("drop=nothing.py:1"); err != nil {
+		t.Fatal(err)
+	}
+	if r := e.Run(s, replay.Device{}); r.Refused == "" {
+		t.Error("a line that allocates nothing was dropped")
 	}
 }

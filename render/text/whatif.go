@@ -1,6 +1,7 @@
 package text
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -55,6 +56,9 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		p.Line(row, between(of.PeakBytes, of.LowBytes, of.HighBytes), saved, between(of.PeakReservedBytes, of.ReservedLowBytes, of.ReservedHighBytes),
 			fits, changeOf(of))
 	}
+	if s.Searched && len(s.Scenarios) == 1 && s.Scenarios[0].Batch == nil {
+		p.Line("  no combination of changes fits")
+	}
 }
 
 // between returns bytes, or a range of them.
@@ -65,10 +69,29 @@ func between(bytes, low, high int64) string {
 	return units.Bytes(low) + " to " + units.Bytes(high)
 }
 
+// roomOf tells how far the batch and the sequences of a scenario can grow.
+func roomOf(s *answer.WhatIfScenario) (text string) {
+	for _, of := range []struct {
+		name string
+		room *answer.WhatIfRoom
+	}{{"largest batch", s.Batch}, {"longest sequence", s.Sequence}} {
+		switch r := of.room; {
+		case r == nil:
+		case r.Low == 0:
+			text += fmt.Sprintf("; %s: at most %gx", of.name, r.High)
+		case r.Low == r.High:
+			text += fmt.Sprintf("; %s: %gx", of.name, r.High)
+		default:
+			text += fmt.Sprintf("; %s: %gx to %gx", of.name, r.Low, r.High)
+		}
+	}
+	return text
+}
+
 // changeOf names the edits of a scenario and what they cost.
 func changeOf(s *answer.WhatIfScenario) string {
 	if len(s.Edits) == 0 {
-		return "(recorded)"
+		return "(recorded)" + roomOf(s)
 	}
 	text := Printable(strings.Join(s.Edits, ","))
 	var costs []string
@@ -79,10 +102,10 @@ func changeOf(s *answer.WhatIfScenario) string {
 		costs = append(costs, "copies "+units.Bytes(s.CopiedBytes))
 	}
 	if s.Passes > 0 {
-		costs = append(costs, units.Plural(s.Passes, "pass")+" more")
+		costs = append(costs, fmt.Sprintf("%d more forward and backward", s.Passes))
 	}
 	if costs != nil {
 		text += ": " + strings.Join(costs, ", ") + " in each step"
 	}
-	return text
+	return text + roomOf(s)
 }

@@ -577,6 +577,13 @@ class WhatIf(TypedDict):
     spaces: list[WhatIfSpace]
 
 
+class WhatIfRoom(TypedDict):
+    """WhatIfRoom is a range of factors."""
+
+    low_factor: float
+    high_factor: float
+
+
 class WhatIfScenario(TypedDict):
     """WhatIfScenario is what a program would need with some changes."""
 
@@ -594,6 +601,8 @@ class WhatIfScenario(TypedDict):
     recomputed: int
     copied_bytes: int
     passes: int
+    largest_batch: WhatIfRoom | None
+    longest_sequence: WhatIfRoom | None
 
 
 class WhatIfSpace(TypedDict):
@@ -603,4 +612,5 @@ class WhatIfSpace(TypedDict):
     id: str
     replay: Replay
     capacity_bytes: int | None
+    searched: bool
     scenarios: list[WhatIfScenario]
