@@ -64,7 +64,7 @@ var allowed = []struct {
 	others  bool
 }{
 	{"lifetime/internal", nil, false},
-	{"lifetime/loss", nil, false},
+	{"lifetime/loss", []string{"internal/units"}, false},
 	{"lifetime/frame", nil, false},
 	{"lifetime/purpose", nil, false},
 	{"lifetime/failure", nil, false},

@@ -230,7 +230,7 @@ func (r reading[C]) check(c *cli.Context, chosen *selection.Selection, file stri
 	}
 	worst, others := loss.Worst(r.tables(capture).Losses, r.warn)
 	if worst.Reason.Class() == loss.Damage && c.Bool("strict") {
-		return capture, inputError(fmt.Errorf("%s: %s", file, text.Loss(worst)))
+		return capture, inputError(fmt.Errorf("%s: %s", file, worst.String()))
 	}
 	if capture, err = r.part(chosen, capture); err != nil {
 		return capture, err
@@ -240,7 +240,7 @@ func (r reading[C]) check(c *cli.Context, chosen *selection.Selection, file stri
 		if others > 0 {
 			more = fmt.Sprintf("; memlane info shows %d more", others)
 		}
-		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", text.Printable(file), text.Printable(text.Loss(worst)), more)
+		fmt.Fprintf(c.App.ErrWriter, "memlane: warning: %s: %s%s\n", text.Printable(file), text.Printable(worst.String()), more)
 	}
 	return capture, nil
 }

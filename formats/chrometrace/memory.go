@@ -151,6 +151,7 @@ func (r *reader) feed() {
 				info.Memory = "shared"
 			}
 			ref = r.addSpace(info)
+			r.b.FreesName(ref)
 			r.spaces[m.heap] = ref
 			refs = append(refs, ref)
 		}

@@ -252,6 +252,19 @@ device type 21 base 0 peak 32 allocations 1 frees 0
 	}
 }
 
+// TestOlderMemory checks that memory from before the recording, which the trace only frees, is called so.
+func TestOlderMemory(t *testing.T) {
+	c := read(t, trace(memory("10", -1, 64, -8, 0), memory("15", -1, 128, 8, 8), ran("cpu_op", "aten::empty", "1", "14", "2", ``)))
+	s := c.Spaces[0]
+	var got []string
+	for i := range s.Buffers {
+		got = append(got, c.PlaceOf(s.Buffers[i].Site).String())
+	}
+	if want := []string{lifetime.BeforeWindow, "aten::empty"}; !slices.Equal(got, want) {
+		t.Errorf("allocated by %q, want %q", got, want)
+	}
+}
+
 // TestWithoutPython checks that operators and annotations are the stack if Python was not
 // recorded.
 func TestWithoutPython(t *testing.T) {

@@ -29,7 +29,7 @@ func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) str
 	case s.Facts&lifetime.Stacks != 0 || t.Sources[s.Source].Traits.Stacks:
 		return "(no stack recorded)"
 	}
-	return strings.TrimSpace("(no operation recorded) " + tensorName(site))
+	return strings.TrimSpace(tensorName(site) + " (no operation recorded)")
 }
 
 // within returns " in " and the name of the operator or region around a scope: "aten::empty" alone is useless, because

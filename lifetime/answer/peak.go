@@ -394,6 +394,10 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 	slices.SortFunc(all, func(x, y Path) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), slices.Compare(x.Callers, y.Callers))
 	})
+	same := commonHead(all)
+	for i := range all {
+		all[i].Callers = all[i].Callers[same:]
+	}
 	n := 0 // the fewest callers that tell the paths apart
 	for apart := 0; apart < len(all); n++ {
 		heads := map[string]bool{}
@@ -406,6 +410,17 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 		all[i].Callers = all[i].Callers[:min(n, len(all[i].Callers))]
 	}
 	return all
+}
+
+// commonHead returns how many callers all paths begin with. Each path keeps a caller.
+func commonHead(all []Path) (n int) {
+	for ; ; n++ {
+		for i := range all {
+			if of := all[i].Callers; n+1 >= len(of) || of[n] != all[0].Callers[n] {
+				return n
+			}
+		}
+	}
 }
 
 // laterValues maps the site of a buffer to that of the last value in its memory whose operation is known. A buffer is named

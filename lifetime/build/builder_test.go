@@ -228,7 +228,7 @@ func TestLossesSorted(t *testing.T) {
 	if got := lossText(c); got != want {
 		t.Errorf("losses\n%swant\n%s", got, want)
 	}
-	if got, want := c.Losses[2].String(), "unknown-key: unknown fields were skipped (3 cases, 3 bytes, first at first)"; got != want {
+	if got, want := c.Losses[2].String(), "unknown-key: unknown fields were skipped (3 cases, 3 B, first at first)"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := (loss.Loss{Reason: loss.Truncated, Count: 1}).String(), "truncated: the file ends early; everything before that point was used"; got != want {

@@ -5,8 +5,9 @@
 package loss
 
 import (
-	"fmt"
 	"strings"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // Class is the severity of a loss.
@@ -121,17 +122,12 @@ type Loss struct {
 
 // String returns the loss as one line for people.
 func (l Loss) String() string {
-	return l.Text(func(bytes int64) string { return fmt.Sprintf("%d bytes", bytes) })
-}
-
-// Text returns the loss as one line for people. size formats its bytes.
-func (l Loss) Text(size func(bytes int64) string) string {
 	var details []string
 	if l.Count > 1 {
-		details = append(details, fmt.Sprintf("%d cases", l.Count))
+		details = append(details, units.Plural(l.Count, "case"))
 	}
 	if l.Bytes > 0 {
-		details = append(details, size(l.Bytes))
+		details = append(details, units.Bytes(l.Bytes))
 	}
 	switch {
 	case l.First != "" && l.Count > 1:

@@ -122,7 +122,7 @@ func (p *Page) phases(k *answer.Peak) {
 // places writes a table of places, largest first.
 func (p *Page) places(k *answer.Peak, by string) {
 	figures := func(a lifetime.Amount) []string {
-		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), units.Count(a.Count)}
+		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), count(a.Count)}
 	}
 	head := []string{"bytes", "share", "buffers", "allocated by"}
 	if by != string(selection.ByLine) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -131,8 +132,11 @@ func (p *Page) severity(s finding.Severity) string {
 // printable.
 func Wrap(text, indent string) string { return wrap(text, indent, len(indent), UsualWidth) }
 
+// number matches a number: the word after it is its unit.
+var number = regexp.MustCompile(`^\(?[0-9][0-9.,]*$`)
+
 // wrap is Wrap for text that begins in column at. It leaves two columns free, so that no
-// terminal breaks the line. Blanks inside a line remain: they may be those of a file name.
+// terminal breaks the line. Blanks inside a line remain: they may be those of a file name. A number keeps its unit.
 func wrap(text, indent string, at, width int) string {
 	var b strings.Builder
 	text = strings.Map(func(r rune) rune {
@@ -142,14 +146,19 @@ func wrap(text, indent string, at, width int) string {
 		return r
 	}, text)
 	gap := 0
-	for _, word := range strings.Split(strings.TrimSpace(text), " ") {
+	words := strings.Split(strings.TrimSpace(text), " ")
+	for i, word := range words {
 		if word == "" {
 			gap++
 			continue
 		}
 		word = Printable(word)
 		n := utf8.RuneCountInString(word)
-		if gap > 0 && at+gap+n > width-2 {
+		unit := 0
+		if i+1 < len(words) && number.MatchString(word) {
+			unit = 1 + utf8.RuneCountInString(words[i+1])
+		}
+		if gap > 0 && at+gap+n+unit > width-2 {
 			b.WriteString("\n" + indent)
 			at = len(indent)
 		} else {
@@ -185,6 +194,14 @@ func size(bytes int64) string {
 		return "-"
 	}
 	return units.Bytes(bytes)
+}
+
+// count returns a number for a table, a dash for 0.
+func count(n int64) string {
+	if n == 0 {
+		return "-"
+	}
+	return units.Count(n)
 }
 
 // Percent returns a share of 0 to 1 as "12.5 %".

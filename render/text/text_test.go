@@ -29,6 +29,12 @@ func TestWrap(t *testing.T) {
 	if got, want := text.Wrap(word+" "+word+"\n"+word, "  "), word+" "+word+"\n  "+word; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	before := strings.Repeat("x", 72)
+	for _, number := range []string{"100 MiB", "(1,068 cases,", "2.5 GiB"} {
+		if got, want := text.Wrap(before+" "+number+" follow", "  "), before+"\n  "+number+" follow"; got != want {
+			t.Errorf("a number lost its unit: %q, want %q", got, want)
+		}
+	}
 	long := strings.Repeat("x", 200)
 	if got := text.Wrap(long, "  "); got != long {
 		t.Errorf("a word was broken: %q", got)

@@ -10,13 +10,10 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Loss returns a loss as a sentence.
-func Loss(l loss.Loss) string { return l.Text(units.Bytes) }
-
-// LossText is Loss for a loss of an answer.
+// LossText returns a loss of an answer as a sentence.
 func LossText(l *answer.Loss) string {
 	reason, _ := loss.Parse(l.Reason)
-	return Loss(loss.Loss{Reason: reason, Count: l.Count, Bytes: l.Bytes, First: l.First})
+	return loss.Loss{Reason: reason, Count: l.Count, Bytes: l.Bytes, First: l.First}.String()
 }
 
 // poolName names a pool and its stream; the default stream is left out.
