@@ -2,6 +2,7 @@ package oomtext
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,10 +23,11 @@ var (
 	bfcSum    = regexp.MustCompile(`total free in pool ` + xlaSize + `, largest free chunk usable by (?:lower|upper) end ` + xlaSize)
 	survived  = "The caller indicates that this is not a failure"
 
-	tensor       = regexp.MustCompile(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\] and type (\w+)(?: on (\S+))?(?: by allocator (\w+))?`)
+	tensor       = regexp.MustCompile(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\](?: and type (\w+))?(?: on (\S+))?(?: by allocator (\w+))?`)
+	tensorNode   = regexp.MustCompile(`\[\[(?:\{\{)?[Nn]ode:? (\S+) = \w+\[.*?\bT=DT_(\w+)`) // TensorFlow 1
 	tensorOp     = regexp.MustCompile(`\[Op:(\w+)\]`)
 	tensorDevice = regexp.MustCompile(`(?i)device:([A-Z]+):([0-9]+)`)
-	driver       = regexp.MustCompile(`failed to allocate \S+ \(` + number + ` bytes\) from device: \w+_OUT_OF_MEMORY`)
+	driver       = regexp.MustCompile(`failed to allocate \S+ \(` + number + ` bytes\) from device: (?:\w+_OUT_OF_MEMORY|(hip)Error)`)
 	gpuAllocator = regexp.MustCompile(`^GPU_([0-9]+)_`)
 )
 
@@ -166,7 +168,7 @@ func parseBFC(text string) *printed {
 		return text[m[2*i]:m[2*i+1]]
 	}
 	f := newFailure(failure.FromTensorFlow)
-	f.allocator, f.op = group(1), group(4)
+	f.device, f.allocator, f.op = "gpu", group(1), group(4)
 	f.onAllocator()
 	f.requested = max(f.figure(group(2)), 0)
 	if exact, _ := sizeOf(group(3)); exact >= 0 {
@@ -190,13 +192,17 @@ func parseTensor(text string) *printed {
 		return nil
 	}
 	f := newFailure(failure.FromTensorFlow)
-	f.shape, f.dtype, f.allocator = "["+m[1]+"]", m[2], m[4]
-	f.requested = elements(m[1], m[2])
+	f.device, f.shape, f.dtype, f.allocator = "gpu", "["+m[1]+"]", m[2], m[4]
+	place := m[3]
+	if node := tensorNode.FindStringSubmatch(text); node != nil && f.dtype == "" {
+		f.op, f.dtype, place = node[1], strings.ToLower(node[2]), text
+	}
+	f.requested = elements(m[1], f.dtype)
 	if op := tensorOp.FindStringSubmatch(text); op != nil {
 		f.op = op[1]
 	}
 	f.onAllocator()
-	if d := tensorDevice.FindStringSubmatch(m[3]); d != nil {
+	if d := tensorDevice.FindStringSubmatch(place); d != nil {
 		f.device = backend(d[1], d[2])
 	}
 	if f.device == "cpu:0" {
@@ -235,7 +241,7 @@ func parseDriver(text string) *printed {
 		return nil
 	}
 	f := newFailure(failure.FromTensorFlow)
-	f.device, f.op = "gpu", "enlarge the pool"
+	f.device, f.op = cmp.Or(m[2], "gpu"), "enlarge the pool"
 	f.requested = max(f.figure(m[1]), 0)
 	f.Growth = true
 	return f

@@ -8,7 +8,8 @@ import (
 
 // contexts are lines that other programs print about the memory that they plan or use. The last one before a failure says how much
 // was left for it. Sources: vllm/v1/worker/gpu_worker.py and vllm/worker/worker.py, sglang/srt/mem_cache/memory_pool.py,
-// megatron/training/utils.py (report_memory), deepspeed/runtime/utils.py (see_memory_usage).
+// megatron/training/utils.py (report_memory), deepspeed/runtime/utils.py (see_memory_usage),
+// xla/hlo/transforms/simplifiers/hlo_rematerialization.cc.
 var contexts = []struct {
 	word string // part of the line
 	text *regexp.Regexp
@@ -17,6 +18,7 @@ var contexts = []struct {
 	{"reserved for KV Cache", regexp.MustCompile(`the rest of the memory reserved for KV Cache is [0-9.]+ ?GiB`)},
 	{"KV Cache is allocated", regexp.MustCompile(`KV Cache is allocated\. .{1,100}`)},
 	{"memory (MB) |", regexp.MustCompile(`memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+`)},
+	{"by rematerialization", regexp.MustCompile(`Can't reduce memory use below [0-9.]+[KMGT]?i?B \([0-9]+ bytes\) by rematerialization; only reduced to [0-9.]+[KMGT]?i?B`)},
 	{"Max_MA ", regexp.MustCompile(`MA [0-9.]+ GB +Max_MA [0-9.]+ GB +CA [0-9.]+ GB +Max_CA [0-9.]+ GB`)},
 }
 

@@ -24,12 +24,15 @@ const (
 	terminated             // nothing
 )
 
-// openers are the words with which a text begins, or that follow in it where its beginning was wrapped. The first that
-// a line has decides.
-var openers = []struct {
+// opening is how a text begins.
+type opening struct {
 	words string
 	kind  kind
-}{
+}
+
+// openers are the words with which a text begins, or that follow in it where its beginning was wrapped. The first that
+// a line has decides.
+var openers = append([]opening{
 	{"out of memory trying to allocate", bfc},
 	{"memory summary, device", summary},
 	{statsKey, stats},
@@ -52,6 +55,14 @@ var openers = []struct {
 	{middle, sentence},
 	{"Failed to CUDA ", sentence},
 	{"_ALLOC_FAILED", sentence},
+}, ofSentences()...)
+
+// ofSentences returns the openers of the table of sentences.
+func ofSentences() (all []opening) {
+	for _, s := range sentences {
+		all = append(all, opening{s.word, sentence})
+	}
+	return all
 }
 
 // parts of the openers. A line without them is searched for few.
@@ -71,16 +82,21 @@ const (
 	middleOfXLA = "in memory space "
 )
 
+// maxCut is the length of what may stand before the opener on a line that begins within a sentence: "of memory while ...".
+const maxCut = 4
+
 // opener returns the kind of text that a line begins, terminated if none. whole is false if the text may begin on the
 // line before.
-func opener(line []byte) (k kind, word uint32, whole bool) {
+func opener(line []byte) (k kind, word uint64, whole bool) {
 	var has [len(parts)]bool
 	for i, part := range parts {
 		has[i] = bytes.Contains(line, []byte(part))
 	}
 	for i, o := range openers {
 		if needed := partOf[i]; (needed < 0 || has[needed]) && bytes.Contains(line, []byte(o.words)) {
-			return o.kind, 1 << i, o.words != middle && o.words != middleOfXLA || bytes.Contains(line, []byte("ut of memory"))
+			whole = o.words != middle && o.words != middleOfXLA || bytes.Contains(line, []byte("ut of memory"))
+			cut := line[0] >= 'a' && line[0] <= 'z' && bytes.Index(line, []byte(o.words)) <= maxCut
+			return o.kind, 1 << i, whole && !cut
 		}
 	}
 	return terminated, 0, false
@@ -97,11 +113,12 @@ const (
 type message struct {
 	kind   kind
 	line   int64
-	words  uint32 // openers that it has, as bits
+	words  uint64 // openers that it has, as bits
 	lines  int
 	others int    // lines in succession that are not of a dump
 	text   []byte // white space collapsed; of a dump only the beginning
 	frames []level
+	above  bool // its frames follow, innermost first
 
 	f    *printed // of a dump or table
 	dump dump
@@ -155,6 +172,9 @@ func (m *message) accepts(line []byte) bool {
 		if m.lines >= sentenceOf {
 			return false
 		}
+		if f, ok := frameOf(line, 0); ok && m.above {
+			m.frames = append(m.frames, f)
+		}
 		if m.lines == 1 { // the words may have been wrapped
 			m.add(line)
 			if k, word, _ := opener(m.text); k == xla || k == bfc {
@@ -202,9 +222,11 @@ func (m *message) failure() *printed {
 	case stats:
 		f = parseStats(text)
 	case xla:
-		f = parseXLA(text)
+		if f = parseSentence(text); f == nil {
+			f = parseXLA(text)
+		}
 	case sentence:
-		for _, parse := range []func(string) *printed{parseTorch, parseTensor, parseDriver} {
+		for _, parse := range []func(string) *printed{parseSentence, parseTorch, parseTensor, parseDriver} {
 			if f = parse(text); f != nil {
 				break
 			}

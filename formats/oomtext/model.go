@@ -1,7 +1,6 @@
 package oomtext
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -18,19 +17,17 @@ const maxBuffers = 1 << 18
 // owner identifies a space.
 type owner struct{ process, device, memory, allocator, module, program string }
 
+// producers are the programs that print each kind of text.
+var producers = map[string]string{failure.FromTorch: "PyTorch", failure.FromLibrary: "PyTorch", failure.FromTensorFlow: "TensorFlow",
+	failure.FromCompiler: "XLA", failure.FromXLA: "XLA", failure.FromVLLM: "vLLM", failure.FromONNX: "onnxruntime",
+	failure.FromLlama: "llama.cpp", failure.FromPaddle: "Paddle", failure.FromCupy: "CuPy"}
+
 // producer returns the program whose texts the file has.
 func (r *reader) producer() string {
-	switch r.failures[0].Source {
-	case failure.FromTensorFlow:
-		return "TensorFlow"
-	case failure.FromCompiler, failure.FromXLA:
-		return "XLA"
-	case failure.FromHost:
-		if r.failures[0].op == "" && r.failures[0].shape == "" {
-			return ""
-		}
+	if source := r.failures[0].Source; source != failure.FromTensorFlow || !r.jax {
+		return producers[source]
 	}
-	return "PyTorch"
+	return "JAX"
 }
 
 // model adds the failures to the model. The failures of one allocator are the instants of its space, in order.
@@ -39,7 +36,7 @@ func (r *reader) model(source int) {
 	var owners []owner
 	for _, f := range r.failures {
 		f.First = r.first > 0 && f.writer.rank == r.first-1
-		o := owner{f.writer.name, cmp.Or(f.device, "gpu"), f.memory, f.allocator, "", ""}
+		o := owner{f.writer.name, f.device, f.memory, f.allocator, "", ""}
 		if f.program {
 			o.module = f.module
 			if len(spaces[o]) > 0 && !f.sameProgram(spaces[o][0]) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
@@ -59,6 +60,7 @@ type reader struct {
 	first    int64 // the rank that failed first, plus 1; 0 = not named
 	known    map[figures]*printed
 	left     int64 // buffers in the model so far
+	jax      bool  // its own files print
 
 	noticed map[string]context // the last of each writer
 	last    context            // the last of all
@@ -116,7 +118,7 @@ func (r *reader) closeAll() {
 
 // more gives a line to the open text of its writer. It returns false if the line does not belong to it, and closes the
 // text. word is the opener that the line has: a second time, or after a whole failure, it begins another text.
-func (r *reader) more(w *writer, rest []byte, k kind, word uint32) bool {
+func (r *reader) more(w *writer, rest []byte, k kind, word uint64) bool {
 	m := w.open
 	if k != terminated && m.kind != stats && (k != sentence || m.kind == bfc || m.words&word != 0 || m.complete()) || !m.accepts(rest) {
 		r.close(w)
@@ -132,6 +134,16 @@ func (m *message) complete() bool {
 	return f != nil && (f.requested > 0 || f.Needed > 0 || f.Absurd || f.op != "" && f.op != nccl)
 }
 
+// wordsOfJAX are what only jaxlib prints: files of TensorFlow's own copy of XLA lie in local_xla.
+var wordsOfJAX = [][]byte{[]byte("jaxlib"), []byte("external/xla/"), []byte("XlaRuntimeError"), []byte("JaxRuntimeError")}
+
+const maxJAX = 4 << 10 // bytes before a text in which its writer names itself
+
+// names reports whether the end of a text has one of some words.
+func names(text []byte, words [][]byte) bool {
+	return slices.ContainsFunc(words, func(word []byte) bool { return bytes.Contains(text[max(0, len(text)-maxJAX):], word) })
+}
+
 // begin opens a text with its first line.
 func (r *reader) begin(w *writer, m *message, whole bool, rest, piece []byte) {
 	if len(r.failures) >= maxFailures {
@@ -139,6 +151,7 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, piece []byte) {
 		return
 	}
 	before := r.in.before(piece)
+	r.jax = r.jax || names(piece, wordsOfJAX) || names(before, wordsOfJAX)
 	if !whole {
 		r.prepend(m, before, w)
 	}
@@ -147,6 +160,7 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, piece []byte) {
 		return
 	}
 	m.frames = r.traceback(before, w)
+	m.above = m.frames == nil && bytes.Contains(before[max(0, len(before)-maxCaught):], caught)
 	w.open = m
 	r.open++
 }
@@ -242,23 +256,36 @@ func (f *printed) follows(last *printed) bool {
 	switch {
 	case last.state || last.Survived != f.Survived:
 		return false
-	case last.requested == 0 && last.Live < 0:
-		return f.requested == 0 && f.Reserved >= 0 && last.Source == f.Source // the state follows the error
+	case last.bare() && f.onDeviceOf(last):
+		return last.Source == f.Source && (f.requested == 0 && f.Reserved >= 0 || f.Line-last.Line < nearby) // the state or the figures follow the error
+	case f.bare() && f.onDeviceOf(last):
+		return last.Source == f.Source && f.Source == failure.FromTorch && f.Line-last.Line < nearby // another error because of the first
 	case f.Growth:
 		ratio := float64(f.requested) / float64(last.lastRequested+1)
 		return last.Growth && ratio > 0.85 && ratio < 0.95
 	}
 	return last.allocator != "" && f.allocator != "" && last.allocator == f.allocator && f.Live < 0 && max(gap, -gap) <= max(rounding, 2*last.Rounding) ||
-		last.Source == failure.FromTensorFlow && f.Source == failure.FromXLA && gap >= 0 && gap < rounding
+		last.Source == failure.FromTensorFlow && f.Source == failure.FromXLA && gap >= 0 && gap <= rounding
+}
+
+// nearby is the number of lines in which an error with figures and one without are of one failure: two tracebacks.
+const nearby = 256
+
+// bare reports whether a text has no figure.
+func (f *printed) bare() bool { return f.requested == 0 && f.Live < 0 && f.Needed < 0 && !f.Absurd }
+
+// onDeviceOf reports whether two texts may be of one device: "cuda" may be "cuda:1".
+func (f *printed) onDeviceOf(o *printed) bool {
+	return strings.HasPrefix(f.device, o.device) || strings.HasPrefix(o.device, f.device)
 }
 
 // complete adds the figures of a later text about the same failure.
 func (f *printed) complete(later *printed) {
 	f.lastRequested = later.requested
-	if f.requested == 0 {
+	if f.requested == 0 && !later.bare() {
 		figures := later.Failure
 		figures.Line, figures.Times = f.Line, f.Times
-		f.Failure, f.peak, f.device = figures, later.peak, later.device
+		f.Failure, f.requested, f.free, f.peak, f.device = figures, later.requested, later.free, later.peak, later.device
 	}
 	if later.program && len(f.buffers)+len(f.chunks) == 0 {
 		f.program, f.buffers, f.Needed, f.module, f.Source = true, later.buffers, later.Needed, later.module, later.Source

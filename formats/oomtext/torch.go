@@ -1,6 +1,7 @@
 package oomtext
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -14,18 +15,19 @@ import (
 // github.com/Ascend/pytorch; src/include/alloc.h of github.com/NVIDIA/nccl.
 var (
 	// 2.1 and later. The first versions wrote "capacty".
-	torchNew = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + `\. GPU ?` + number + ` has a total capaci?ty of ` + torchSize +
+	torchNew = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?` + number + ` has a total capaci?ty of ` + torchSize +
 		`(?: of which ` + torchSize + ` is free)?(.*)`)
 	torchNewUse = regexp.MustCompile(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
 		torchSize + ` is reserved by PyTorch but unallocated)?`)
 	torchProcess = regexp.MustCompile(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
 	torchAllowed = regexp.MustCompile(torchSize + ` allowed;`)
 	// To 2.0, and NPU. "cached" was reserved less allocated.
-	torchOld = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize + ` \((?:GPU|NPU) ` + number + `; ` + torchSize + ` total capacity` +
+	torchOld = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. |block with size larger than ` + xlaSize + `! )?Tried to allocate ` + torchSize +
+		` \((GPU|NPU) +` + number + `; ` + torchSize + ` total capacity` +
 		`(?:; ` + torchSize + ` already allocated(?:; ` + torchSize + ` current active)?(?:; ` + torchSize + ` free)?(?:; ` + torchSize + ` allowed)?(?:; ` + torchSize +
 		` (cached|reserved in total))?)?`)
 	torchMPS = regexp.MustCompile(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
-		`)?\)\. Tried to allocate ` + torchSize + ` on (shared|private) pool`)
+		`)?\)\.(?: Tried to allocate ` + torchSize + ` on (shared|private) pool)?`)
 	torchAsync = regexp.MustCompile(`Allocation on device ` + number + ` would exceed allowed memory\. \(out of memory\) Currently allocated ?: ` + torchSize + ` Requested ?: ` + torchSize +
 		` Device limit ?: ` + torchSize + ` Free \(according to CUDA\) ?: ` + torchSize + `(?: PyTorch limit \(set by user-supplied memory fraction\) ?: ` + torchSize + `)?`)
 	torchCPU = regexp.MustCompile(`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate ` + number + ` bytes`)
@@ -35,8 +37,8 @@ var (
 	// Without figures of the allocator. The words before tell errors from advice and source code.
 	ncclAlloc   = regexp.MustCompile(`(?:\[([0-9]+)\] \S+ NCCL WARN )?Failed to CUDA (?:calloc(?: async)?|malloc) ` + number + ` bytes`)
 	ncclFailure = regexp.MustCompile(`NCCL WARN Cuda failure (?:[0-9]+ )?'out of memory'`)
-	library     = regexp.MustCompile(`(?:error|handle|failed): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
-	bareError   = regexp.MustCompile(`Error: (CUDA|HIP|XPU|NPU)( error:)? out of memory`)
+	library     = regexp.MustCompile(`(?:error|handle|failed|CuDNN): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
+	bareError   = regexp.MustCompile(`(?:(?:Error: |^)(CUDA|HIP|XPU|NPU)(?: driver)? error:|Error: (CUDA|HIP|XPU|NPU)) out of memory`)
 )
 
 // nccl is the operation of NCCL's own requests.
@@ -52,8 +54,8 @@ func parseTorch(text string) *printed {
 	return nil
 }
 
-// backend returns the device of a text: "cuda:0".
-func backend(name, index string) string { return strings.ToLower(name) + ":" + index }
+// backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
+func backend(name, index string) string { return strings.ToLower(cmp.Or(name, "cuda")) + ":" + index }
 
 func parseTorchNew(text string) *printed {
 	if !strings.Contains(text, " has a total capac") { // regular expressions are slow
@@ -92,7 +94,8 @@ func parseTorchNew(text string) *printed {
 const maxTail = 8 << 10
 
 // processes reads the processes on the device. In a container the own process has a number that it does not know: it is
-// the one that uses what the allocator reserved and 0 to 1.6 GiB more, for the context and for libraries.
+// the one that uses what the allocator reserved and little more, 0 to 1.6 GiB for the context and for libraries, or for which the device
+// has no room beside the allocator. A process that uses less than the allocator reserved was not found.
 func (f *printed) processes(text string) {
 	const context = 1600 << 20
 	all := torchProcess.FindAllStringSubmatch(text, -1)
@@ -107,15 +110,23 @@ func (f *printed) processes(text string) {
 	if len(all) == 0 {
 		return
 	}
+	tolerance := 4 * f.Rounding
+	if f.InProcess >= 0 && f.InProcess < f.Reserved-tolerance {
+		sum -= f.InProcess
+		f.InProcess = unknown
+	}
 	if f.InProcess < 0 && f.Reserved >= 0 {
+		room := f.Capacity - max(f.free, 0) - sum + tolerance // for the allocator, if all listed processes are others
 		for _, p := range all {
 			used, _ := size(p[3])
-			if more := used - f.Reserved; more >= -4*f.Rounding && more < context && used > f.InProcess {
+			if more := used - f.Reserved; more >= -tolerance && (more < context && used > f.InProcess || room < f.Reserved && f.InProcess < 0) {
 				f.InProcess = used
 			}
 		}
 	}
-	f.Others = sum - max(f.InProcess, 0)
+	if f.Others = sum - max(f.InProcess, 0); f.Others == 0 && f.InProcess < 0 {
+		f.Others = unknown // none was listed
+	}
 }
 
 func parseTorchOld(text string) *printed {
@@ -127,10 +138,16 @@ func parseTorchOld(text string) *printed {
 		return nil
 	}
 	f := newFailure(failure.FromTorch)
-	f.device = backend(m[1], m[3])
-	f.requested, f.Capacity, f.Live = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
-	f.free, f.Allowed = f.figure(m[7]), f.figure(m[8])
-	switch reserved := f.figure(m[9]); m[10] {
+	name := m[1]
+	if m[4] == "NPU" {
+		name = m[4]
+	} else if m[2] != "" { // IPEX: a limit of one block
+		name = "XPU"
+	}
+	f.device = backend(name, m[5])
+	f.requested, f.Capacity, f.Live = max(f.figure(m[3]), 0), f.figure(m[6]), f.figure(m[7])
+	f.free, f.Allowed = f.figure(m[9]), f.figure(cmp.Or(m[10], m[2]))
+	switch reserved := f.figure(m[11]); m[12] {
 	case "cached":
 		f.Unallocated, f.Reserved = reserved, units.AddSat(f.Live, reserved)
 	case "reserved in total":
@@ -213,8 +230,8 @@ func parseLibrary(text string) *printed {
 		return f
 	}
 	if m := bareError.FindStringSubmatch(text); m != nil {
-		f.device = strings.ToLower(m[1])
-		if m[2] == "" { // of PyTorch's allocator; perhaps its state follows
+		f.device = strings.ToLower(m[1] + m[2])
+		if m[1] == "" { // of PyTorch's allocator; perhaps its state follows
 			f.Source = failure.FromTorch
 		}
 		return f

@@ -17,20 +17,23 @@ type level struct {
 	line           int
 }
 
-// Frames as Python and IPython print them. IPython gives the line by an arrow below.
+// Frames as Python, IPython and rich print them. IPython gives the line by an arrow below.
 var (
 	pythonFrame = regexp.MustCompile(`^\s*File "([^"]+)", line ([0-9]+)(?:, in (.+))?$`)
 	cellFrame   = regexp.MustCompile(`^(?:Input In|Cell In) ?\[[0-9 ]*\](?:, line ([0-9]+))?(?:, in (.+))?$`)
 	newFrame    = regexp.MustCompile(`^File (\S+):([0-9]+)(?:, in (.+))?$`)
 	oldFrame    = regexp.MustCompile(`^(\S+) in ([^ ].*)$`)
+	richFrame   = regexp.MustCompile(`^│ ([^ │]+\.py):([0-9]+) in (\S+) +│?$`)
 	arrow       = regexp.MustCompile(`^-+> ([0-9]+)`)
 	began       = []byte("Traceback (most recent call last)")
+	caught      = []byte("Exception has occurred") // by VS Code: the frames follow, innermost first
 )
 
 const (
 	maxFrames   = 256
 	maxBackward = 8192    // lines of all writers
 	maxLooked   = 1 << 20 // the same, of all failures
+	maxCaught   = 128     // bytes between the words of VS Code and the text
 )
 
 // traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped. It
@@ -64,7 +67,7 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 			arrowLine, _ = strconv.Atoi(string(m[1]))
 			continue
 		}
-		if len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' {
+		if len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' || bytes.HasPrefix(rest, []byte("│")) || bytes.HasPrefix(rest, []byte("╰─")) {
 			continue // source code
 		}
 		if loose++; len(frames) > 0 || loose > 3 {
@@ -78,6 +81,9 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 func frameOf(line []byte, arrow int) (f level, ok bool) {
 	atoi := func(b []byte) int { n, _ := strconv.Atoi(string(b)); return n }
 	if m := pythonFrame.FindSubmatch(line); m != nil {
+		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
+	}
+	if m := richFrame.FindSubmatch(line); m != nil {
 		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
 	}
 	if m := newFrame.FindSubmatch(line); m != nil {

@@ -80,6 +80,9 @@ var prefixes = []prefix{
 	{is("["), regexp.MustCompile(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
 	{is("["), regexp.MustCompile(`^\[[A-Za-z_]\w*?([0-9]+)\]: ?`), "rank"},                             // torchrun --tee: [default3]:
 	{is("("), regexp.MustCompile(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
+	{is("("), regexp.MustCompile(`^\([A-Za-z]+_TP([0-9]+)(?:_EP[0-9]+)? pid=[0-9]+\) `), "rank"},       // vLLM: (Worker_TP1 pid=77)
+	{is("["), regexp.MustCompile(`^\[[0-9]+,([0-9]+)\]<std(?:out|err)>: ?`), "rank"},                   // mpirun --tag-output
+	{is(" >#"), regexp.MustCompile(`^ ?[>#]+ ?`), ""},                                                  // quoted
 	{is("("), regexp.MustCompile(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
 	{is("012"), regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes
 	{is("012"), regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWEF] \S+:[0-9]+\] `), ""},  // TensorFlow 2

@@ -24,6 +24,9 @@ var (
 		`\)\.(?: HLO module: (\S+?)\.(?: |$))?`)
 	tpuSingle = regexp.MustCompile(`Allocation \(size=` + number + `\) would exceed memory \(size=` + number + `\) :: #allocation[0-9]+ \[shape = '(.*?)', space=([a-z]+)`)
 	tpuSparse = regexp.MustCompile(`TPU TensorCore Hbm usage: ` + xlaSize + `, SparseCore Hbm usage ` + xlaSize + `, exceeding available bytes: ` + xlaSize)
+	// A kernel in on-chip memory, also cut off, and programs of which the message gives no figures.
+	tpuScoped = regexp.MustCompile(`Ran out of memory in memory space ([a-z]+)\b(?:.*? for %([\w.-]+)(?: = (\S+))?)?(?:.*?Scoped allocation with size ` + xlaSize + ` and limit ` + xlaSize +
+		` exceeded)?`)
 	// TPU, at run time.
 	tpuRun = regexp.MustCompile(`(?:Error loading program '([^']*)': )?Attempting to (?:allocate|reserve) ` + xlaSize + `( at the bottom of memory)?\. That was not possible\.(?: There are ` +
 		xlaSize + ` free(?:, ` + xlaSize + ` reserved, and ` + xlaSize + ` reservable)?\.)?(?:;? ?\(([0-9x]+)_([A-Z0-9]+)\))?`)
@@ -42,7 +45,7 @@ var (
 
 // parseXLA reads the first text of XLA; nil if there is none.
 func parseXLA(text string) *printed {
-	for _, parse := range []func(string) *printed{parseTPULong, parseTPUShort, parseTPURun, parseGPU} {
+	for _, parse := range []func(string) *printed{parseTPULong, parseTPUScoped, parseTPUShort, parseTPURun, parseGPU} {
 		if f := parse(text); f != nil {
 			return f
 		}
@@ -180,6 +183,21 @@ func parseTPUShort(text string) *printed {
 	}
 	if f.Needed >= 0 && f.Capacity >= 0 {
 		f.Exceeded = max(f.Needed-f.Capacity, 0)
+	}
+	return f
+}
+
+// parseTPUScoped reads the message of a kernel whose on-chip memory is too small, such as one of Pallas.
+func parseTPUScoped(text string) *printed {
+	m := tpuScoped.FindStringSubmatch(text)
+	if m == nil {
+		return nil
+	}
+	f := newFailure(failure.FromCompiler)
+	f.program, f.device, f.memory, f.module = true, "tpu", m[1], m[2]
+	if f.Needed, f.Capacity = f.figure(m[4]), f.figure(m[5]); f.Needed >= 0 {
+		f.Exceeded = max(f.Needed-f.Capacity, 0)
+		f.buffers = []buffer{{size: f.Needed, unpadded: f.Needed, count: 1, shape: m[3], label: m[2], kind: lifetime.Temporary}}
 	}
 	return f
 }

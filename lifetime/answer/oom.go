@@ -29,7 +29,7 @@ type OOMs struct {
 type Failure struct {
 	File   string `json:"file"`   // capture
 	Space  string `json:"space"`  // memory ID
-	Source string `json:"source"` // kind of text: torch, torch-library, tensorflow, xla-compile, xla-run, host; recording for a recorded event
+	Source string `json:"source"` // kind of text: torch, torch-library, tensorflow, xla-compile, xla-run, vllm, onnxruntime, llama.cpp, paddle, cupy, host, oom-killer; recording for a recorded event
 	Line   *int64 `json:"line"`   // line of the file on which the text begins; null for a recorded event
 	Times  int64  `json:"times"`  // how often the same failure was printed
 	At     int64  `json:"at"`     // instant
@@ -45,8 +45,8 @@ type Failure struct {
 	ReservedBytes     *int64 `json:"reserved_bytes"`             // reserved from the device
 	UnallocatedBytes  *int64 `json:"reserved_unallocated_bytes"` // reserved, but in no buffer
 	PrivatePoolsBytes *int64 `json:"private_pools_bytes"`        // idle in private pools
-	OutsideBytes      *int64 `json:"outside_bytes"`              // used by the process outside of the allocator
-	OthersBytes       *int64 `json:"other_processes_bytes"`      // used by other processes
+	OutsideBytes      *int64 `json:"outside_bytes"`              // used outside of the allocator: by the process, or by anyone if the text does not list it
+	OthersBytes       *int64 `json:"other_processes_bytes"`      // used by other processes, also those that the text does not list
 	NeededBytes       *int64 `json:"needed_bytes"`               // by the compiled program as a whole
 	ExceededBytes     *int64 `json:"exceeded_bytes"`             // bytes by which it exceeds the capacity
 	LargestFreeBytes  *int64 `json:"largest_free_bytes"`         // largest free block of the allocator
@@ -260,7 +260,7 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 	case d.Replayed != nil && d.Replayed.Conf != "" && d.Reason != oom.Leak:
 		out.Next = commandLine("tune", out.File)
 	default:
-		out.Next = nextStep(&out, m.Failure == nil)
+		out.Next = nextStep(&out, m.Failure == nil, t.Sources[s.Source].Producer)
 	}
 	if !d.Brief {
 		out.detail.request(t, stacks, s, m)
@@ -290,6 +290,13 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 	}
 	if state.InProcess >= 0 && state.Live >= 0 {
 		out.OutsideBytes = figureOf(max(state.InProcess-max(state.Reserved, state.Live), 0))
+	}
+	switch rest := state.Unlisted(m.Free.Or(-1)); {
+	case m.Failure == nil || rest <= 0:
+	case state.InProcess >= 0:
+		out.OthersBytes = figureOf(max(state.Others, 0) + rest)
+	default:
+		out.OutsideBytes = &rest
 	}
 	if m.Site != 0 {
 		site := siteOf(t, &s.SpaceInfo, m.Site)
@@ -408,21 +415,24 @@ func bySize(s *lifetime.Space, live []int) (all []SizeHeld) {
 }
 
 // nextStep returns the command that shows more, or how to record more.
-func nextStep(f *Failure, recorded bool) string {
+func nextStep(f *Failure, recorded bool, producer string) string {
 	switch {
 	case recorded:
 		return commandLine("peak", "--at", AtOOM.name, f.File)
 	case f.Source == failure.FromCompiler, f.Source == failure.FromXLA && f.NeededBytes != nil:
 		return `XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto", then memlane peak DIR`
-	case f.Source == failure.FromXLA:
+	case f.Source == failure.FromXLA, f.Source == failure.FromTensorFlow && producer == "JAX":
 		return "jax.profiler.save_device_memory_profile(FILE) before it fails, then memlane peak FILE"
 	case f.Source == failure.FromTensorFlow:
 		return "record a profile (tf.profiler.experimental.start), then memlane report -o report.html FOLDER"
-	case f.Source == failure.FromHost:
+	case f.Source == failure.FromHost, f.Source == failure.FromKernel:
 		return "memlane reads accelerator memory; use memray or tracemalloc for host memory"
 	}
 	module := f.RecordedBy()
-	if module == "" {
+	switch {
+	case module == "" && f.Device != "mps":
+		return fmt.Sprintf("memlane reads no captures of %s; log the free memory of the device while it runs", f.Source)
+	case module == "":
 		return "PyTorch does not record this memory: print torch.mps.current_allocated_memory() between the parts of a step"
 	}
 	return fmt.Sprintf("torch.%s.memory._record_memory_history(), _dump_snapshot(FILE) when it fails, then memlane oom FILE", module)
@@ -430,6 +440,10 @@ func nextStep(f *Failure, recorded bool) string {
 
 // RecordedBy returns the part of torch that records the memory of the device; "" if none does.
 func (f *Failure) RecordedBy() string {
+	switch f.Source {
+	case failure.FromONNX, failure.FromLlama, failure.FromPaddle, failure.FromCupy, failure.FromHost, failure.FromKernel:
+		return ""
+	}
 	switch device, _, _ := strings.Cut(f.Device, ":"); device {
 	case "xpu", "npu":
 		return device

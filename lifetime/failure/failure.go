@@ -39,6 +39,12 @@ const (
 	FromCompiler   = "xla-compile"   // XLA, at compile time
 	FromXLA        = "xla-run"       // XLA, at run time
 	FromHost       = "host"          // allocators of host memory
+	FromKernel     = "oom-killer"    // Linux or Slurm, which killed a process for its host memory
+	FromVLLM       = "vllm"          // vLLM, which compares its plan with what is free
+	FromONNX       = "onnxruntime"
+	FromLlama      = "llama.cpp"
+	FromPaddle     = "paddle"
+	FromCupy       = "cupy"
 )
 
 // Unknown returns a Failure of a kind of text without figures.
@@ -46,6 +52,24 @@ func Unknown(source string) Failure {
 	return Failure{Source: source, Times: 1, Capacity: -1, Allowed: -1, Live: -1, Requested: -1, Idle: -1, Reserved: -1, InProcess: -1, Others: -1,
 		Unallocated: -1, LargestFree: -1, Needed: -1, Exceeded: -1}
 }
+
+// Unlisted returns the bytes of the device that neither the process nor a listed one uses; where the process is not listed, neither its
+// allocator. free are the free bytes of the device. It returns 0 if rounding explains them, and -1 if they are not known.
+func (f *Failure) Unlisted(free int64) int64 {
+	used := f.InProcess
+	if used < 0 {
+		used = f.Reserved
+	}
+	if f.Capacity < 0 || free < 0 || used < 0 {
+		return -1
+	}
+	if rest := f.Capacity - free - used - max(f.Others, 0); rest > max(little, 4*f.Rounding) {
+		return rest
+	}
+	return 0
+}
+
+const little = 64 << 20 // bytes of the driver that are no user's
 
 // Figures returns the figures of a failure by their names in native text.
 func (f *Failure) Figures() map[string]*int64 {

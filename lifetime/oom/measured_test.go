@@ -28,7 +28,7 @@ var recordings = map[string]string{
 
 // verdicts are the reasons behind the verdicts of other truth files.
 var verdicts = map[string]string{
-	"capacity": "exhausted", "oversubscribed": "exhausted", "pool_full_or_preallocation": "exhausted", "temporaries": "exhausted",
+	"capacity": "exhausted", "oversubscribed": "exhausted", "pool_full_or_preallocation": "exhausted outside", "temporaries": "exhausted",
 	"outputs_and_temporaries": "exhausted", "fragmentation": "fragmented", "fragmentation_or_not_granted": "fragmented not_granted",
 	"pool_not_granted": "not_granted", "refused_with_free_memory": "not_granted limit", "fraction_limit": "limit", "other_process": "other_process",
 	"other_allocations": "outside", "unaccounted": "outside", "outside_allocator": "outside", "private_pools": "private_pools", "padding": "padding",

@@ -5,6 +5,7 @@ package oom
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -128,12 +129,25 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.because(t, Unknown)
 	}
 	switch {
-	case d.State.Absurd:
+	case d.State.Absurd, d.Reason == Larger && m.Requested >= absurd:
 		d.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
+	case d.Reason == NotGranted && d.State.Growth:
+		d.Words = "the driver refused to enlarge the pool"
+	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:
+		d.Words = "the program holds more than the device has: the driver moves it to host memory"
+	case d.Reason == Outside && d.State.Source == failure.FromXLA:
+		d.Words = "the program is small: other arrays or another process hold the memory"
+	case d.State.Source == failure.FromVLLM && d.State.Capacity > 0:
+		d.Advice = fmt.Sprintf("Lower gpu_memory_utilization to %.2f at most, or free what others hold; see %s.",
+			math.Floor(100*float64(m.Free.Or(0))/float64(d.State.Capacity))/100, monitorOf("cuda"))
+	case d.Reason == Limit && m.Free.Or(-1) < 0 && m.Requested > d.State.Allowed && d.State.Allowed > 0:
+		d.Advice = "Allocate smaller blocks: the platform limits the size of one."
 	case m.Failure != nil && strings.Contains(m.Text, "KV ") && d.Reason == Exhausted:
 		d.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
 	}
-	if s.Axis == lifetime.ProgramOrder && !d.Brief {
+	if onChip(s) && d.Reason == Larger {
+		d.Advice = "Use smaller blocks in the kernel, or raise vmem_limit_bytes: it is on-chip memory."
+	} else if s.Axis == lifetime.ProgramOrder && !d.Brief {
 		d.remedies(t)
 	}
 }
@@ -150,7 +164,7 @@ func (d *Diagnosis) evidence() string {
 func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
 	d.Reason, d.Words = r, r.Words()
 	d.Confidence = confidenceOf(d.evidence(), r)
-	d.Advice = r.advice(frameworkOf(d.State.Source, &t.Sources[d.Space.Source]), d.Space.Device)
+	d.Advice = r.advice(d.State.Source, frameworkOf(d.State.Source, &t.Sources[d.Space.Source]), d.Space.Device)
 }
 
 // inferred returns the failure of a space without a recorded one, if its peak shows one.

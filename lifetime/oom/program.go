@@ -61,9 +61,6 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 
 // spread returns the advice for a program for which no remedy suffices.
 func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) string {
-	if onChip(s) {
-		return "Use smaller tiles or blocks in the kernel: this memory is on the chip."
-	}
 	if float64(needed-capacity) < nearMiss*float64(capacity) {
 		return fmt.Sprintf("Save %s: a slightly smaller batch, or recompute one block (jax.checkpoint).", units.Bytes(needed-capacity))
 	}

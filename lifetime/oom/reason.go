@@ -52,7 +52,7 @@ func frameworkOf(said string, source *lifetime.Source) framework {
 	switch {
 	case said == failure.FromTorch, said == failure.FromLibrary:
 		return torch
-	case said == failure.FromTensorFlow:
+	case said == failure.FromTensorFlow && !from("JAX"):
 		return tensorflow
 	case said == failure.FromCompiler, said == failure.FromXLA:
 		return xla
@@ -68,47 +68,66 @@ func frameworkOf(said string, source *lifetime.Source) framework {
 
 // reasons describe each reason: in words, and what to do by framework; "" = as for others. MONITOR is the tool of the device.
 var reasons = map[Reason]struct {
-	words  string
-	advice [4]string
+	words   string
+	advice  [4]string
+	devices map[string]string // advice for kinds of devices, before that for frameworks
 }{
-	Exhausted: {"the memory is full of live buffers", [4]string{
+	Exhausted: {words: "the memory is full of live buffers", advice: [4]string{
 		other:      "Use a smaller batch, a narrower type, or free what is not needed any more.",
 		torch:      "Use a smaller batch, activation checkpointing or a narrower type.",
 		xla:        "Free arrays of earlier steps, donate arguments, or use a smaller batch.",
 		tensorflow: "Use a smaller batch, mixed precision, or tf.recompute_grad."}},
-	Leak: {"a leak filled the memory", [4]string{other: "Fix the leak first; see memlane leaks."}},
-	Fragmented: {"enough is reserved and free, but in smaller pieces", [4]string{
+	Leak: {words: "a leak filled the memory", advice: [4]string{other: "Fix the leak first; see memlane leaks."}},
+	Fragmented: {words: "enough is reserved and free, but in smaller pieces", advice: [4]string{
 		other:      fewSizes,
 		torch:      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes.",
 		xla:        "Allocate large buffers first; on GPU, TF_GPU_ALLOCATOR=cuda_malloc_async.",
-		tensorflow: "Set TF_GPU_ALLOCATOR=cuda_malloc_async, or allocate large buffers first."}},
-	Larger: {"it is larger than the memory, so freeing does not help", [4]string{
+		tensorflow: "Set TF_GPU_ALLOCATOR=cuda_malloc_async, or allocate large buffers first."},
+		devices: map[string]string{"tpu": "Load the program before other arrays, or free arrays before it runs."}},
+	Larger: {words: "it is larger than the memory, so freeing does not help", advice: [4]string{
 		other: "Split the operation: smaller chunks, a shorter sequence, no full matrix.",
 		xla:   "Shard it, recompute (jax.checkpoint), donate arguments, or use narrower types."}},
-	Limit: {"the program's own limit was reached", [4]string{
+	Limit: {words: "the program's own limit was reached", advice: [4]string{
 		other:      "Raise the limit of the memory pool.",
-		torch:      "Raise set_per_process_memory_fraction, or the watermark on MPS.",
+		torch:      "Raise set_per_process_memory_fraction.",
 		xla:        "Raise XLA_CLIENT_MEM_FRACTION.",
-		tensorflow: "Raise the memory limit of the logical device."}},
-	Other: {"other processes hold memory of the device", [4]string{other: "End the other processes, or use another device; see MONITOR."}},
-	Outside: {"memory outside of this allocator is missing", [4]string{
+		tensorflow: "Raise the memory limit of the logical device."},
+		devices: map[string]string{"mps": "Use a smaller batch or a narrower type, or raise PYTORCH_MPS_HIGH_WATERMARK_RATIO."}},
+	Other: {words: "other processes hold memory of the device", advice: [4]string{other: "End the other processes, or use another device; see MONITOR."}},
+	Outside: {words: "memory outside of this allocator is missing", advice: [4]string{
 		other: "Run MONITOR on the host; leave room for other users.",
-		torch: "Run MONITOR on the host; leave room for contexts, NCCL and cuBLAS."}},
-	PrivatePools: {"private pools keep idle memory that others cannot use", [4]string{
+		torch: "Run MONITOR on the host; leave room for contexts, NCCL and cuBLAS.",
+		xla:   "See MONITOR: other processes need XLA_PYTHON_CLIENT_PREALLOCATE=false."},
+		devices: map[string]string{"mps": "Use smaller inputs, or call torch.mps.empty_cache(): Metal holds the rest."}},
+	PrivatePools: {words: "private pools keep idle memory that others cannot use", advice: [4]string{
 		other: "Capture fewer sizes of CUDA graphs, or let them share one pool."}},
-	Padding: {"most of it is padding", [4]string{other: "Make the last two dimensions multiples of 8 x 128, or transpose."}},
-	NotGranted: {"the request was refused although enough was free", [4]string{
+	Padding: {words: "most of it is padding", advice: [4]string{other: "Make the last two dimensions multiples of 8 x 128, or transpose."}},
+	NotGranted: {words: "the request was refused although enough was free", advice: [4]string{
 		other:      "Check the page file, container limits and the driver; do not shrink the batch.",
-		tensorflow: "See MONITOR: another process may hold what the pool needs to grow."}},
-	Host: {"host memory ran out, not the device's", [4]string{
+		torch:      "Check a memory fraction, the page file, container limits; keep the batch.",
+		xla:        "Set XLA_PYTHON_CLIENT_PREALLOCATE=false, or a lower XLA_CLIENT_MEM_FRACTION.",
+		tensorflow: "See MONITOR: another process may hold what the pool needs to grow."},
+		devices: map[string]string{"xpu": "Split the request: the driver may limit one allocation; see MONITOR."}},
+	Host: {words: "host memory ran out, not the device's", advice: [4]string{
 		other: "Reduce pinned host memory, or add memory.",
 		torch: "Reduce workers and pinned memory, or add memory."}},
-	Survived: {"the program went on without it", [4]string{other: "Nothing must be done; more memory may make it faster."}},
-	Unknown: {"the text does not say", [4]string{
+	Survived: {words: "the program went on without it", advice: [4]string{other: "Nothing must be done; more memory may make it faster."}},
+	Unknown: {words: "the text does not say", advice: [4]string{
 		other:      "Keep what the allocator prints above the error, or record a profile.",
 		torch:      "Record a snapshot with _record_memory_history and _dump_snapshot.",
 		xla:        "Keep the allocator's dump above the error, or record a profile.",
-		tensorflow: "Keep the allocator's dump above the error, or record a profile."}},
+		tensorflow: "Keep the allocator's dump above the error, or record a profile."},
+		devices: map[string]string{"xpu": "See MONITOR: others may hold it, or the driver limits one allocation."}},
+}
+
+// programs are programs whose texts do not depend on a framework, and what helps there.
+var programs = map[string]string{
+	failure.FromVLLM:   "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
+	failure.FromONNX:   "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested.",
+	failure.FromLlama:  "Offload fewer layers (-ngl), shorten the context (-c), or use another device.",
+	failure.FromPaddle: "See MONITOR for other processes; without any, use a smaller batch.",
+	failure.FromCupy:   "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks().",
+	failure.FromKernel: "Ask for more host memory (--mem), or use fewer workers and smaller caches.",
 }
 
 // fewSizes is the advice about fragmentation if no setting helps.
@@ -120,15 +139,19 @@ func Reasons() []Reason { return slices.Sorted(maps.Keys(reasons)) }
 // Words returns the reason as a clause.
 func (r Reason) Words() string { return reasons[r].words }
 
-// advice returns what to do, in one line of at most 80 columns.
-func (r Reason) advice(f framework, device string) string {
-	all := reasons[r].advice
-	return strings.ReplaceAll(cmp.Or(all[f], all[other]), "MONITOR", monitorOf(device))
+// advice returns what to do, in one line of at most 80 columns. from is the kind of evidence.
+func (r Reason) advice(from string, f framework, device string) string {
+	all := reasons[r]
+	kind, _, _ := strings.Cut(device, ":")
+	text := cmp.Or(all.devices[kind], all.advice[f], all.advice[other])
+	if r != Larger && r != Survived {
+		text = cmp.Or(programs[from], text)
+	}
+	return strings.ReplaceAll(text, "MONITOR", monitorOf(kind))
 }
 
-// monitorOf returns the tool that shows who uses a device.
-func monitorOf(device string) string {
-	kind, _, _ := strings.Cut(device, ":")
+// monitorOf returns the tool that shows who uses a kind of device.
+func monitorOf(kind string) string {
 	tools := map[string]string{"hip": "rocm-smi", "xpu": "xpu-smi", "npu": "npu-smi", "mps": "Activity Monitor", "tpu": "tpu-info", "cpu": "top"}
 	return cmp.Or(tools[kind], "nvidia-smi")
 }

@@ -19,6 +19,7 @@ const (
 	clearlyFree   = 64 << 20 // free bytes beyond the request that show a refusal
 	othersShare   = 0.1      // of the device, that others hold
 	outsideAtOnce = 1 << 30  // bytes that no listed process explains
+	littleProgram = 1 << 30  // bytes of a program that fills no device
 	freeShare     = 0.1      // of the reserved bytes, that are free
 	littleShare   = 0.01     // the same, if it is twice the request
 	oftenFree     = 0.25     // the same, if the request is not known
@@ -40,7 +41,7 @@ type facts struct {
 	pool          int64        // of TensorFlow: what its pool could use if it split small rests
 	held          int64        // of a text of PyTorch: reserved, also if only its parts are known
 	idle, unalloc int64        // of a text of PyTorch, 0 if not known
-	unexplained   int64        // of a text of PyTorch: used, but by neither the allocator nor a listed process
+	unexplained   int64        // used, but by neither the allocator nor a listed process
 }
 
 // factsOf returns the facts about a failure.
@@ -69,9 +70,7 @@ func factsOf(s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) *facts
 	if f.held < 0 {
 		f.held = max(f.Live, 0) + f.idle
 	}
-	if f.unexplained = f.Capacity - f.free - f.held; f.InProcess >= 0 || f.Others >= 0 {
-		f.unexplained = f.Capacity - f.free - max(f.InProcess, 0) - max(f.Others, 0)
-	}
+	f.unexplained = f.Unlisted(f.free)
 	return f
 }
 
@@ -117,7 +116,10 @@ var rows = []row{
 	{fromRecording, Exhausted, always},
 
 	{failure.FromHost, Host, always},
+	{failure.FromKernel, Host, always},
 	{failure.FromLibrary, Outside, always},
+	{failure.FromVLLM, Other, (*facts).othersHold},
+	{failure.FromVLLM, Limit, always}, // gpu_memory_utilization
 
 	{failure.FromCompiler, Padding, func(f *facts) bool {
 		return f.padding > 0 && !f.onChip && (f.exceeded > 0 && f.padding >= f.exceeded || float64(f.size-f.padding) < paddedShare*float64(f.size))
@@ -127,7 +129,9 @@ var rows = []row{
 	{failure.FromXLA, Fragmented, func(f *facts) bool { return f.free >= 0 && f.free >= f.requested }}, // on TPU, whose text has the free bytes
 	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.free >= 0 }},
 
-	{"", Larger, func(f *facts) bool { return f.Absurd }},
+	{"", Larger, func(f *facts) bool { return f.Absurd || f.requested >= absurd }},
+	{"", Outside, func(f *facts) bool { return f.ofMPS() && f.InProcess-f.Live > f.InProcess/2 }},
+	{"", Limit, (*facts).ofMPS},
 	{failure.FromTorch, Fragmented, func(f *facts) bool { // the state may be that after the failure
 		return f.requested == 0 && f.Reserved > 0 && float64(f.Unallocated) >= oftenFree*float64(f.Reserved)
 	}},
@@ -147,21 +151,21 @@ var rows = []row{
 	}},
 	{failure.FromTensorFlow, Exhausted, always},
 
+	{failure.FromXLA, Outside, func(f *facts) bool { return f.Needed >= 0 && f.Needed < littleProgram }}, // it fills no device
 	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.Needed >= 0 }},
 
 	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
-	{"", Outside, func(f *facts) bool { return f.ofMPS() && f.InProcess-f.Live > f.InProcess/2 }},
-	{"", Limit, (*facts).ofMPS},
+	{failure.FromPaddle, Exhausted, func(f *facts) bool { return f.Live >= f.requested && f.free >= 0 && f.free < f.requested }},
 	{"", Unknown, func(f *facts) bool { return f.Live < 0 || f.Capacity < 0 }},
+	{"", Limit, func(f *facts) bool { return f.Allowed >= 0 && f.free < 0 && f.requested > f.Allowed }}, // of one block
+	{"", Unknown, func(f *facts) bool { return f.free < 0 && f.Capacity-f.held-f.requested > f.contexts() }},
 	{"", Limit, func(f *facts) bool {
 		return f.Allowed >= 0 && f.held+f.requested > f.Allowed-2*f.Rounding && f.free >= f.requested
 	}},
 	{"", Exhausted, func(f *facts) bool { return f.Live+f.idle > f.Capacity }}, // Windows moves memory to the host
 	{"", NotGranted, func(f *facts) bool { return f.free >= f.requested+max(clearlyFree, 2*f.Rounding) }},
 	{"", Other, func(f *facts) bool { return share(f.Others, f.Capacity) > othersShare }},
-	{"", Outside, func(f *facts) bool {
-		return f.free >= 0 && f.unexplained > max(outsideAtOnce, int64(othersShare*float64(f.Capacity)))
-	}},
+	{"", Outside, (*facts).othersHold},
 	{"", PrivatePools, func(f *facts) bool {
 		of := share(f.idle, f.held)
 		return f.idle > 0 && f.idle >= f.unalloc && (of > freeShare || f.idle >= f.requested && of >= littleShare)
@@ -179,6 +183,14 @@ func always(*facts) bool { return true }
 func (f *facts) inPieces() bool {
 	return f.usable.Total >= f.requested && f.usable.Largest < f.requested
 }
+
+// othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
+func (f *facts) othersHold() bool {
+	return f.unexplained > f.contexts()
+}
+
+// contexts returns the bytes that contexts and libraries may take without anything unusual.
+func (f *facts) contexts() int64 { return max(outsideAtOnce, int64(othersShare*float64(f.Capacity))) }
 
 func (f *facts) noFigures() bool { return f.Allowed < 0 && f.Live < 0 && f.Reserved < 0 }
 

@@ -44,7 +44,7 @@ func TestAdvice(t *testing.T) {
 	} {
 		for _, r := range Reasons() {
 			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info"} {
-				advice := r.advice(frameworkOf("", &lifetime.Source{Producer: producer}), device)
+				advice := r.advice("", frameworkOf("", &lifetime.Source{Producer: producer}), device)
 				if advice == "" || len(advice) > 80 || r.Words() == "" {
 					t.Errorf("%s: %q", r, advice)
 				}

@@ -1,0 +1,115 @@
+package oomtext
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime/failure"
+)
+
+// sentences are texts of one form. Their groups have the names of the figures. Sources: vllm/v1/worker/utils.py and
+// vllm/v1/core/kv_cache_utils.py, onnxruntime/core/framework/bfc_arena.cc, ggml/src/ggml-cuda/ggml-cuda.cu and ggml-metal.m,
+// paddle/phi/core/memory/allocation/cuda_allocator.cc, cupy/cuda/memory.pyx, mm/oom_kill.c of Linux, src/plugins/task/cgroup of Slurm,
+// numpy/_core/_exceptions.py, TH/THGeneral.c of PyTorch to 0.4, xla/stream_executor/cuda/cuda_context.cc.
+var sentences = []struct {
+	word           string // every such text has it
+	source, device string
+	unit           string // of figures that have none
+	text           *regexp.Regexp
+}{
+	{"less than desired GPU memory", failure.FromVLLM, "cuda", " GiB", regexp.MustCompile(
+		`[Ff]ree memory on device (?:(?P<device>[a-z]+:[0-9]+) )?` +
+			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization \([0-9.]+, (?P<requested>[0-9.]+) GiB\)`)},
+	{"available KV cache memory", failure.FromVLLM, "cuda", " GiB", regexp.MustCompile(
+		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<free>[0-9.]+) GiB\)`)},
+	{"available memory for the cache", failure.FromVLLM, "cuda", "", regexp.MustCompile(`No available memory for the cache blocks`)},
+	{"stored in KV cache", failure.FromVLLM, "cuda", "", regexp.MustCompile(
+		`larger than the maximum number of tokens that can be stored in KV cache`)},
+	{"allocate memory for requested buffer", failure.FromONNX, "", "", regexp.MustCompile(
+		`Failed to allocate memory for requested buffer of size (?P<requested>[0-9]+)`)},
+	{"failed: out of memory", failure.FromLlama, "cuda", "", regexp.MustCompile(
+		`allocating (?P<requested>[0-9.]+ MiB) on device (?P<index>[0-9]+): \w+ failed: out of memory` +
+			`(?:.{1,99} buffer of size (?P<exact>[0-9]+))?`)},
+	{"failed to allocate buffer, size", failure.FromLlama, "metal", "", regexp.MustCompile(
+		`failed to allocate buffer, size = *(?P<requested>[0-9.]+ MiB)`)},
+	{"of pinned memory", failure.FromHost, "cpu", " MiB", regexp.MustCompile(
+		`failed to allocate (?P<requested>[0-9]+)[.,][0-9]+ MiB of pinned memory`)},
+	{"Out of memory error on GPU", failure.FromPaddle, "gpu", "", regexp.MustCompile(
+		`Out of memory error on GPU (?P<index>[0-9]+)\. Cannot allocate (?P<requested>[0-9.]+[KMGT]?B) (?:GPU )?` +
+			`memory(?: on GPU [0-9]+)?,(?: (?P<live>[0-9.]+[KMGT]?B) memory has been allocated and)? available memory is(?: only)? (?P<free>[0-9.]+[KMGT]?B)`)},
+	{"ut of memory to allocate", failure.FromCupy, "cuda", "", regexp.MustCompile(
+		`out of memory to allocate (?P<requested>[0-9]+) bytes \(total (?P<total>[0-9]+) bytes\)`)},
+	{"ut of memory allocating", failure.FromCupy, "cuda", "", regexp.MustCompile(
+		`Out of memory allocating (?P<requested>[0-9,]+) bytes \(allocated so far: (?P<reserved>[0-9,]+) bytes` +
+			`(?:, limit set to: (?P<allowed>[0-9,]+) bytes)?`)},
+	{"Killed process", failure.FromKernel, "cpu", " KiB", regexp.MustCompile(
+		`Killed process [0-9]+ \((?P<op>[^)]{1,64})\)+,? (?:UID:? ?[0-9]+,? )?total-vm: ?[0-9]+ ?kB, anon-rss: ?(?P<live>[0-9]+) ?kB`)},
+	{"oom_kill", failure.FromKernel, "cpu", "", regexp.MustCompile(`Detected [0-9]+ oom_kill event`)},
+	{"oom-kill", failure.FromKernel, "cpu", "", regexp.MustCompile(`Detected [0-9]+ oom-kill event`)},
+	{"exceeded memory limit", failure.FromKernel, "cpu", " KiB", regexp.MustCompile(
+		`(?:[Ss]tep|[Jj]ob) \S+ exceeded memory limit \((?P<live>[0-9]+) > (?P<allowed>[0-9]+)\)`)},
+	{"for an array with shape", failure.FromHost, "cpu", "", regexp.MustCompile(
+		`Unable to allocate (?P<requested>[0-9.]+ (?:bytes|[KMGTPE]iB)) for an array with shape`)},
+	{"$ Torch: not enough memory", failure.FromHost, "cpu", "", regexp.MustCompile(
+		`\$ Torch: not enough memory: you tried to allocate (?P<requested>[0-9]+[GM]B)`)},
+	{"EigenAllocator", failure.FromTensorFlow, "gpu", "", regexp.MustCompile(
+		`EigenAllocator for GPU ran out of memory when allocating (?P<requested>[0-9]+)`)},
+	{"cuDevicePrimaryCtxRetain", failure.FromLibrary, "gpu", "", regexp.MustCompile(
+		`device ordinal (?P<index>[0-9]+): \w+: failed call to cuDevicePrimaryCtxRetain: ` +
+			`CUDA_ERROR_OUT_OF_MEMORY: out of memory(?:; total memory reported: (?P<capacity>[0-9]+))?`)},
+}
+
+// parseSentence reads the first text of the table; nil if there is none.
+func parseSentence(text string) *printed {
+	for i := range sentences {
+		s := &sentences[i]
+		if !strings.Contains(text, s.word) { // regular expressions are slow
+			continue
+		}
+		if m := s.text.FindStringSubmatch(text); m != nil {
+			f := newFailure(s.source)
+			if f.device = s.device; f.device == "" {
+				f.allocator = s.source
+			}
+			for g, name := range s.text.SubexpNames() {
+				if m[g] != "" {
+					f.take(name, m[g], s.unit)
+				}
+			}
+			return f
+		}
+	}
+	return nil
+}
+
+// take sets what a group of that name matched.
+func (f *printed) take(name, text, unit string) {
+	figure := func() int64 {
+		text = strings.ReplaceAll(text, ",", "")
+		if strings.HasSuffix(text, "B") || strings.HasSuffix(text, "bytes") {
+			unit = ""
+		}
+		return f.figure(text + unit)
+	}
+	switch name {
+	case "":
+	case "device":
+		f.device = text
+	case "index":
+		f.device += ":" + text
+	case "op":
+		f.op = text
+	case "requested":
+		f.requested = max(figure(), 0)
+	case "exact":
+		f.Rounding, f.requested = 0, max(figure(), 0)
+	case "free":
+		f.free = figure()
+	case "total": // with the request
+		f.Reserved = max(figure()-f.requested, 0)
+	case "capacity": // the process has just begun
+		f.Capacity, f.InProcess = figure(), 0
+	default:
+		*f.Figures()[name] = figure()
+	}
+}
