@@ -137,6 +137,12 @@ func (s *SpaceInfo) MemorySpace() (n int64, ok bool) {
 	return n, err == nil
 }
 
+// IsMain reports whether a space is in the main memory of its device. A compiled program also has spaces on the chip and of the host.
+func (s *SpaceInfo) IsMain() bool {
+	n, ok := s.MemorySpace()
+	return !ok || n == 0
+}
+
 // AtEnd returns the last instant of the window.
 func (s *SpaceInfo) AtEnd() int64 { return s.End - 1 }
 

@@ -157,10 +157,13 @@ func mainSpace(spaces []*lifetime.Space) (*lifetime.Space, int) {
 
 // noteChoice writes to w which one of several spaces a command uses.
 func noteChoice(w io.Writer, doing string, s *lifetime.SpaceInfo, of int) {
-	flags := "--space"
+	flags, peak := "--space", "the highest peak"
 	if s.Axis == lifetime.ProgramOrder {
 		flags = "--module and --memory-space"
+		if s.IsMain() {
+			peak = "the highest peak in main memory"
+		}
 	}
-	fmt.Fprintf(w, "memlane: %s %s, which has the highest peak of %d memory IDs; select another with %s\n",
-		doing, text.Printable(s.ID()), of, flags)
+	fmt.Fprintf(w, "memlane: %s %s, which has %s of %d memory IDs; select another with %s\n",
+		doing, text.Printable(s.ID()), peak, of, flags)
 }

@@ -152,7 +152,8 @@ type Program struct {
 	Memory string // number of the memory space
 	Inputs, Outputs, Temporaries, Constants,
 	Unsorted, // of an unknown purpose
-	Padding int64 // bytes
+	Padding, // bytes
+	Planned int64 // bytes that the memory must have: region.Planned
 }
 
 // InfoOf describes the contents of a capture.
@@ -219,7 +220,7 @@ func spaceOf(s *outline.Space) Space {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
 	}
 	if static(&s.SpaceInfo) {
-		info.Program = compiledOf(&s.SpaceInfo, s.PeakRows)
+		info.Program = compiledOf(s.Program, s.PeakRows)
 		info.PaddingBytes = &info.Program.Padding
 		if n, ok := s.MemorySpace(); ok {
 			info.MemorySpace = &n
@@ -296,8 +297,9 @@ func poolMemory(u *region.PoolUse) PoolMemory {
 }
 
 // compiledOf sums up the rows of an instant of a compiled program by purpose.
-func compiledOf(s *lifetime.SpaceInfo, rows []lifetime.Row) *Program {
-	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space")}
+func compiledOf(s *lifetime.Space, rows []lifetime.Row) *Program {
+	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space"),
+		Planned: region.Planned(s)}
 	for _, r := range rows {
 		purpose := &p.Temporaries
 		switch r.Kind {

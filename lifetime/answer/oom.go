@@ -166,7 +166,7 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 	for _, s := range spaces {
 		of := known[s]
 		if of == nil {
-			of = finding.Failures(&c.Tables, s, capacity)
+			of = finding.Failures(&c.Tables, s, oom.CapacityFor(s, spaces, capacity))
 		}
 		if stacks == nil && len(of) > 0 {
 			stacks = program.NewStacks(&c.Tables)

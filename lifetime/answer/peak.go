@@ -233,7 +233,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	out.Layers = layersOf(t, s, rows)
 	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
-		out.Program = compiledOf(s, rows)
+		out.Program = compiledOf(program, rows)
 		later = laterValues(t, program)
 	}
 	out.Total, out.Places = placesOf(t, s, rows, later)

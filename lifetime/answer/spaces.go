@@ -5,8 +5,8 @@ import (
 	"github.com/memlane/memlane/lifetime/outline"
 )
 
-// Largest returns the space with the highest peak among those with buffers, and the number of these spaces; nil if there is
-// none.
+// Largest returns the space with the highest peak among those with buffers, main memory first, and the number of these spaces; nil if
+// there is none.
 func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 	i, of := largest(spaces, func(s *lifetime.Space) (int64, bool) {
 		if s.UsageOnly() || len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
@@ -20,8 +20,9 @@ func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 	return spaces[i], of
 }
 
-// largest returns the index of the space with the highest peak, and the number of spaces with a peak; -1 if there is none.
-func largest[S any](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of int) {
+// largest returns the index of the space with the highest peak, main memory first, and the number of spaces with a peak; -1 if there
+// is none.
+func largest[S interface{ IsMain() bool }](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of int) {
 	best, most := -1, int64(0)
 	for i, s := range spaces {
 		bytes, ok := peak(s)
@@ -29,7 +30,7 @@ func largest[S any](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of i
 			continue
 		}
 		of++
-		if best < 0 || bytes > most {
+		if best < 0 || s.IsMain() && !spaces[best].IsMain() || bytes > most && s.IsMain() == spaces[best].IsMain() {
 			best, most = i, bytes
 		}
 	}
@@ -44,7 +45,7 @@ type Choice struct {
 }
 
 // Choose returns the most informative spaces: those recorded while the program ran, else the compiled program with the
-// highest peak. all selects every space, because the user named them.
+// highest peak of main memory. all selects every space, because the user named them.
 func Choose(o *outline.Outline, all bool) (c Choice) {
 	for i, s := range o.Spaces {
 		if !static(&s.SpaceInfo) {

@@ -99,6 +99,7 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 		f.describe("", d.Why(), append(largest, d.Proof)...)
 		return []Finding{f}
 	}
+	f.add(figure(FigReserved, d.State.Needed))
 	waste, padded := newWaste(p.Space), int64(0)
 	for _, i := range p.Space.LiveAt(d.Mark.Begin) {
 		padded = units.AddSat(padded, waste.of(i))

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
 )
 
@@ -119,7 +120,7 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 	of := program.Of(c)
 	for _, s := range spaces {
 		p := newPass(of, s, settings)
-		p.largest = highest[s.Memory]
+		p.largest, p.Limit = highest[s.Memory], oom.CapacityFor(s, spaces, settings.Limit)
 		for _, r := range rules {
 			all = append(all, p.run(r)...)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // Diagnosis is why an allocation failed, and what to do.
@@ -67,6 +68,15 @@ const (
 	mostWork   = 10_000_000 // buffers to look at
 	maxJudged  = 4
 )
+
+// CapacityFor returns capacity for the spaces of the memory that it is given for, 0 for others: main memory, or if the spaces have none,
+// all of them.
+func CapacityFor(s *lifetime.Space, spaces []*lifetime.Space, capacity int64) int64 {
+	if !s.IsMain() && slices.ContainsFunc(spaces, (*lifetime.Space).IsMain) {
+		return 0
+	}
+	return capacity
+}
 
 // Of returns the failures of a space, first the one that ended the program: what a launcher names as the first, then what was not
 // survived, in order. Without any, it returns an inferred one for a compiled program that is larger than the device, and for a
@@ -179,10 +189,11 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 	}
 	peak := s.Peak(lifetime.Occupied)
 	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM}, Inferred: true}
+	needed := max(region.Planned(s), peak.Bytes)
 	switch {
-	case program && peak.Bytes > capacity:
+	case program && needed > capacity:
 		said := failure.Unknown(failure.FromCompiler)
-		said.Needed, said.Capacity, said.Exceeded = peak.Bytes, capacity, peak.Bytes-capacity
+		said.Needed, said.Capacity, said.Exceeded = needed, capacity, needed-capacity
 		d.Mark.Failure = &said
 		space := *s
 		space.Marks = append(slices.Clone(s.Marks), *d.Mark)

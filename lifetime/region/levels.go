@@ -22,6 +22,17 @@ func Reserved(s *lifetime.Space) (end, peak int64) {
 	return end, peak
 }
 
+// Planned returns the bytes that a compiled program needs of the memory of a space: all that XLA placed, also what lies between
+// buffers. That must fit. It is 0 for other spaces.
+func Planned(s *lifetime.Space) (bytes int64) {
+	for i := range s.Regions {
+		if r := &s.Regions[i]; s.Axis == lifetime.ProgramOrder && r.Uses&lifetime.ForThreadLocal == 0 {
+			bytes = units.AddSat(bytes, r.Size)
+		}
+	}
+	return bytes
+}
+
 // Levels returns the bytes reserved from the device after every change, in order
 // of time. It uses the regions or, without any, the totals.
 func Levels(s *lifetime.Space) []lifetime.Level {

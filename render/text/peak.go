@@ -198,6 +198,9 @@ func (p *Page) instructions(k *answer.Peak) {
 	if o.Unsorted > 0 {
 		unsorted = ", unknown " + units.Bytes(o.Unsorted)
 	}
+	if o.Planned > 0 {
+		p.Line("reserved %s, with fragmentation", units.Exact(o.Planned))
+	}
 	p.Line("inputs %s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
 		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted, units.Bytes(o.Padding), shareOf(o.Padding, total))
 	row := func(bytes, share, padding, kind, text string) {
