@@ -43,20 +43,27 @@ func (v *view) interruptedPass() *failure {
 	return nil
 }
 
-// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded, keeps it to the end of
-// the call, as it does a quarter of what it allocates.
+// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph was dropped, keeps
+// it to the end of the call, as it does a quarter of what it allocates.
 func (v *view) keptByPass() bool {
 	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
 		return false
 	}
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
+	isDropped := f == nil && v.backwardFollows()
 	switch {
-	case f == nil && v.backwardFollows():
+	case isDropped && !v.endsBeforeBackward(v.i):
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
 	}
-	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, end)
+	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, end, isDropped)
+}
+
+// endsBeforeBackward reports whether no backward pass began between the allocation and the free.
+func (a *analysis) endsBeforeBackward(i int) bool {
+	b := &a.s.Buffers[i]
+	return b.Edge&lifetime.EndOpen == 0 && a.crosses(int(a.next[i]), b.End, purpose.Backward) == 0
 }
 
 // backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in it, what is
@@ -75,8 +82,9 @@ func (v *view) backwardFollows() bool {
 	return !v.open || i < len(v.spans)
 }
 
-// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocated in it: so does a graph.
-func (a *analysis) keepsMost(span int, until int64) bool {
+// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocated in it: so does a graph. If
+// the graph was dropped, those that a backward pass saw do not count.
+func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	if a.keeping == nil {
 		a.keeping = make([]int8, len(a.spans))
 	}
@@ -85,7 +93,7 @@ func (a *analysis) keepsMost(span int, until int64) bool {
 		for _, i := range a.allocatedIn(span) {
 			if b := &a.s.Buffers[i]; b.Begin <= until && a.at(b).within == inModule {
 				all++
-				if b.Edge&lifetime.EndOpen != 0 || b.End > until {
+				if (b.Edge&lifetime.EndOpen != 0 || b.End > until) && (!isDropped || a.endsBeforeBackward(i)) {
 					kept++
 				}
 			}

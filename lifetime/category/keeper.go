@@ -1,12 +1,26 @@
 package category
 
 import (
+	"regexp"
+
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // nested are the functions that Python makes of expressions: they belong to the function around them.
 var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>": true, "<genexpr>": true, "<lambda>": true}
+
+// outside returns the part of a path that is outside of expressions.
+func (r *reader) outside(path pathID) pathID {
+	for {
+		callers, f := r.Callers(path)
+		if !nested[f.Function] {
+			return path // path 0 has the empty frame
+		}
+		path = callers
+	}
+}
 
 // inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates there what it
 // keeps: a replay store, a cache. Data comes from a function that loads it.
@@ -18,6 +32,26 @@ func (r *reader) inConstructor(path pathID) bool {
 	return f.Function == "__init__" // path 0 has the empty frame
 }
 
+// cacheName matches the functions and files that make caches of keys and values: _allocate_kv_cache, cache_utils.py.
+var cacheName = regexp.MustCompile(`(?i)kv_?cache|(^|[/_])cache(s|_utils|_engine|_manager)?\.py$`)
+
+// namesCache reports whether one of the innermost functions on a path says by its name or file that it makes a cache.
+func (r *reader) namesCache(path pathID) bool {
+	for range 3 {
+		callers, f := r.Callers(r.outside(path))
+		if cacheName.MatchString(f.Function) || cacheName.MatchString(f.File) {
+			return true
+		}
+		path = callers
+	}
+	return false
+}
+
+// outlastsCall reports whether it was alive after the call that allocated it, or made before all calls and kept.
+func (v *view) outlastsCall() bool {
+	return v.open || v.long || v.next > 0 && v.b.End > v.spans[v.next-1].end
+}
+
 // inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong to a step.
 func (v *view) inOneStep() bool {
 	return !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1
@@ -26,4 +60,46 @@ func (v *view) inOneStep() bool {
 // keptBeside reports whether the program made a buffer outside of its modules, and keeps it.
 func (v *view) keptBeside() bool {
 	return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == noPart
+}
+
+// successors finds the buffers that take the place of others, and which these are. A line that makes a tensor and then drops an older one
+// of the same size has put it in its place: p.data = p.data - update. Of several, the latest one counts.
+func (a *analysis) successors() {
+	a.previous, a.replaced = make([]int32, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
+	if a.s.FreeSites == nil {
+		return
+	}
+	type place struct {
+		line pathID
+		size int64
+	}
+	made, below := map[place]int32{}, make([]int32, len(a.s.Buffers)) // 1 + the latest that took no other's place, and the one before it
+	for c := range a.s.Changes() {
+		b := &a.s.Buffers[c.Buffer]
+		f, freed := a.at(b), a.freed(c.Buffer)
+		switch {
+		case b.Edge&lifetime.EndOpen == 0 && a.flags[c.Buffer]&(outlives|heldByGraph) != outlives:
+		case c.Begin && f.python:
+			at := place{a.r.outside(f.path), b.Requested}
+			below[c.Buffer], made[at] = made[at], int32(c.Buffer)+1
+		case !c.Begin && freed != nil && freed.python:
+			at := place{a.r.outside(freed.path), b.Requested}
+			latest := made[at]
+			for latest > 0 && a.s.Buffers[latest-1].End <= c.T {
+				latest = below[latest-1]
+			}
+			if latest > 0 && a.s.Buffers[latest-1].Begin > b.Begin {
+				a.previous[latest-1], a.replaced[c.Buffer] = int32(c.Buffer)+1, true
+				latest = below[latest-1]
+			}
+			if made[at] > 0 {
+				made[at] = latest
+			}
+		}
+	}
+}
+
+// kept is the categories of what a program keeps for steps.
+func kept(c purpose.Category) bool {
+	return c == purpose.ModelParameter || c == purpose.OptimizerState || c == purpose.ModelBuffer
 }

@@ -108,6 +108,8 @@ type analysis struct {
 	failed        []failure                             // when memory ran out
 	lasting       map[int64]bool                        // see ofParameterSize; nil = not computed
 	rebound       map[int64]bool                        // see rebinds; nil = not computed
+	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
+	replaced      []bool                                // by buffer: another took its place
 	keeping       []int8                                // by span: see keepsMost; nil = not computed
 	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed
@@ -620,6 +622,7 @@ func (a *analysis) survey() {
 			a.candidates = append(a.candidates, i)
 		}
 	}
+	a.successors()
 }
 
 // isLong reports whether a buffer was alive in several steps. next is the span after its allocation.

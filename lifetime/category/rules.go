@@ -136,15 +136,23 @@ var groups = []group{
 			"",
 			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
-	{func(v *view) bool { return v.f.within == inSetup }, []Rule{
+	{func(v *view) bool { return v.previous[v.i] > 0 }, []Rule{
+		{"replaces", purpose.FromLifetime,
+			"the line that made it dropped an older one of its size: it takes the place of a parameter, a state or a buffer of a module",
+			"",
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
+				c := v.out[v.previous[v.i]-1].Category
+				return c, keep, kept(c)
+			}}},
+	}},
+	{func(v *view) bool { return v.f.within == inSetup || v.f.flags&ofParameter != 0 }, []Rule{
 		{"made_by_module", purpose.FromFrames,
 			"a Parameter or another tensor of a module is made or copied",
 			"torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules",
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch {
-				case v.f.within != inSetup:
 				case v.f.flags&ofParameter != 0:
-					return purpose.ModelParameter, purpose.OtherPhase, true
+					return purpose.ModelParameter, keep, true
 				case v.f.flags&ofTensor != 0:
 					return purpose.ModelBuffer, purpose.OtherPhase, true
 				case v.f.flags&constructs != 0 && v.f.flags&(initializes|compiles) == 0 && (v.long || v.overPasses(v.i)):
@@ -203,10 +211,18 @@ var groups = []group{
 			})},
 	}},
 	{func(v *view) bool { return true }, []Rule{
+		{"made_by_cache", purpose.FromFrames,
+			"no graph exists; a function made it that says by its name or file that it makes a cache of keys and values",
+			"transformers/cache_utils.py; vllm/worker/cache_engine.py",
+			always(purpose.Cache, func(v *view) bool { return !v.trains && v.f.python && v.outlastsCall() && v.r.namesCache(v.f.path) })},
 		{"loaded", purpose.FromFrames,
 			"a data loader made it",
 			"torch/utils/data",
 			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
+		{"read_by_loss", purpose.FromLifetime,
+			"the cross entropy that was computed of it keeps the logarithm of its softmax instead; a variable holds it",
+			"torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0",
+			always(purpose.TemporaryData, func(v *view) bool { return v.readByLoss() })},
 		{"temporary", purpose.FromLifetime,
 			"it is freed before the phase that allocated it ends",
 			"",
@@ -226,7 +242,8 @@ var groups = []group{
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			"",
 			always(purpose.Cache, func(v *view) bool {
-				return v.keptBeside() && v.r.inConstructor(v.f.path) && (!v.trains || len(v.sizes.parametersOf) > 0)
+				return v.keptBeside() && v.r.inConstructor(v.f.path) &&
+					(len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
 			})},
 	}},
 }
@@ -292,17 +309,24 @@ func (a *analysis) leavesSeveral(span int) bool {
 
 // inStep reports whether a step of an optimizer allocated it and did not free it.
 func (v *view) inStep() bool {
-	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.rebinds()
+	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() &&
+		!v.replacesUnknown() && !v.rebinds()
+}
+
+// replacesUnknown reports whether it takes the place of something that may be a parameter.
+func (v *view) replacesUnknown() bool {
+	i := v.previous[v.i]
+	return i > 0 && (v.out[i-1].Category == purpose.UnknownCategory || v.out[i-1].Category == purpose.ModelParameter)
 }
 
 // rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as
-// parameters are. Then a step puts other parameters in their place, and what it keeps may be one.
+// parameters are, and it is not known what takes their place: what a step keeps may be a parameter.
 func (v *view) rebinds() bool {
 	if v.rebound == nil {
 		v.rebound = map[int64]bool{}
 		for i := range v.s.Buffers {
 			b, f := &v.s.Buffers[i], v.analysis.freed(i)
-			if v.analysis.next[i] > 0 || b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || !v.overPasses(i) {
+			if v.replaced[i] || v.analysis.next[i] > 0 || b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || !v.overPasses(i) {
 				continue
 			}
 			if _, inStep := v.stepAt(b.End - 1); inStep || f != nil && f.within == inOptimizer && f.flags&clearsGrads == 0 {
@@ -367,10 +391,37 @@ func (v *view) usedWithinPhase() bool {
 	return v.phase == purpose.OptimizerPhase && v.sure && v.freedInStep()
 }
 
-// handedOut reports whether something that an inner module made is alive after the call of the model.
+// handedOut reports whether something that an inner module made is alive after the call of the model. What the call itself frees when
+// it returns is not.
 func (v *view) handedOut() bool {
-	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && v.b.End > v.spans[v.next-1].end
+	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && v.b.End > v.spans[v.next-1].end &&
+		(v.freed == nil || v.freed.flags&callsModule == 0)
 }
+
+// readByLoss reports whether a cross entropy was computed of something that Python holds: it is the last allocation before it with the
+// size of the logarithm, or half of it and then copied to 32 bits.
+func (v *view) readByLoss() bool {
+	if v.phase != purpose.Forward || v.unseen || v.byGraph || !v.outlives && !v.open || v.f.flags&losses != 0 {
+		return false
+	}
+	size, copied := v.b.Requested, false
+	for i := v.i + 1; i < min(v.i+1+beforeLoss, len(v.s.Buffers)); i++ {
+		b := &v.s.Buffers[i]
+		switch same, double := b.Requested == size, b.Requested == 2*size; {
+		case !same && !double:
+		case v.at(b).flags&losses != 0:
+			return true
+		case same || copied:
+			return false // another result
+		default:
+			size, copied = b.Requested, true
+		}
+	}
+	return false
+}
+
+// beforeLoss is how many allocations may be between a result and the logarithm of its softmax: labels are shifted, a copy is made.
+const beforeLoss = 8
 
 // mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the
 // update or work on a result; in the size of a parameter, a copy of it.

@@ -216,12 +216,12 @@ func (a *analysis) unaccounted(z *sizes) {
 	for _, i := range a.candidates {
 		v := a.view(i)
 		size := v.b.Requested
-		if !v.unseen && v.long && v.f.within == noPart && v.phase == purpose.OtherPhase && !z.is(i, inBucket) &&
+		if !v.unseen && (v.long || a.replaced[i]) && v.f.within == noPart && v.phase == purpose.OtherPhase && !z.is(i, inBucket) &&
 			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
 				z.parametersOf[size]++
-			} else if v.open && !a.optimizes() {
+			} else if _, inStep := a.stepAt(v.b.End - 1); a.replaced[i] && inStep || v.open && !a.optimizes() {
 				z.marks[i] |= stateSized
 			}
 		}

@@ -51,6 +51,8 @@ const (
 	compiles       = program.Compiles
 	returnsGrads   = program.ReturnsGrads
 	embeds         = program.Embeds
+	losses         = program.Losses
+	callsModule    = program.CallsModule
 )
 
 // reader reads call stacks, and each site once.

@@ -46,6 +46,7 @@ const (
 	OfAutograd   // any other function of torch.autograd
 	ForEach      // a step of an optimizer on all parameters at once
 	Distributed  // torch.distributed, and libraries that shard a program over ranks
+	Losses       // torch.nn.functional.cross_entropy or log_softmax, which the backward pass of a loss begins with
 )
 
 // functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -64,6 +65,7 @@ var functions = []struct {
 	{"torch/nn/modules/linear.py", "forward", NoPart, Linear},
 	{"torch/nn/modules/transformer.py", "forward", InModule, Linear}, // the fast path of inference calls no module
 	{"torch/nn/functional.py", "embedding embedding_bag", NoPart, Embeds},
+	{"torch/nn/functional.py", "cross_entropy log_softmax", NoPart, Losses},
 	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear},
 	{"torch/nn/modules/", "__init__", InSetup, Constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", InSetup, Initializes},
@@ -106,6 +108,8 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "inner", NoPart, RunsHooks},
 	{"torch/utils/hooks.py", "", NoPart, RunsHooks},
 	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},
+	{"torch/distributed/fsdp/", "_init_sharded_param reset_sharded_param init_all_gather_outputs alloc_storage " +
+		"flatten_tensors _get_shard _alloc_padded_unsharded_flat_param _use_low_precision_shard", NoPart, OfParameter | Distributed},
 	{"torch/distributed/", "", NoPart, Distributed},
 	{"/deepspeed/", "", NoPart, Distributed},
 	{"/megatron/", "", NoPart, Distributed},

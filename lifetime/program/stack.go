@@ -2,6 +2,7 @@ package program
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -195,6 +196,9 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 		return f
 	case frame.User, frame.Framework:
 	default:
+		if strings.HasSuffix(l.Function, "::release_variables()") { // of a node of a graph that is dropped
+			f.Engine, f.Python, f.Within, f.Flags = true, false, NoPart, 0
+		}
 		return f
 	}
 	if l.File == "" { // calls that a trace names

@@ -1,0 +1,32 @@
+package category_test
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestPrinciples: what each principle tells of a program that shows it, by the bytes at the peak. testdata/README.md says what the
+// programs do.
+func TestPrinciples(t *testing.T) {
+	for _, c := range []struct {
+		principle, folder, name string
+		right, wrong            float64 // at least, at most, in percent
+	}{
+		{"what a line puts in the place of a parameter or state is one", "principles", "w01", 99, 0.1},
+		{"a momentum encoder gets new parameters in each pass", "libraries", "c08", 99, 0.1},
+		{"the graph of a validation is dropped", "principles", "w02", 97, 2.5},
+		{"a constructor that makes parameters makes no cache", "principles", "w03", 60, 0.5},
+		{"a file that makes caches says so by its name", "principles", "w04", 83, 0.1},
+		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
+		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
+	} {
+		for _, k := range readKnown(t, filepath.Join(testdata, c.folder)) {
+			if k.name != c.name {
+				continue
+			}
+			if got := k.shares(k.judge()); got.right < c.right || got.wrong > c.wrong {
+				t.Errorf("%s: right %.2f %%, wrong %.2f: %s", c.principle, got.right, got.wrong, k.mistakes())
+			}
+		}
+	}
+}
