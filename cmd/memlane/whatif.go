@@ -10,8 +10,12 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/lifetime/whatif"
+	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
@@ -32,6 +36,7 @@ func whatifCommand() *cli.Command {
 			"  memlane whatif --set batch=2,checkpoint=blocks snapshot.pickle\n" +
 			"  memlane whatif --set batch=2 --capacity 24GiB snapshot.pickle\n" +
 			"  memlane whatif --search --capacity 24GiB snapshot.pickle\n" +
+			"  memlane whatif --set checkpoint=blocks -o changed.svg snapshot.pickle\n" +
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
 			"Changes:" + kinds.String(),
 		Flags: append([]cli.Flag{
@@ -40,7 +45,7 @@ func whatifCommand() *cli.Command {
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
 			&cli.BoolFlag{Name: "search", Usage: "find the cheapest changes that fit the capacity,\nand the largest batch of each"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
-			jsonFlag(), outputFlag(), forceFlag()}, inputFlags()...),
+			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
 		Action: predict,
 	}
 }
@@ -64,14 +69,19 @@ func predict(c *cli.Context) error {
 		}
 		asked.Scenarios = append(asked.Scenarios, edits)
 	}
-	if err := checkName(c, ".json", ".txt"); err != nil {
+	if err := checkName(c, ".json", ".txt", ".svg", ".png", ".native"); err != nil {
 		return err
 	}
+	var before, after *lifetime.Capture // if another output shows them
+	shown := outputEndsIn(c, ".svg") || outputEndsIn(c, ".png") || outputEndsIn(c, ".native")
 	out := &answer.WhatIf{Schema: answer.Schema, Spaces: []answer.WhatIfSpace{}}
 	r := captures(0)
 	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) } // leaks keep their categories
 	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
 		spaces, err := answer.WhatIfOf(capture, asked)
+		if err == nil && shown && after == nil {
+			before, after, err = answer.Changed(capture, spaces)
+		}
 		out.Spaces = append(out.Spaces, spaces...)
 		return err
 	}); err != nil {
@@ -79,8 +89,14 @@ func predict(c *cli.Context) error {
 	}
 	out.Complete()
 	return writeOutput(c, func(w io.Writer) error {
-		if c.Bool("json") || outputEndsIn(c, ".json") {
+		switch {
+		case c.Bool("json") || outputEndsIn(c, ".json"):
 			return model.WriteJSON(w, out)
+		case outputEndsIn(c, ".native"):
+			return native.Write(w, after)
+		case shown:
+			d := diff.Compare(before, after, finding.Settings{})
+			return nothingError(after, chart.Diff(w, d, d.Main(), chartOptions(c)))
 		}
 		return text.WhatIf(w, out, styleOf(w))
 	})

@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/replay"
@@ -103,6 +104,27 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 		return nil, &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's allocator; record one with torch.cuda.memory._record_memory_history()"}
 	}
 	return spaces, nil
+}
+
+// Changed returns the first memory ID of a capture with a scenario that can be predicted, as it was recorded and as it would be, both
+// as captures. It fails with a *selection.NothingError if there is none.
+func Changed(c *lifetime.Capture, spaces []WhatIfSpace) (before, after *lifetime.Capture, err error) {
+	for i := range spaces {
+		at := slices.IndexFunc(spaces[i].Scenarios, func(s WhatIfScenario) bool { return len(s.Edits) > 0 && s.Refused == "" })
+		of := slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.ID() == spaces[i].ID })
+		if at < 0 || of < 0 {
+			continue
+		}
+		edits, err := whatif.Parse(strings.Join(spaces[i].Scenarios[at].Edits, ","))
+		if err != nil {
+			return nil, nil, err
+		}
+		e, _ := whatif.New(&c.Tables, c.Spaces[of])
+		before, _ = e.Capture(nil)
+		after, _ = e.Capture(edits)
+		return before, after, nil
+	}
+	return nil, nil, &selection.NothingError{File: c.Name(), Why: "no change can be predicted; see memlane whatif without -o"}
 }
 
 // Complete sets Next.

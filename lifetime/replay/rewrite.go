@@ -78,6 +78,34 @@ func (h *History) Rewrite(requests []Request, calls []Call) *History {
 	return w
 }
 
+// Place is where a replay puts a request; the zero Place if it finds no memory.
+type Place struct {
+	Addr uint64
+	Size int64 // of its block, in bytes
+}
+
+// Places returns where the requests of the program lie, as Run replays them without a limit.
+func (h *History) Places() []Place {
+	all := make([]Place, len(h.requests))
+	place := func(r *runner, of int32) {
+		if i := r.at[of]; i != 0 {
+			all[of] = Place{r.blocks[i].addr, r.blocks[i].size}
+		}
+	}
+	h.walk(h.Settings, Device{}, func(r *runner, done int, _ int64) bool {
+		switch {
+		case done == 0:
+			for _, of := range h.startRequests {
+				place(r, of)
+			}
+		case h.events[done-1].op == opAlloc:
+			place(r, h.events[done-1].of)
+		}
+		return true
+	})
+	return all
+}
+
 // Range is the peak of the reserved bytes, as a range: it depends on which addresses the driver chooses.
 func (h *History) Range(s Settings, d Device) Outcome {
 	o := h.Run(s, d)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/replay"
 )
@@ -153,5 +154,33 @@ func TestDrop(t *testing.T) {
 	}
 	if r := e.Run(s, replay.Device{}); r.Refused == "" {
 		t.Error("a line that allocates nothing was dropped")
+	}
+}
+
+// TestCapture asks of captures of scenarios what must hold of every capture, and that the recorded program is what was recorded.
+func TestCapture(t *testing.T) {
+	e := engineOf(t)
+	for _, edits := range []string{"", "checkpoint=blocks,batch=2", "optimizer=sgd,accumulate=2", "no_grad", "offload=activations", "loss.chunks=4"} {
+		var s Scenario
+		if edits != "" {
+			var err error
+			if s, err = Parse(edits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, refused := e.Capture(s)
+		if refused != "" {
+			t.Fatal(refused)
+		}
+		if err := c.Check(); err != nil {
+			t.Errorf("%s: %v", edits, err)
+		}
+		r := e.Run(s, replay.Device{})
+		if peak := c.Spaces[0].Peak(lifetime.Occupied); peak.Bytes != r.Peak {
+			t.Errorf("%s: its peak is %d, its table says %d", edits, peak.Bytes, r.Peak)
+		}
+		if edits == "" && len(c.Spaces[0].Buffers) != len(e.base.s.Buffers) {
+			t.Errorf("%d buffers of %d", len(c.Spaces[0].Buffers), len(e.base.s.Buffers))
+		}
 	}
 }

@@ -1,0 +1,61 @@
+package whatif
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Capture returns the program of a scenario as a capture: hypothetical, with the addresses that the allocator would choose. Its axis is the
+// number of the event, because changes have no times. refused says why there is none.
+func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
+	m, r := e.edited(s)
+	if r.Refused != "" {
+		return nil, r.Refused
+	}
+	h, calls := m.program()
+	places := h.Places()
+	space := &lifetime.Space{SpaceInfo: m.s.SpaceInfo}
+	space.Axis, space.Begin, space.End = lifetime.Event, -1, int64(max(len(calls), 1))
+	space.Facts = m.s.Facts&lifetime.Stacks | lifetime.History | lifetime.EndState | lifetime.Addresses
+	space.LifetimePeak, space.Allocations, space.Frees = 0, 0, 0
+	for i := range m.buffers {
+		from := &m.buffers[i]
+		b := m.s.Buffers[from.like]
+		b.Begin, b.End, b.Edge = int64(from.begin.n), int64(from.end.n), b.Edge&lifetime.SiteFromFree
+		b.Addr, b.Size, b.Requested = places[i].Addr, places[i].Size, from.size
+		if from.begin.n < 0 {
+			b.Begin, b.Edge = space.Begin, b.Edge|lifetime.BeginUnseen
+		} else {
+			space.Allocations++
+		}
+		if from.end == never {
+			b.End, b.Edge = space.End, b.Edge|lifetime.EndOpen
+		} else {
+			space.Frees++
+		}
+		if b.Size == 0 || b.End <= b.Begin { // it found no memory, or was freed before the recording
+			continue
+		}
+		space.Buffers = append(space.Buffers, b)
+		space.Purposes = append(space.Purposes, m.s.PurposeOf(int(from.like)))
+	}
+	space.SortEnds(nil)
+	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
+	c.Sources, c.Losses = slices.Clone(m.t.Sources), nil
+	if len(s) > 0 {
+		from := &c.Sources[space.Source]
+		from.File, from.Producer = from.File+" if "+s.String(), strings.TrimSpace(from.Producer+" if "+s.String()+" (not recorded)")
+	}
+	return c, ""
+}
+
+// String returns the edits of a scenario as Parse reads them.
+func (s Scenario) String() string {
+	var edits []string
+	for _, e := range s {
+		edits = append(edits, e.String())
+	}
+	return strings.Join(edits, ",")
+}
