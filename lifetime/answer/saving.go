@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -14,7 +15,7 @@ import (
 
 // Saving is a change of a program that would lower the peak of a memory ID.
 type Saving struct {
-	Action     string `json:"action"`      // checkpoint, no_grad, offload, zero_grad, foreach, chunk or cache
+	Action     string `json:"action"`      // checkpoint, no_grad, del, offload, zero_grad, foreach, chunk or cache
 	SavesBytes int64  `json:"saves_bytes"` // drop of the peak, at most, computed on the recorded lifetimes
 	PeakBytes  int64  `json:"peak_bytes"`  // peak that is left then, at another instant perhaps
 	Buffers    int64  `json:"buffers"`     // buffers alive at the peak that it is about
@@ -47,7 +48,7 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 		return all
 	}
 	graph := [2]string{"checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"}
-	if r.dropsGraphs() {
+	if r.dropsGraphs(r.replaced()) {
 		graph = [2]string{"no_grad", "run the forward pass under torch.no_grad(): the program drops its graph, and no backward pass runs over it"}
 	}
 	stacks := program.NewStacks(t)
@@ -84,20 +85,82 @@ type savings struct {
 	all  []Saving
 }
 
-// dropsGraphs reports whether what forward passes keep for a backward pass is freed, and none ran.
-func (r *savings) dropsGraphs() bool {
+// dropsGraphs reports whether what forward passes keep for a backward pass is freed, and none ran. That of the last pass need not be
+// freed if it replaced that of another one.
+func (r *savings) dropsGraphs(replaced bool) bool {
 	kept := 0
 	for _, i := range r.live {
 		if r.t.Purpose(r.s.PurposeOf(i)).Category == purpose.Activation {
-			if r.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			if !replaced && r.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
 				return false // a backward pass may come
 			}
 			kept++
 		}
 	}
 	return kept > 0 && !slices.ContainsFunc(r.s.Purposes, func(of lifetime.PurposeID) bool {
-		return r.t.Purpose(of).Phase == purpose.Backward
+		p := r.t.Purpose(of)
+		return p.Phase == purpose.Backward || p.Category == purpose.Gradient
 	})
+}
+
+// isLine reports whether a frame is a line that a user can edit.
+func isLine(f frame.Frame) bool { return f.Kind == frame.User && f.File != "" }
+
+// sameGraph is how much of what a line replaces must be as large as what it makes.
+const sameGraph = 0.9
+
+// replaced adds the result of a line, with all that is kept for its backward pass, if the peak is where the line has computed the next one
+// but not yet freed it. It reports whether there is one.
+func (r *savings) replaced() bool {
+	old := map[frame.Frame][]int{} // buffers that a line frees
+	sums := map[frame.Frame]int64{}
+	for _, i := range r.live {
+		if r.s.FreeSites == nil || r.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			continue
+		}
+		if p := r.t.PlaceOf(r.s.FreeSites[i]); isLine(p.Frame) && p.Node == "" {
+			old[p.Frame] = append(old[p.Frame], i)
+			sums[p.Frame] += r.s.Buffers[i].Size
+		}
+	}
+	var line frame.Frame
+	for f, bytes := range sums {
+		if cmp.Or(cmp.Compare(bytes, sums[line]), cmp.Compare(line.String(), f.String())) > 0 {
+			line = f
+		}
+	}
+	below := make([]bool, len(r.t.Stacks)) // the line is in the stack
+	for id := 1; id < len(below); id++ {
+		below[id] = r.t.Frames[r.t.Stacks[id].Frame] == line || below[r.t.Stacks[id].Caller]
+	}
+	gone := map[int]bool{}
+	for _, i := range old[line] {
+		gone[i] = true
+	}
+	made := map[int64]int{} // buffers of the next result, by size
+	for _, i := range r.live {
+		b := &r.s.Buffers[i]
+		if r.t.Purpose(r.s.PurposeOf(i)).Category == purpose.Activation && below[r.t.Sites[b.Site].Stack] && !gone[i] {
+			made[b.Size]++
+		}
+	}
+	same := int64(0)
+	for _, i := range old[line] {
+		if size := r.s.Buffers[i].Size; made[size] > 0 {
+			made[size]--
+			same += size
+		}
+	}
+	if same == 0 || float64(same) < sameGraph*float64(sums[line]) {
+		return false
+	}
+	before := len(r.all)
+	place := r.t.PlaceOf(r.s.FreeSites[old[line][0]])
+	place.Unseen = false
+	r.add("del", "delete the result of "+place.String()+" before that line computes the next one: del, or detach() what it needs", func(i int) (int64, bool) {
+		return 0, gone[i]
+	})
+	return len(r.all) > before
 }
 
 // foreach adds the step of an optimizer that works on all parameters at once. One after the other, it needs two temporaries of one
@@ -210,8 +273,8 @@ func (r *savings) phaseAt(t int64) (phase purpose.Phase) {
 	return phase
 }
 
-// chunk adds the site whose temporaries and activations of one size hold most, if it is large: their operation may be computed
-// in chunks, like the loss of long sequences.
+// chunk adds the line of the user whose temporaries and activations of one size hold most, if it is large: their operation may be
+// computed in chunks, like the loss of long sequences.
 func (r *savings) chunk() {
 	type key struct {
 		site lifetime.SiteID
@@ -221,7 +284,7 @@ func (r *savings) chunk() {
 	for _, i := range r.live {
 		b := &r.s.Buffers[i]
 		of := r.t.Purpose(r.s.PurposeOf(i))
-		if of.Phase != purpose.OptimizerPhase && (of.Category == purpose.Activation || of.Category == purpose.TemporaryData) {
+		if isLine(r.t.PlaceOf(b.Site).Frame) && of.Phase != purpose.OptimizerPhase && (of.Category == purpose.Activation || of.Category == purpose.TemporaryData) {
 			held[key{b.Site, b.Size}] += b.Size
 		}
 	}

@@ -2,9 +2,11 @@ package answer_test
 
 import (
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -69,6 +71,41 @@ func TestForeach(t *testing.T) {
 func TestDroppedGraph(t *testing.T) {
 	if savingOf(t, "dropped", "no_grad") == nil || savingOf(t, "dropped", "checkpoint") != nil {
 		t.Error("want no_grad, and no checkpoint")
+	}
+}
+
+// TestReplacedResult: the result of a line lives until the line has computed the next one. A run of the program with del has the peak that
+// is foretold. No backward pass ever runs, so nothing has to be computed again for it.
+func TestReplacedResult(t *testing.T) {
+	const real = 37376000
+	if saving := savingOf(t, "replaced", "del"); saving == nil || saving.PeakBytes != real || !strings.Contains(saving.Text, "main (replaced.py:38)") {
+		t.Errorf("%+v, want a peak of %d", saving, real)
+	}
+	if savingOf(t, "replaced", "no_grad") == nil || savingOf(t, "replaced", "checkpoint") != nil {
+		t.Error("want no_grad, and no checkpoint")
+	}
+	for _, name := range []string{"dropped", "mlp", "gpt_small"} {
+		if saving := savingOf(t, name, "del"); saving != nil {
+			t.Errorf("%s: %+v", name, saving)
+		}
+	}
+}
+
+// TestTimelineOfTraining: a timeline has no stacks, so no backward pass is seen. Its gradients tell that there was one.
+func TestTimelineOfTraining(t *testing.T) {
+	const timeline = `[[-1, 1, 1048576, 0], [1000, 2, 4194304, 4], [2000, 2, 1048576, 5], [3000, 4, 4194304, 4], [4000, 4, 1048576, 5]]`
+	file := filepath.Join(t.TempDir(), "timeline.raw.json")
+	if err := os.WriteFile(file, []byte(timeline), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := judged.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	savings := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At).Savings
+	if len(savings) != 1 || savings[0].Action != "checkpoint" {
+		t.Errorf("%+v, want checkpoint", savings)
 	}
 }
 
