@@ -5,7 +5,7 @@ import "github.com/memlane/memlane/internal/units"
 // Operation sums up the calls of one operation.
 type Operation struct {
 	Name  string
-	Kind  string // "operator" of the framework, "range" named by the program, or "function" of Python
+	Kind  string // "operator" of the framework, "range" named by the program, "function" of Python, or "runtime" of the device
 	Calls int64
 
 	// Duration of all calls in nanoseconds. SelfTime excludes the operations that

@@ -16,6 +16,7 @@ const (
 	operator   callKind = iota // of PyTorch
 	annotation                 // a range that the program named
 	python                     // a Python function
+	runtime                    // a call of the device's runtime or driver, or work of the profiler itself: only in the table of operations
 	alone                      // not a call: a memory event outside all calls, in the table of operations
 )
 
@@ -26,6 +27,8 @@ type thread struct {
 	recent      []call // in the order of the file
 	runs        []run  // the calls before recent; after sort, all calls in one run
 	annotations []call // also in recent or runs
+	operators   bool   // it ran operators or annotations
+	runtime     bool   // it made calls of the runtime
 }
 
 // call is one run of an operator, annotation or function.
@@ -51,7 +54,10 @@ func (r *reader) call(kind callKind, e *scan.Event) {
 	case python:
 		c.from = r.names.id(e.Args.CallFrom)
 		c.id, c.parent = pythonID(e.Args.Has&scan.HasPythonID, e.Args.PythonID), pythonID(e.Args.Has&scan.HasPythonParent, e.Args.PythonParent)
+	case runtime:
+		t.runtime = true
 	case operator:
+		t.operators = true
 		c.dims, c.types = r.inputText(e.Args.Dims), r.inputText(e.Args.Types)
 		if e.Args.Has&scan.HasSequence != 0 && e.Args.Sequence >= 0 {
 			c.sequence, c.forward = e.Args.Sequence, e.Args.FwdThread
@@ -60,6 +66,7 @@ func (r *reader) call(kind callKind, e *scan.Event) {
 			c.types = 0 // no tensors, or beyond maxInputs: sites must not differ in types only
 		}
 	case annotation:
+		t.operators = true
 		t.annotations = append(t.annotations, c)
 	}
 	t.add(&r.store, c)
@@ -187,9 +194,11 @@ func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *ope
 			return
 		}
 		answerUntil(c.begin)
-		if c.kind == python {
+		switch c.kind {
+		case runtime:
+		case python:
 			o.python = append(unended(o.python, c.begin), opened{call: *c, until: math.MinInt64})
-		} else {
+		default:
 			o.calls = append(unended(o.calls, c.begin), opened{call: *c, until: math.MinInt64})
 		}
 	}

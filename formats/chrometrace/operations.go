@@ -100,6 +100,30 @@ func (r *reader) operations(byTime []int) {
 	r.b.Operations(t.all...)
 }
 
+// adoptRuntime moves the runtime calls of threads that did nothing else, and of the profiler itself, to the thread that runs the steps, or
+// else to the first that runs operators. PyTorch takes them for calls of the thread that stops the profiler.
+func (r *reader) adoptRuntime() {
+	isStep := func(c call) bool { return strings.HasPrefix(r.names.text(c.name), stepPrefix) }
+	first := slices.IndexFunc(r.order, func(t *thread) bool { return slices.ContainsFunc(t.annotations, isStep) })
+	if first < 0 {
+		first = slices.IndexFunc(r.order, func(t *thread) bool { return t.operators })
+	}
+	if first < 0 {
+		return
+	}
+	main := r.order[first]
+	for _, t := range r.order {
+		if t.runtime && !t.operators {
+			for _, from := range []*thread{main, t} { // main first: of equal calls, operators enclose
+				if len(from.recent) > 0 {
+					from.pack(&r.store)
+				}
+			}
+			main.runs, t.runs = append(main.runs, t.runs...), nil
+		}
+	}
+}
+
 // function sums up the calls of a Python function. It is smaller than a row, as a trace
 // may have many thousands of functions.
 type function struct {
@@ -319,8 +343,11 @@ func (t *table) add(n *ran) {
 		return
 	}
 	name, kind := n.name, "operator"
-	if n.kind == annotation {
+	switch n.kind {
+	case annotation:
 		kind = "range"
+	case runtime:
+		kind = "runtime"
 	}
 	if strings.HasPrefix(t.r.names.text(name), stepPrefix) {
 		name = 0 // one row for all steps

@@ -207,3 +207,35 @@ func TestShared(t *testing.T) {
 		t.Errorf("%q, lost %v; want %q", got, c.Losses, want)
 	}
 }
+
+// TestRuntimeCalls: calls of the device's runtime and driver are rows, and children of the operators around them. What the profiler does for
+// itself has no thread, and belongs to the thread of the steps. The figures are those of PyTorch 2.8's FunctionEvent classes.
+func TestRuntimeCalls(t *testing.T) {
+	trace := `{"traceEvents":[
+		{"ph":"X","cat":"user_annotation","name":"ProfilerStep#4","pid":7,"tid":7,"ts":0,"dur":200},
+		{"ph":"X","cat":"cpu_op","name":"aten::addmm","pid":7,"tid":7,"ts":10,"dur":100,"args":{"External id":1}},
+		{"ph":"X","cat":"cuda_runtime","name":"cudaMalloc","pid":7,"tid":7,"ts":20,"dur":30,"args":{"External id":1}},
+		{"ph":"i","name":"[memory]","pid":7,"tid":7,"ts":40,"args":{"Bytes":512,"Device Type":1,"Device Id":0,"Addr":4096}},
+		{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":7,"tid":7,"ts":60,"dur":40,"args":{"External id":1}},
+		{"ph":"X","cat":"cuda_driver","name":"cuLaunchKernel","pid":7,"tid":7,"ts":70,"dur":20,"args":{"External id":1}},
+		{"ph":"X","cat":"kernel","name":"sgemm","pid":0,"tid":7,"ts":90,"dur":50},
+		{"ph":"X","cat":"overhead","name":"Buffer Flush","pid":-1,"tid":0,"ts":120,"dur":10},
+		{"ph":"X","cat":"cpu_op","name":"aten::relu","pid":7,"tid":9,"ts":121,"dur":5}]}`
+	file := filepath.Join(t.TempDir(), "trace.json")
+	if err := os.WriteFile(file, []byte(trace), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range open(t, file).Operations {
+		got = append(got, fmt.Sprint(o.Kind, " ", o.Name, " ", o.Calls, " ", o.Time/1000, " ", o.SelfTime/1000, " ", o.Device.Bytes(), " ", o.Device.SelfBytes))
+	}
+	slices.Sort(got)
+	want := []string{
+		"operator aten::addmm 1 100 30 512 0", "operator aten::relu 1 5 5 0 0",
+		"range ProfilerStep* 1 200 90 512 0",
+		"runtime Buffer Flush 1 10 10 0 0", "runtime cuLaunchKernel 1 20 20 0 0", "runtime cudaLaunchKernel 1 40 20 0 0", "runtime cudaMalloc 1 30 30 512 512",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

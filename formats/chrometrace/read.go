@@ -64,6 +64,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	}
 	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer()})
 	r.lose(tolerated)
+	r.adoptRuntime()
 	for _, t := range r.order {
 		t.sort(&r.store)
 	}
@@ -141,7 +142,7 @@ func (r *reader) header(key string, text []byte, n int64) {
 }
 
 // kindOfCall returns the kind of a call by its category. PyTorch before 2.0 uses
-// different names.
+// different names. (kineto, libkineto/src/ActivityType.cpp; HIP has the names of CUDA)
 func kindOfCall(category []byte) (callKind, bool) {
 	switch string(category) {
 	case "cpu_op", "Operator":
@@ -150,6 +151,8 @@ func kindOfCall(category []byte) (callKind, bool) {
 		return python, true
 	case "user_annotation":
 		return annotation, true
+	case "cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver", "glow_runtime", "overhead":
+		return runtime, true
 	}
 	return 0, false
 }
@@ -158,7 +161,7 @@ func kindOfCall(category []byte) (callKind, bool) {
 func (r *reader) event(e *scan.Event) {
 	switch e.Phase {
 	case 'X':
-		if kind, ok := kindOfCall(e.Cat); ok && e.TS.OK && e.Dur.OK {
+		if kind, ok := kindOfCall(e.Cat); ok && e.TS.OK && e.Dur.OK && (kind != runtime || r.b.Keeps(build.Operations)) {
 			r.call(kind, e)
 		}
 	case 'i', 'I':

@@ -28,7 +28,7 @@ type CaptureOps struct {
 // Operation sums up the calls of one operation.
 type Operation struct {
 	Name       string         `json:"name"`         // name
-	Kind       string         `json:"kind"`         // operator, range or function
+	Kind       string         `json:"kind"`         // operator, range, function, or runtime: a call of the device's runtime or driver, or work of the profiler
 	Calls      int64          `json:"calls"`        // number of calls
 	TimeNS     int64          `json:"time_ns"`      // time in calls, in nanoseconds
 	SelfTimeNS int64          `json:"self_time_ns"` // the same without operations called by it

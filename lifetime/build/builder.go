@@ -350,7 +350,7 @@ func (b *Builder) Run(r lifetime.Run) {
 }
 
 // OperationKinds are the values of Operation.Kind in the order of Capture.Operations.
-var OperationKinds = []string{"operator", "range", "function"}
+var OperationKinds = []string{"operator", "range", "function", "runtime"}
 
 // Operations adds operations, if Operations are kept.
 func (b *Builder) Operations(all ...lifetime.Operation) {
