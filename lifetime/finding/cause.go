@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -46,7 +47,8 @@ var causes = [...]struct {
 	LossGraph: {"graph of a loss", "most of what forward passes save for their backward passes is retained, as in the graph of a loss",
 		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
 	UnboundedCache: {"cache without bound",
-		"each buffer has a different size, none was freed, and new ones get rarer, as in a cache keyed by shape",
+		"each buffer has a different size, none was freed, and new ones get rarer or match the sizes of another call site, " +
+			"as in a cache keyed by shape",
 		"Limit the size of the cache, or round its keys to a few sizes.", (*Pass).ofCache},
 	Retracing: {"tf.function traced again", "new traces of a tf.function allocated the buffers; TensorFlow keeps each trace",
 		"Pass tensors, not Python numbers; set reduce_retracing=True.", (*Pass).ofRetracing},
@@ -150,23 +152,33 @@ const (
 	savedShare  = 0.5 // least share of the results of a step that its graph retains
 )
 
-// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of each step, and most
-// of what is alive when a backward pass begins. Who stores results, features or batches retains a few of many. A program without a
-// backward pass may have switched gradients off; what a graph retains then comes from modules of many kinds.
+// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of each step from
+// several operations, and most of what is alive when a backward pass begins. Who stores results, features or batches retains a few of
+// many, and who copies gradients or parameters does so in one line. A program without a backward pass may have switched gradients off;
+// what a graph retains then comes from modules of many kinds, or from within functions.
 func (p *Pass) ofGraph(g *causeGroup) bool {
+	type operation struct {
+		line lifetime.FrameID
+		op   string
+	}
 	backward := p.hasBackward()
-	kept, lines := 0, map[lifetime.FrameID]bool{}
+	kept, lines, operations := 0, map[lifetime.FrameID]bool{}, map[operation]bool{}
 	for _, f := range g.findings {
 		for _, i := range f.Kept {
 			if site := p.Space.Buffers[i].Site; p.savesFor(site) {
 				kept++
+				line := p.program.LineOf(site)
+				operations[operation{line, cmp.Or(p.OperatorOf(p.Sites[site].Stack), p.Sites[site].Op)}] = true
 				if at := p.program.At(site); at.InModule() && at.All&program.WithoutGrad == 0 {
-					lines[p.program.LineOf(site)] = true
+					lines[line] = true
 				}
 			}
 		}
 	}
-	if kept < manyTensors*len(g.steps) || !backward {
+	if p.withinFunctions(g) {
+		return true
+	}
+	if kept < manyTensors*len(g.steps) || len(operations) < 2 || !backward {
 		return kept >= manyTensors*len(g.steps) && len(lines) >= manyLines
 	}
 	if p.results == nil {
@@ -177,6 +189,25 @@ func (p *Pass) ofGraph(g *causeGroup) bool {
 		all += p.results[step]
 	}
 	return float64(kept) >= savedShare*float64(all)
+}
+
+// withinFunctions reports whether most steps retain two buffers of one call of torch.nn.functional, such as the mean beside the result of
+// layer_norm. Only autograd holds what a function does not return.
+func (p *Pass) withinFunctions(g *causeGroup) bool {
+	pairs := 0
+	for _, f := range g.findings {
+		kept := slices.Sorted(slices.Values(f.Kept))
+		for k, i := range kept[1:] {
+			site := p.Space.Buffers[i].Site
+			if kept[k] != i-1 || p.Space.Buffers[i-1].Site != site {
+				continue
+			}
+			if line := p.program.LineOf(site); strings.HasSuffix(p.Frames[line].File, "torch/nn/functional.py") {
+				pairs++
+			}
+		}
+	}
+	return 2*pairs > len(g.steps)
 }
 
 // resultsOf returns how many results of each step are alive when the next backward pass begins: no others are saved for one.
@@ -216,8 +247,8 @@ const leastSteps = 4
 // misses is the value of Laplace's test below which the allocations of a cache get rarer, because its keys repeat.
 const misses = -1
 
-// ofCache reports whether no two allocations of the group have the same size, none was freed, and allocations get rarer. A list of
-// results whose sizes vary grows in every step.
+// ofCache reports whether no two allocations of the group have the same size, none was freed, and allocations get rarer, or there is one
+// for each size of another call site. A list of results whose sizes vary grows in every step.
 func (p *Pass) ofCache(g *causeGroup) bool {
 	sizes, n := map[int64]bool{}, 0
 	for _, f := range g.findings {
@@ -232,6 +263,24 @@ func (p *Pass) ofCache(g *causeGroup) bool {
 			}
 		}
 	}
+	if n < leastSteps || len(sizes) < n {
+		return false
+	}
 	all := p.merged(g.findings[0].Sites)
-	return n >= leastSteps && len(sizes) == n && laplace(p.rises(all), p.histories.end.work) < misses
+	return laplace(p.rises(all), p.histories.end.work) < misses || p.anyHasSizes(n)
+}
+
+// anyHasSizes reports whether a call site allocated more than n buffers, of n sizes.
+func (p *Pass) anyHasSizes(n int) bool {
+	return slices.ContainsFunc(p.histories.order, func(site lifetime.SiteID) bool {
+		buffers := p.histories.sites[site].buffers
+		if n < 2*leastSteps || len(buffers) <= n {
+			return false
+		}
+		sizes := map[int64]bool{}
+		for _, i := range buffers {
+			sizes[p.Space.Buffers[i].Requested] = true
+		}
+		return len(sizes) == n
+	})
 }

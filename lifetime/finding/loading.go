@@ -15,12 +15,14 @@ const (
 	maxPerKept       = 1.25 // freed buffers for each retained one
 )
 
-// loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program frees, on
-// all devices, are staging buffers, if any, that the retaining function allocates or, if memory runs out there, its caller. One layer
-// after the other, and one step after the other of a leak, then look the same.
+// loading reports whether a finding may be data that a program loads: steps are not marked, or memory runs out, and all that the program
+// frees, on all devices, are staging buffers, if any, that the retaining function allocates or, if memory runs out there, its caller. One
+// layer, shard or request after the other, and one step after the other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	loaders := p.userFrames(f.Sites[0])
-	if len(loaders) == 0 || p.program.At(f.Sites[0]).Computes() || len(p.steps.Begins) > 0 && !p.steps.Inferred() {
+	last, _ := p.lastFailure()
+	marked := len(p.steps.Begins) > 0 && !p.steps.Inferred()
+	if len(loaders) == 0 || p.program.At(f.Sites[0]).Computes() || marked && last == nil {
 		return false
 	}
 	inside := func(site lifetime.SiteID) bool {
@@ -29,7 +31,7 @@ func (p *Pass) loading(f *Finding) bool {
 		})
 	}
 	most := maxStagingFailed
-	if last, _ := p.lastFailure(); last == nil || !inside(last.Site) {
+	if last == nil || !inside(last.Site) {
 		loaders, most = loaders[:1], maxStaging
 	}
 	freed := p.freedSites()

@@ -25,13 +25,15 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 
 // leaksUntil returns the leaks in a capture of one space that may be named as the cause of a failure. A program that fails while it
 // loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more of them if no
-// step was recorded.
+// step was recorded. Where no steps are known, a place that freed more than it retained ran as often.
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(program.Of(c), c.Spaces[0], Settings{})
 	for _, r := range leakRules() {
 		for _, f := range p.run(r) {
-			if f.IsLeak() && (f.Value(FigSteps) >= inferred || f.Value(FigSteps) >= known && f.Value(FigInferred) == 0) {
+			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
+			again := steps == 0 && kept >= inferred && f.Value(FigFreed) > kept
+			if f.IsLeak() && (again || steps >= inferred || steps >= known && f.Value(FigInferred) == 0) {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,
 					Advice: f.Suggestions[0], Kept: f.Kept})
 			}

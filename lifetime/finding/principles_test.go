@@ -233,22 +233,25 @@ func TestWorkingSets(t *testing.T) {
 }
 
 // TestNoWork: a program that only allocates is not known to leak, however often a function is called: it may be building a model. Marked
-// steps are steps.
+// steps are steps, unless memory runs out: what loads until then may be marked too.
 func TestNoWork(t *testing.T) {
-	for _, marked := range []bool{false, true} {
+	for _, c := range []struct{ marked, fails, leaks bool }{{false, false, false}, {true, false, true}, {false, true, false}, {true, true, false}} {
 		p := newProgram(3)
 		p.steps, p.idle = 24, func(int) bool { return true }
 		p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "build", File: "sim.py", Line: 7, Kind: frame.User})}
-		calls := func(int) {
+		calls := func(step int) {
 			p.alloc("weight", 32<<20)
 			p.alloc("bias", 32<<20)
+			if c.fails && step == p.steps-1 {
+				p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 32 << 20})
+			}
 		}
-		if marked {
+		if c.marked {
 			calls = p.marked(calls)
 		}
 		for _, f := range findingsOf(t, p, finding.Settings{}, calls)["leak"] {
-			if (f.Severity > finding.Info) != marked {
-				t.Errorf("marked %v: %v %s", marked, f.Severity, f.Description)
+			if (f.Severity > finding.Info) != c.leaks {
+				t.Errorf("%+v: %v %s", c, f.Severity, f.Description)
 			}
 		}
 	}

@@ -334,9 +334,12 @@ func TestCauseOfOne(t *testing.T) {
 				p.alloc("lookup", int64(1<<10*(k+1)))
 			}
 		},
-		finding.Collection: func(p *program, step int) { p.alloc("kept", int64(1<<10*(step+1))) }, // results that vary in size
-		finding.Hook:       func(p *program, _ int) { called(p, "save_output", module) },
-		finding.Gradients:  func(p *program, _ int) { called(p, "kept", node) },
+		finding.Collection: func(p *program, step int) { // results that vary in size
+			p.free(p.alloc("input", int64(1<<10*(step+1))))
+			p.alloc("kept", int64(1<<10*(step+1)))
+		},
+		finding.Hook:      func(p *program, _ int) { called(p, "save_output", module) },
+		finding.Gradients: func(p *program, _ int) { called(p, "kept", node) },
 		finding.FailedAllocations: func(p *program, _ int) {
 			p.alloc("kept", 1<<20)
 			p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 1 << 40})
@@ -395,10 +398,59 @@ func TestGraphOfOneLine(t *testing.T) {
 	}
 }
 
+// TestGraphWithinFunctions: only a graph retains what a function of PyTorch does not return. The parameter is the number of buffers of each
+// call that stay.
+func TestGraphWithinFunctions(t *testing.T) {
+	for stay, want := range map[int]finding.Cause{1: finding.Collection, 3: finding.LossGraph} {
+		p := newProgram(9)
+		p.steps = 60
+		line := p.b.Frame(frame.Frame{Function: "layer_norm", File: "/site-packages/torch/nn/functional.py", Line: 9, Kind: frame.Framework})
+		call := p.b.Frame(frame.Frame{Function: "evaluate", File: "train.py", Line: 7})
+		f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(int) {
+			for k := range 3 {
+				if x := p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{line, call})}), 1<<16); k >= stay {
+					defer p.free(x)
+				}
+			}
+		})), "leak")
+		if f.Cause != want {
+			t.Errorf("%d: %s %v", stay, f.Cause, f.Evidence)
+		}
+	}
+}
+
+// TestCacheOfSizes: a site that keeps one buffer for each size of another one is a cache, also while it still grows steadily.
+func TestCacheOfSizes(t *testing.T) {
+	p := newProgram(9)
+	p.steps = 80
+	f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
+		again := step%4 == 1 // the size of the step before
+		rows := int64(step)
+		if again {
+			rows--
+		}
+		p.free(p.alloc("input", (rows+1)<<10))
+		if !again {
+			p.alloc("mask", (rows+1)<<12)
+		}
+	})), "leak")
+	if f.Cause != finding.UnboundedCache {
+		t.Errorf("%s %v", f.Cause, f.Evidence)
+	}
+}
+
 // TestNoCause: what looks like a cause, but lacks its evidence.
 func TestNoCause(t *testing.T) {
 	var session []*tensor
 	for name, pattern := range map[string]func(p *program, step int){
+		"copies of gradients, made in one line": func(p *program, _ int) {
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})}
+			p.free(p.alloc("gradient", 1<<18))
+			p.frames = nil
+			for range 4 {
+				p.alloc("copies", 1<<18)
+			}
+		},
 		"two leaks without a backward pass": func(p *program, _ int) {
 			p.alloc("feature", 1<<20)
 			p.alloc("statistic", 1<<18)

@@ -123,7 +123,7 @@ func leakFilled(state *failure.Failure, failed *lifetime.Mark, without Reason, l
 	unallocated := max(state.Unallocated, 0)
 	fits := units.AddSat(leaked, units.AddSat(unallocated, failed.Free.Or(0))) >= failed.Requested
 	switch without {
-	case Exhausted, Limit, Outside:
+	case Exhausted, Outside:
 	case Fragmented:
 		fits = leaked >= failed.Requested && (!joined || leaked >= unallocated)
 	default:

@@ -139,12 +139,14 @@ var rowsOf = func() map[string][]int {
 // partIn returns what the first of some rows that fits a file says.
 func partIn(rows []int, file string) frameFacts {
 	file = strings.ReplaceAll(file, `\`, "/")
+	said := frameFacts{known: true, ofTorch: strings.HasPrefix(file, "torch/") || strings.Contains(file, "/torch/")}
 	for _, i := range rows {
 		if k := &functions[i]; strings.Contains(file, k.file) {
-			return frameFacts{true, k.part, k.flags}
+			said.part, said.flags = k.part, k.flags
+			break
 		}
 	}
-	return frameFacts{known: true}
+	return said
 }
 
 // roots are the functions that start a program or a thread of Python. The autograd engine calls hooks, custom

@@ -26,6 +26,8 @@ type history struct {
 	calls    map[moduleFunction]map[int]interval // see callsOf
 	backward []interval                          // runs of buffers of backward passes
 	passes   int                                 // backward passes or, if there are none, forward passes; 0 = not counted
+	forward  []interval                          // forward passes
+	turns    bool                                // the only forward pass is several; see takeTurns
 }
 
 // historyOf returns the history of a space.
@@ -122,7 +124,7 @@ func inLoopOf(n int, often map[int]int) (allocations int) {
 }
 
 // areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one pass, over its
-// layers: all of them are in one call, or there are fewer passes.
+// layers: all of them are in one call or one forward pass, or there are fewer passes.
 func (p *Program) areLayers(h *history, n int) bool {
 	looping, all := 0, 0
 	for _, site := range h.order {
@@ -131,7 +133,7 @@ func (p *Program) areLayers(h *history, n int) bool {
 		}
 		if p.At(site).All&CallsModule != 0 || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == purpose.Backward {
 			all++
-			if n > p.passesOf(h)+1 || p.inOneCall(h, site) {
+			if n > p.passesOf(h)+1 || p.inOneCall(h, site) || p.inOnePass(h, h.buffers[site]) {
 				looping++
 			}
 		}
@@ -148,13 +150,29 @@ func (p *Program) passesOf(h *history) int {
 			}
 		}
 		if h.passes == 0 {
-			h.passes = len(p.forwardPasses(h.s))
+			h.passes = len(p.forwardOf(h))
 		}
 		if h.passes < 2 {
 			h.passes = math.MaxInt - 1
 		}
 	}
 	return h.passes
+}
+
+// inOnePass reports whether one forward pass allocated some buffers.
+func (p *Program) inOnePass(h *history, buffers []int) bool {
+	return !h.turns && slices.ContainsFunc(p.forwardOf(h), func(pass interval) bool {
+		return pass.first <= buffers[0] && buffers[len(buffers)-1] <= pass.last
+	})
+}
+
+// forwardOf returns the forward passes of a history.
+func (p *Program) forwardOf(h *history) []interval {
+	if h.forward == nil {
+		h.forward = append([]interval{}, p.forwardPasses(h.s)...)
+		h.turns = len(h.forward) == 1 && p.takeTurns(h.s, h.forward[0])
+	}
+	return h.forward
 }
 
 // forwardPasses returns the calls of root modules: runs of buffers below one call. What the program allocates outside of modules

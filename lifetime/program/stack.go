@@ -62,9 +62,9 @@ type call struct {
 
 // frameFacts is what a frame says.
 type frameFacts struct {
-	known bool
-	part  Part
-	flags Flag
+	known, ofTorch bool
+	part           Part
+	flags          Flag
 }
 
 // Stacks reads call stacks, each call and each frame once.
@@ -216,9 +216,10 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	}
 	f.All, f.parts = f.All|k.flags, f.parts|1<<k.part
 	switch before := r.frames[f.last].flags; {
-	case l.Function == "forward" && l.Kind == frame.User: // what decorates a forward pass calls it
+	case k.ofTorch:
+	case l.Function == "forward": // what decorates a forward pass calls it
 		f.Hook = false
-	case l.Kind == frame.User && (f.last != 0 && before&(CallsModule|RunsHooks) != 0 && !r.callsForward(f.last) || r.engineCalls(&f)):
+	case f.last != 0 && before&(CallsModule|RunsHooks) != 0 && !r.callsForward(f.last), r.engineCalls(&f):
 		f.Hook = true // a function that stands in for a forward is called where others call theirs
 	}
 	f.ranBy = frame.User
@@ -261,7 +262,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 
 // engineCalls reports whether the autograd engine itself calls the next frame, as it does hooks. Other functions of Python belong to nodes.
 func (r *Stacks) engineCalls(f *Facts) bool {
-	return f.ranBy == frame.Engine || f.last == 0 && !f.Engine && !f.Rooted && r.HasEngine()
+	return f.ranBy == frame.Engine || f.last == 0 && !f.Engine && !f.Rooted && f.Flags&OfFunction == 0 && r.HasEngine()
 }
 
 // callsForward reports whether a line of PyTorch calls a function named forward in any stack.

@@ -85,7 +85,8 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 	if w := p.waits[s]; w != nil {
 		return w
 	}
-	w := &waiting{passes: p.forwardPasses(s)}
+	h := p.historyOf(s)
+	w := &waiting{passes: p.forwardOf(h)}
 	p.waits[s] = w
 	usual, now, k, step, steps := 1, 0, 0, -1, p.Steps(s)
 	var trains, runs, python bool
@@ -116,7 +117,7 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 		}
 	}
 	w.all = !trains && !python && open > allocated/2 && len(sites) > 2
-	if w.first = len(w.passes) - min(now, usual); !trains && len(w.passes) == 1 && p.takeTurns(s, w.passes[0]) {
+	if w.first = len(w.passes) - min(now, usual); !trains && h.turns {
 		w.first = 1
 	}
 	return w
