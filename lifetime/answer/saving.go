@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -15,7 +16,7 @@ import (
 
 // Saving is a change of a program that would lower the peak of a memory ID.
 type Saving struct {
-	Action     string `json:"action"`      // checkpoint, no_grad, del, offload, zero_grad, foreach, chunk or cache
+	Action     string `json:"action"`      // checkpoint, no_grad, offload, zero_grad, foreach, chunk, del or cache
 	SavesBytes int64  `json:"saves_bytes"` // drop of the peak, at most, computed on the recorded lifetimes
 	PeakBytes  int64  `json:"peak_bytes"`  // peak that is left then, at another instant perhaps
 	Buffers    int64  `json:"buffers"`     // buffers alive at the peak that it is about
@@ -47,13 +48,13 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 	if !r.trains() {
 		return all
 	}
+	stacks := program.NewStacks(t)
 	graph := [2]string{"checkpoint", "checkpoint the layers (torch.utils.checkpoint), which computes again what is kept for the backward pass"}
-	if r.dropsGraphs(r.replaced()) {
+	if r.dropsGraph(r.previous()) {
 		graph = [2]string{"no_grad", "run the forward pass under torch.no_grad(): the program drops its graph, and no backward pass runs over it"}
 	}
-	stacks := program.NewStacks(t)
 	offload := "keep the state of the optimizer on the host"
-	if stacks.HasFrame(program.Distributed | program.SendsGrads) {
+	if stacks.HasFrame(program.Distributed|program.SendsGrads) && !stacks.HasFrame(program.Shards) {
 		offload = "shard the state of the optimizer over the ranks (ZeRO, FSDP) or keep it on the host"
 	}
 	for _, category := range []struct {
@@ -72,7 +73,7 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space) []Saving {
 	if r.phaseAt(peak.At) == purpose.Forward {
 		r.add("zero_grad", "free gradients before the forward pass, zero_grad(set_to_none=True) after the step", nil)
 	}
-	r.chunk()
+	r.chunk(stacks)
 	slices.SortStableFunc(r.all, func(x, y Saving) int { return cmp.Compare(y.SavesBytes, x.SavesBytes) })
 	return append(all, r.all[:min(len(r.all), maxSavings)]...)
 }
@@ -85,83 +86,131 @@ type savings struct {
 	all  []Saving
 }
 
-// dropsGraphs reports whether what forward passes keep for a backward pass is freed, and none ran. That of the last pass need not be
-// freed if it replaced that of another one.
-func (r *savings) dropsGraphs(replaced bool) bool {
-	kept := 0
-	for _, i := range r.live {
-		if r.t.Purpose(r.s.PurposeOf(i)).Category == purpose.Activation {
-			if !replaced && r.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
-				return false // a backward pass may come
-			}
-			kept++
+// dropsGraph reports whether most of what is kept for a backward pass at the peak is freed, and none ran over it. That of the last pass
+// need not be freed if it replaced that of another one.
+func (r *savings) dropsGraph(isReplaced bool) bool {
+	var backward []int64 // when backward passes allocated
+	gradients := false
+	for i := range r.s.Buffers {
+		of := r.t.Purpose(r.s.PurposeOf(i))
+		if of.Phase == purpose.Backward {
+			backward = append(backward, r.s.Buffers[i].Begin)
 		}
+		gradients = gradients || of.Category == purpose.Gradient
 	}
-	return kept > 0 && !slices.ContainsFunc(r.s.Purposes, func(of lifetime.PurposeID) bool {
-		p := r.t.Purpose(of)
-		return p.Phase == purpose.Backward || p.Category == purpose.Gradient
-	})
-}
-
-// isLine reports whether a frame is a line that a user can edit.
-func isLine(f frame.Frame) bool { return f.Kind == frame.User && f.File != "" }
-
-// sameGraph is how much of what a line replaces must be as large as what it makes.
-const sameGraph = 0.9
-
-// replaced adds the result of a line, with all that is kept for its backward pass, if the peak is where the line has computed the next one
-// but not yet freed it. It reports whether there is one.
-func (r *savings) replaced() bool {
-	old := map[frame.Frame][]int{} // buffers that a line frees
-	sums := map[frame.Frame]int64{}
-	for _, i := range r.live {
-		if r.s.FreeSites == nil || r.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
-			continue
-		}
-		if p := r.t.PlaceOf(r.s.FreeSites[i]); isLine(p.Frame) && p.Node == "" {
-			old[p.Frame] = append(old[p.Frame], i)
-			sums[p.Frame] += r.s.Buffers[i].Size
-		}
+	if gradients && len(backward) == 0 {
+		return false // it was not recorded
 	}
-	var line frame.Frame
-	for f, bytes := range sums {
-		if cmp.Or(cmp.Compare(bytes, sums[line]), cmp.Compare(line.String(), f.String())) > 0 {
-			line = f
-		}
-	}
-	below := make([]bool, len(r.t.Stacks)) // the line is in the stack
-	for id := 1; id < len(below); id++ {
-		below[id] = r.t.Frames[r.t.Stacks[id].Frame] == line || below[r.t.Stacks[id].Caller]
-	}
-	gone := map[int]bool{}
-	for _, i := range old[line] {
-		gone[i] = true
-	}
-	made := map[int64]int{} // buffers of the next result, by size
+	kept, dropped := int64(0), int64(0)
 	for _, i := range r.live {
 		b := &r.s.Buffers[i]
-		if r.t.Purpose(r.s.PurposeOf(i)).Category == purpose.Activation && below[r.t.Sites[b.Site].Stack] && !gone[i] {
-			made[b.Size]++
+		if r.t.Purpose(r.s.PurposeOf(i)).Category != purpose.Activation {
+			continue
+		}
+		kept += b.Size
+		next, _ := slices.BinarySearch(backward, b.Begin)
+		switch isOver := next < len(backward) && (b.Edge&lifetime.EndOpen != 0 || backward[next] < b.End); {
+		case isOver:
+		case b.Edge&lifetime.EndOpen != 0 && !isReplaced:
+			return false // a backward pass may come
+		default:
+			dropped += b.Size
 		}
 	}
-	same := int64(0)
-	for _, i := range old[line] {
-		if size := r.s.Buffers[i].Size; made[size] > 0 {
-			made[size]--
-			same += size
+	return dropped*2 > kept
+}
+
+// previous adds the results of a forward or backward pass that a variable holds until the next pass replaces them: the peak if they
+// were gone when the next forward pass begins. It reports whether there are any.
+func (r *savings) previous() bool {
+	var starts []int64 // of forward passes after another phase
+	last := purpose.UnknownPhase
+	held := make([]bool, len(r.s.Buffers))
+	lines := map[lifetime.SiteID]bool{} // whether a site is a line of the program
+	byLine := func(i int) bool {
+		if r.s.FreeSites == nil || r.s.Buffers[i].Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 {
+			return false
+		}
+		site := cmp.Or(r.s.FreeSites[i], r.s.Buffers[i].Site)
+		is, known := lines[site]
+		if !known {
+			is = isLine(r.t.PlaceOf(site)) && r.t.PlaceOf(site).Node == ""
+			lines[site] = is
+		}
+		return is
+	}
+	for i := range r.s.Buffers {
+		b, of := &r.s.Buffers[i], r.t.Purpose(r.s.PurposeOf(i))
+		isOld := b.Edge&lifetime.BeginUnseen != 0
+		switch of.Category {
+		case purpose.UnknownCategory, purpose.Activation, purpose.TemporaryData:
+			held[i] = (isOld || of.Phase == purpose.Forward || of.Phase == purpose.Backward) && byLine(i)
+		}
+		if isOld || of.Phase == purpose.UnknownPhase {
+			continue
+		}
+		if of.Phase == purpose.Forward && last != purpose.Forward {
+			starts = append(starts, b.Begin)
+		}
+		last = of.Phase
+	}
+	start := func(t int64) int { // the first one after t
+		n, _ := slices.BinarySearch(starts, t+1)
+		return n
+	}
+	n, bySite := int64(0), map[lifetime.SiteID]int64{}
+	for i := range held {
+		b := &r.s.Buffers[i]
+		k := 0
+		if held[i] {
+			k = start(b.Begin)
+		}
+		if held[i] = held[i] && k < len(starts) && b.End > starts[k] && (k+1 == len(starts) || b.End <= starts[k+1]); !held[i] {
+			continue
+		}
+		if starts[k] <= r.peak.At && b.End > r.peak.At {
+			n++
+			bySite[cmp.Or(r.s.FreeSites[i], b.Site)] += b.Size
 		}
 	}
-	if same == 0 || float64(same) < sameGraph*float64(sums[line]) {
+	if n == 0 {
 		return false
 	}
-	before := len(r.all)
-	place := r.t.PlaceOf(r.s.FreeSites[old[line][0]])
+	var level, gone units.Sum // gone: of those that a variable still holds
+	level.Add(r.s.Base)
+	next, alive, peak := 0, map[int]bool{}, int64(0)
+	for c := range r.s.Changes() {
+		for ; next < len(starts) && starts[next] <= c.T; next++ {
+			for i := range alive {
+				gone.Add(r.s.Buffers[i].Size)
+			}
+			clear(alive)
+		}
+		size := r.s.Buffers[c.Buffer].Size
+		switch {
+		case c.Begin:
+			level.Add(size)
+			if held[c.Buffer] {
+				alive[c.Buffer] = true
+			}
+		default:
+			level.Sub(size)
+			if held[c.Buffer] {
+				gone.Sub(size)
+			}
+		}
+		peak = max(peak, level.Value()-gone.Value())
+	}
+	best := slices.MaxFunc(slices.Sorted(maps.Keys(bySite)), func(x, y lifetime.SiteID) int { return cmp.Compare(bySite[x], bySite[y]) })
+	place := r.t.PlaceOf(best)
 	place.Unseen = false
-	r.add("del", "delete the result of "+place.String()+" before that line computes the next one: del, or detach() what it needs", func(i int) (int64, bool) {
-		return 0, gone[i]
-	})
-	return len(r.all) > before
+	r.save("del", "delete the result of the last pass before the next one (del, or detach() what it needs): "+place.String()+
+		" holds it until then", peak, n, best)
+	return true
 }
+
+// isLine reports whether a place is a line of the program.
+func isLine(p lifetime.Place) bool { return p.Frame.File != "" && p.Frame.Kind == frame.User }
 
 // foreach adds the step of an optimizer that works on all parameters at once. One after the other, it needs two temporaries of one
 // parameter: Adam holds the root of its second moment and the quotient of that.
@@ -223,11 +272,21 @@ func (r *savings) add(action, text string, size func(i int) (int64, bool)) {
 			return r.s.Buffers[i].Size
 		})
 	}
+	r.save(action, text, left, n, 0)
+}
+
+// save adds a change if it saves enough: the peak that it leaves, the buffers that it is about, and their site; 0 = it is not one site.
+func (r *savings) save(action, text string, left, buffers int64, site lifetime.SiteID) {
 	saved := r.peak.Bytes - left
 	if float64(saved) < leastSaved*float64(r.peak.Bytes) {
 		return
 	}
-	r.all = append(r.all, Saving{Action: action, SavesBytes: saved, PeakBytes: left, Buffers: n, Text: text + " (" + units.Plural(n, "buffer") + ")"})
+	one := Saving{Action: action, SavesBytes: saved, PeakBytes: left, Buffers: buffers, Text: text + " (" + units.Plural(buffers, "buffer") + ")"}
+	if site != 0 {
+		of := siteOf(r.t, &r.s.SpaceInfo, site)
+		one.Site = &of
+	}
+	r.all = append(r.all, one)
 }
 
 // without returns the peak if buffers have other sizes while forward passes run.
@@ -273,38 +332,77 @@ func (r *savings) phaseAt(t int64) (phase purpose.Phase) {
 	return phase
 }
 
-// chunk adds the line of the user whose temporaries and activations of one size hold most, if it is large: their operation may be
-// computed in chunks, like the loss of long sequences.
-func (r *savings) chunk() {
+// chunk adds the line of the program whose temporaries and activations of one size hold most, if it is large: their operation may be computed
+// in chunks, like the loss of long sequences. Of a loss it is all of its chain: logits, their copy in 32 bits, the logarithm of the softmax,
+// and the gradients of these.
+func (r *savings) chunk(stacks *program.Stacks) {
 	type key struct {
 		site lifetime.SiteID
 		size int64
 	}
-	held := map[key]int64{}
+	isOne := func(i int) bool {
+		of := r.t.Purpose(r.s.PurposeOf(i))
+		return of.Phase != purpose.OptimizerPhase && (of.Category == purpose.Activation || of.Category == purpose.TemporaryData)
+	}
+	held, losses := map[key]int64{}, map[int64]lifetime.SiteID{} // by size
 	for _, i := range r.live {
 		b := &r.s.Buffers[i]
-		of := r.t.Purpose(r.s.PurposeOf(i))
-		if isLine(r.t.PlaceOf(b.Site).Frame) && of.Phase != purpose.OptimizerPhase && (of.Category == purpose.Activation || of.Category == purpose.TemporaryData) {
-			held[key{b.Site, b.Size}] += b.Size
+		if !isOne(i) || b.Size < int64(largePart*float64(r.peak.Bytes)) {
+			continue
+		}
+		loss, known := losses[b.Size]
+		if !known {
+			loss = r.lossOf(stacks, b.Size)
+			losses[b.Size] = loss
+		}
+		if site := cmp.Or(loss, b.Site); isLine(r.t.PlaceOf(site)) {
+			held[key{site, b.Size}] += b.Size
 		}
 	}
 	var best key
 	for k, bytes := range held {
-		if k.size >= int64(largePart*float64(r.peak.Bytes)) && cmp.Or(cmp.Compare(bytes, held[best]), cmp.Compare(best.site, k.site), cmp.Compare(k.size, best.size)) > 0 {
+		if cmp.Or(cmp.Compare(bytes, held[best]), cmp.Compare(best.site, k.site), cmp.Compare(k.size, best.size)) > 0 {
 			best = k
 		}
 	}
 	if held[best] == 0 {
 		return
 	}
-	before := len(r.all)
-	place := r.t.PlaceOf(best.site).String()
-	r.add("chunk", "compute in "+units.Count(chunks)+" chunks what "+place+" allocates", func(i int) (int64, bool) {
-		b := &r.s.Buffers[i]
-		return b.Size / chunks, b.Site == best.site && b.Size == best.size
-	})
-	if len(r.all) > before {
-		site := siteOf(r.t, &r.s.SpaceInfo, best.site)
-		r.all[before].Site = &site
+	what := r.t.PlaceOf(best.site).String() + " allocates"
+	isPart := func(i int) bool { return r.s.Buffers[i].Site == best.site && r.s.Buffers[i].Size == best.size }
+	if losses[best.size] != 0 {
+		what = "the loss in " + what + ": logits, their copies, the logarithm of their softmax, gradients"
+		isPart = func(i int) bool {
+			size := r.s.Buffers[i].Size
+			return isOne(i) && (size == best.size || size == 2*best.size || 2*size == best.size)
+		}
 	}
+	n := int64(0)
+	for _, i := range r.live {
+		if isPart(i) {
+			n++
+		}
+	}
+	left := oom.PeakWith(r.s, func(i int) int64 {
+		if isPart(i) {
+			return r.s.Buffers[i].Size / chunks
+		}
+		return r.s.Buffers[i].Size
+	})
+	r.save("chunk", "compute in "+units.Count(chunks)+" chunks what "+what, left, n, best.site)
+}
+
+// lossOf returns the site that allocated the logarithm of a softmax in the last loss up to the peak, if buffers of a size are of its
+// chain: of its own size, or of half of it; 0 if they are not.
+func (r *savings) lossOf(stacks *program.Stacks, size int64) (site lifetime.SiteID) {
+	for i := range r.s.Buffers {
+		b := &r.s.Buffers[i]
+		if b.Begin > r.peak.At {
+			break
+		}
+		if (b.Size == size || b.Size == 2*size) && stacks.Of(r.t.Sites[b.Site].Stack).All&program.Losses != 0 {
+			site = b.Site
+		}
+	}
+	return site
 }

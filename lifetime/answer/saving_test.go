@@ -109,6 +109,30 @@ func TestTimelineOfTraining(t *testing.T) {
 	}
 }
 
+// TestDroppedInTraining: a validation with autograd on sets the peak of a training.
+func TestDroppedInTraining(t *testing.T) {
+	if savingOf(t, "../meaning/principles/w02", "no_grad") == nil {
+		t.Error("want no_grad")
+	}
+}
+
+// TestLossInChunks: the logits, their copies, the logarithm of their softmax and the gradients are one chain, which a line of the program
+// begins. The largest buffers of the peak have no stack: the autograd engine allocates them.
+func TestLossInChunks(t *testing.T) {
+	saving := savingOf(t, "../meaning/a17", "chunk")
+	if saving == nil || saving.Site == nil || saving.Site.Name != "forward (gpt_tied.py:29)" || saving.Buffers != 4 {
+		t.Errorf("%+v", saving)
+	}
+}
+
+// TestPreviousResult: another run of the program, which deletes its result before the next pass, has the peak that is foretold.
+func TestPreviousResult(t *testing.T) {
+	const real = 59935744
+	if saving := savingOf(t, "../meaning/principles/w05", "del"); saving == nil || saving.PeakBytes != real {
+		t.Errorf("%+v, want a peak of %d", saving, real)
+	}
+}
+
 // savingOf returns a change that would lower the peak of a capture; nil if it is not told.
 func savingOf(t *testing.T, name, action string) *answer.Saving {
 	t.Helper()
