@@ -53,10 +53,10 @@ func (m *markdown) line(format string, args ...any) {
 }
 
 // Escape escapes a text of a capture so that it is neither Markdown nor HTML and does not
-// break a table. Code hosts look for mentions and references after they remove the
+// break a table, and shortens long names. Code hosts look for mentions and references after they remove the
 // backslashes, so these also get a zero-width space.
 func Escape(s string) string {
-	s = text.Printable(strings.TrimSpace(breaks.Replace(s)))
+	s = text.Printable(text.Bounded(strings.TrimSpace(breaks.Replace(s))))
 	var b strings.Builder
 	if at := listItem.FindStringIndex(s); at != nil { // s may begin a paragraph
 		b.WriteString(s[:at[1]-1] + `\`)

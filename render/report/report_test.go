@@ -141,6 +141,36 @@ func TestHostileMarkdown(t *testing.T) {
 	}
 }
 
+// TestHugeNames checks that names of 100,000 characters do not fill the report, and that facts and places stay.
+func TestHugeNames(t *testing.T) {
+	for _, name := range []string{strings.Repeat("f", 100_000), strings.Repeat("std::pair<int, ", 7_000), "/" + strings.Repeat("folder/", 14_000) + "a.py"} {
+		c := leaking(t, "a.py")
+		for i := range c.Frames {
+			if c.Frames[i].Function == "a.py" {
+				c.Frames[i].Function = name
+			}
+		}
+		r, d := reportOf(c), diffOf(mixed(t), c, false)
+		var one, two, sarif, log, compared strings.Builder
+		for _, err := range []error{report.WriteMarkdown(&one, r, report.Repository{}), report.WriteDiff(&two, d, report.Repository{}), text.Diff(&compared, d, text.Style{}),
+			report.WriteSARIF(&sarif, report.All(r.Findings), report.Repository{}), report.WriteAnnotations(&log, report.All(r.Findings), report.Repository{})} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, got := range []string{one.String(), two.String(), sarif.String(), log.String(), compared.String()} {
+			for line := range strings.Lines(got) {
+				if len(line) > 8_000 {
+					t.Errorf("%.20s: a line of %d bytes: %.200s", name, len(line), line)
+				}
+			}
+			if !strings.Contains(got, "60 buffers (60.0 MiB) were never freed") || !strings.Contains(got, "(a.py:1)") {
+				t.Errorf("%.20s: no fact or place in\n%s", name, got)
+			}
+		}
+	}
+}
+
 // TestHostileFindings checks that SARIF is JSON whose addresses are file paths and whose
 // messages have no links, and that an annotation is one command in one line.
 func TestHostileFindings(t *testing.T) {

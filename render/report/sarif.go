@@ -122,7 +122,7 @@ func WriteSARIF(w io.Writer, all []Located, in Repository) error {
 	files := in.files(all)
 	for i := range all {
 		f := &all[i]
-		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: f.State,
+		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()], Message: sarifText{noEmbedded.Replace(text.Bounded(f.Description))}, BaselineState: f.State,
 			Properties: map[string]any{"memory_id": f.Space, "bytes": f.Bytes, "confidence": f.Confidence}}
 		if f.Code.File != "" {
 			artifact := sarifArtifact{URI: address(cleaned(f.Code.File))}
@@ -165,7 +165,7 @@ func WriteAnnotations(w io.Writer, all []Located, in Repository) error {
 			where = fmt.Sprintf("file=%s,line=%d,", ofProperty.Replace(text.Printable(file)), f.Code.Line)
 		}
 		if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", command, where, ofProperty.Replace("memlane "+title),
-			ofMessage.Replace(text.Printable(f.Description))); err != nil {
+			ofMessage.Replace(text.Printable(text.Bounded(f.Description)))); err != nil {
 			return err
 		}
 	}
