@@ -181,7 +181,21 @@ func (m Measure) drop(name string, n int) string {
 	return name
 }
 
-func valid(name string) string { return strings.ToValidUTF8(name, "\ufffd") }
+// maxMarks is the maximum number of marks on a character.
+const maxMarks = 8
+
+// valid returns a name as UTF-8, without marks beyond maxMarks: they take no column, and would have no end.
+func valid(name string) string {
+	n := 0
+	return strings.Map(func(r rune) rune {
+		if !mark(r) {
+			n = 0
+		} else if n++; n > maxMarks {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(name, "\ufffd"))
+}
 
 const (
 	freed    = "freed in "

@@ -159,6 +159,9 @@ func TestMarks(t *testing.T) {
 	if got := shorten.Name(marked, 10); got != marked {
 		t.Errorf("10 characters with marks in 10 columns: %q", got)
 	}
+	if got := shorten.Name("e"+strings.Repeat(accent, 100_000), 10); len(got) != 1+8*len(accent) {
+		t.Errorf("100,000 marks become %d bytes", len(got))
+	}
 	if got, want := shorten.Name(marked, 4), "e"+accent+"…"+strings.Repeat("e"+accent, 2); got != want {
 		t.Errorf("in 4 columns %q, want %q", got, want)
 	}
