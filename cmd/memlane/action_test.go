@@ -73,6 +73,7 @@ func TestAction(t *testing.T) {
 		{"a new leak", "leak_loss_fixed", "leak_loss", "", statusFound, `(?m)^::`, `(?m)^## New findings$`},
 		{"no change", "leak_loss_fixed", "leak_loss_fixed", "", statusOK, ``, `No call site changed`},
 		{"a gate of one's own", "leak_loss_fixed", "leak_loss", "\nallocated>+1000TiB\n", statusOK, `(?m)^::`, `(?m)^## New findings$`},
+		{"gates with blanks, of Windows", "leak_loss_fixed", "leak_loss", " \r\n  allocated > +1000 TiB \r\n\t\r\nend>+1%\r\n", statusFound, `end>\+1%: end of cuda:0 grew`, `(?m)^## New findings$`},
 		{"a gate that does not exist", "leak_loss_fixed", "leak_loss", "$(touch ran)", statusUsage, `touch ran`, `^earlier\n$`},
 		{"no base yet", "", "leak_loss", "", statusOK, `(?m)^::warning title=memlane::no capture of the base branch`, `leak`},
 		{"no capture", "leak_loss_fixed", "", "", statusInput, `no such file`, `^earlier\n$`},

@@ -88,7 +88,7 @@ func gatesOf(all []string) (gates []diff.Gate, err error) {
 		g, err := diff.ParseGate(text)
 		if err != nil {
 			hint := ""
-			if metric, _, ok := strings.Cut(text, ">+"); !ok || !hasWord(words, metric) {
+			if metric, _, ok := strings.Cut(strings.TrimSpace(text), ">+"); !ok || !hasWord(words, metric) {
 				hint = suggestion(metric, words)
 			}
 			return nil, usage("--fail-on %q: %w%s", text, err, hint)
@@ -134,11 +134,11 @@ func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error
 	case jsonReport:
 		return model.WriteJSON(w, out)
 	case markdownReport:
-		return report.WriteDiff(w, out)
+		return report.WriteDiff(w, out, repository())
 	case sarifReport:
-		return report.WriteSARIF(w, report.Changes(out))
+		return report.WriteSARIF(w, report.Changes(out), repository())
 	case githubReport:
-		return report.WriteAnnotations(w, report.Changes(out))
+		return report.WriteAnnotations(w, report.Changes(out), repository())
 	}
 	return text.Diff(w, out, styleOf(w))
 }

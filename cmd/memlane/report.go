@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -94,13 +96,13 @@ func writeReport(c *cli.Context) error {
 			}
 			return model.WriteJSON(w, out)
 		case markdownReport:
-			return report.WriteMarkdown(w, out)
+			return report.WriteMarkdown(w, out, repository())
 		case htmlReport:
 			return web.Write(w, pages)
 		case sarifReport:
-			return report.WriteSARIF(w, report.All(out.OfCaptures()))
+			return report.WriteSARIF(w, report.All(out.OfCaptures()), repository())
 		case githubReport:
-			return report.WriteAnnotations(w, report.All(out.OfCaptures()))
+			return report.WriteAnnotations(w, report.All(out.OfCaptures()), repository())
 		}
 		return text.Report(w, out, styleOf(w))
 	})
@@ -108,6 +110,27 @@ func writeReport(c *cli.Context) error {
 		return err
 	}
 	return r.checkFailOn()
+}
+
+// repository returns the checkout around the current folder: the workspace of GitHub Actions, the repository of git, or else the
+// folder itself.
+func repository() report.Repository {
+	here, err := os.Getwd()
+	if err != nil {
+		return report.Repository{}
+	}
+	in := report.Repository{Root: os.Getenv("GITHUB_WORKSPACE"), Here: here}
+	for folder := here; in.Root == ""; folder = filepath.Dir(folder) {
+		if _, err := os.Stat(filepath.Join(folder, ".git")); err == nil {
+			in.Root = folder
+		} else if folder == filepath.Dir(folder) {
+			in.Root = here
+		}
+	}
+	if host, name, commit := os.Getenv("GITHUB_SERVER_URL"), os.Getenv("GITHUB_REPOSITORY"), os.Getenv("GITHUB_SHA"); host != "" && name != "" && commit != "" {
+		in.Web = host + "/" + name + "/blob/" + commit
+	}
+	return in
 }
 
 // reportFormat returns the format that --format, --json or the name of -o selects. others are extensions that select what

@@ -11,19 +11,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
 // Measure returns the width of a character.
 type Measure func(r rune) int
 
-// columns is the Measure of terminals.
-func columns(rune) int { return 1 }
+// columns is the Measure of terminals: a mark, such as an accent or U+FE0F, is drawn on the character before it.
+func columns(r rune) int {
+	if mark(r) {
+		return 0
+	}
+	return 1
+}
 
-// Name returns name in at most n characters.
+func mark(r rune) bool { return r >= 0x300 && unicode.In(r, unicode.Mn, unicode.Me) }
+
+// Columns returns the width of a text in a terminal, in columns.
+func Columns(text string) int { return Measure(columns).width(text) }
+
+// Name returns name in at most n columns.
 func Name(name string, n int) string { return Measure(columns).Name(name, n) }
 
-// Names returns names in at most n characters each. Different names stay different if n has room for a number.
+// Names returns names in at most n columns each. Different names stay different if n has room for a number.
 func Names(names []string, n int) []string {
 	return Measure(columns).Names(names, slices.Repeat([]int{n}, len(names)))
 }
@@ -170,7 +181,21 @@ func (m Measure) drop(name string, n int) string {
 	return name
 }
 
-func valid(name string) string { return strings.ToValidUTF8(name, "\ufffd") }
+// maxMarks is the maximum number of marks on a character.
+const maxMarks = 8
+
+// valid returns a name as UTF-8, without marks beyond maxMarks: they take no column, and would have no end.
+func valid(name string) string {
+	n := 0
+	return strings.Map(func(r rune) rune {
+		if !mark(r) {
+			n = 0
+		} else if n++; n > maxMarks {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(name, "\ufffd"))
+}
 
 const (
 	freed    = "freed in "
@@ -366,7 +391,7 @@ func (m Measure) ends(text string, n int) (head, tail string) {
 		}
 		i -= size
 	}
-	return head, text[i:]
+	return head, strings.TrimLeftFunc(text[i:], mark) // their character is omitted
 }
 
 // prefix returns the begin of a text in a width of at most n.

@@ -147,6 +147,26 @@ func TestMeasured(t *testing.T) {
 	})
 }
 
+// TestMarks checks that marks take no column, and stay with their character or go with it.
+func TestMarks(t *testing.T) {
+	const accent = "\u0301"
+	for text, want := range map[string]int{"e" + accent: 1, "\u2764\ufe0f x": 3, "長い": 2, "": 0} {
+		if got := shorten.Columns(text); got != want {
+			t.Errorf("%q has %d columns, want %d", text, got, want)
+		}
+	}
+	marked := strings.Repeat("e"+accent, 10)
+	if got := shorten.Name(marked, 10); got != marked {
+		t.Errorf("10 characters with marks in 10 columns: %q", got)
+	}
+	if got := shorten.Name("e"+strings.Repeat(accent, 100_000), 10); len(got) != 1+8*len(accent) {
+		t.Errorf("100,000 marks become %d bytes", len(got))
+	}
+	if got, want := shorten.Name(marked, 4), "e"+accent+"…"+strings.Repeat("e"+accent, 2); got != want {
+		t.Errorf("in 4 columns %q, want %q", got, want)
+	}
+}
+
 // TestHugeNames would not end if the time were quadratic in the length.
 func TestHugeNames(t *testing.T) {
 	for _, part := range []string{"a", "a/", "1::", "(a:", " of a:1", "#"} {

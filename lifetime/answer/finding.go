@@ -2,7 +2,6 @@ package answer
 
 import (
 	"math"
-	"path"
 	"slices"
 	"strings"
 
@@ -62,7 +61,7 @@ type Stack struct {
 	None   bool // no stack was recorded
 }
 
-// Code is a line of the program. File is relative to the common folder of all files of the program; "" if unknown.
+// Code is a line of the program. File is as recorded; "" if unknown.
 type Code struct {
 	File string
 	Line int
@@ -70,9 +69,9 @@ type Code struct {
 
 // FindingsOf converts the findings of a capture. The result is never nil.
 func FindingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
-	all, folder := []Finding{}, commonFolder(&c.Tables)
+	all := []Finding{}
 	for i := range found {
-		all = append(all, findingOf(&c.Tables, &found[i], folder))
+		all = append(all, findingOf(&c.Tables, &found[i]))
 	}
 	return all
 }
@@ -82,18 +81,18 @@ func RankFindingsOf(found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
 		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(finding.FigFile)}}, Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
-		all = append(all, findingOf(none, &found[i], ""))
+		all = append(all, findingOf(none, &found[i]))
 	}
 	return all
 }
 
-func findingOf(t *lifetime.Tables, f *finding.Finding, folder string) Finding {
+func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 	out := Finding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
 		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
-		Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place(), folder),
+		Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place()),
 		place: t.PlaceOf(f.Place()).String(),
 	}
 	if f.BytesPerStep > 0 {
@@ -126,30 +125,10 @@ func findingOf(t *lifetime.Tables, f *finding.Finding, folder string) Finding {
 }
 
 // codeOf returns the line of the program of a site.
-func codeOf(t *lifetime.Tables, site lifetime.SiteID, folder string) Code {
+func codeOf(t *lifetime.Tables, site lifetime.SiteID) Code {
 	f, ok := t.FrameOf(site)
 	if !ok || f.File == "" || f.Kind != frame.User {
 		return Code{}
 	}
-	return Code{path.Clean(strings.TrimPrefix(slashed(f.File), folder)), max(f.Line, 1)} // Clean: "//x" would be a host name in a URL
-}
-
-func slashed(file string) string { return strings.ReplaceAll(file, `\`, "/") }
-
-// commonFolder returns the folder that contains all files of the program, with a slash at the end.
-func commonFolder(t *lifetime.Tables) string {
-	folder, any := "", false
-	for _, f := range t.Frames {
-		if f.Kind != frame.User || f.File == "" {
-			continue
-		}
-		dir := path.Dir(slashed(f.File)) + "/"
-		if !any {
-			folder, any = dir, true
-		}
-		for !strings.HasPrefix(dir, folder) {
-			folder = folder[:strings.LastIndexByte(strings.TrimSuffix(folder, "/"), '/')+1]
-		}
-	}
-	return folder
+	return Code{f.File, max(f.Line, 1)}
 }

@@ -79,12 +79,15 @@ func stepTime(s *Side) string {
 	return units.Span(s.Window/int64(s.Steps), s.Space.Axis.Unit())
 }
 
-// Difference formats the change of a figure: "-24.1 MiB (-33.8 %)".
+// Difference formats the change of a figure: "-24.1 MiB (-33.8 %)", and "+3.05 MiB (33 times)" from ten times as much on.
 func Difference(before, after int64) string {
 	change := after - before
 	text := units.Signed(change)
 	if before == 0 || change == 0 {
 		return text
+	}
+	if times := float64(after) / float64(before); times >= 10 {
+		return fmt.Sprintf("%s (%s times)", text, units.Count(int64(min(times, 1<<53))))
 	}
 	return fmt.Sprintf("%s (%+.1f %%)", text, 100*float64(change)/float64(before))
 }

@@ -34,13 +34,16 @@ var metrics = map[string]func(s *Side) int64{
 // Metrics returns the names of the figures that a gate can compare, sorted.
 func Metrics() []string { return slices.Sorted(maps.Keys(metrics)) }
 
-// ParseGate reads a gate: new-leak, or a metric and its increase, such as peak>+5% or end>+64MiB.
+// ParseGate reads a gate: new-leak, or a metric and its increase, such as peak>+5% or end>+64MiB. Blanks and ends of lines
+// around it, the comparison and the unit do not count.
 func ParseGate(text string) (Gate, error) {
-	g := Gate{text: text}
-	if text == NewLeak {
+	g := Gate{text: strings.TrimSpace(text)}
+	if g.text == NewLeak {
 		return g, nil
 	}
-	metric, amount, ok := strings.Cut(text, ">+")
+	metric, amount, _ := strings.Cut(g.text, ">")
+	metric = strings.TrimSpace(metric)
+	amount, ok := strings.CutPrefix(strings.TrimSpace(amount), "+")
 	if metrics[metric] == nil || !ok {
 		return g, errors.New("use new-leak, or peak, end, reserved or allocated followed by '>+5%' or '>+64MiB'")
 	}
@@ -48,7 +51,7 @@ func ParseGate(text string) (Gate, error) {
 	share, ok := strings.CutSuffix(amount, "%")
 	var err error
 	if g.percent = ok; ok {
-		_, err = fmt.Sscanf(share+"\n", "%g\n", &g.amount)
+		_, err = fmt.Sscanf(strings.TrimSpace(share)+"\n", "%g\n", &g.amount)
 	} else {
 		var n int64
 		n, err = units.ParseBytes(amount)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/memlane/memlane/internal/units"
@@ -11,9 +12,10 @@ import (
 // maxChanged is the maximum number of places in a comparison.
 const maxChanged = 50
 
-// WriteDiff writes a comparison as Markdown, for a pull request.
-func WriteDiff(w io.Writer, d *answer.Diff) error {
-	m := &markdown{}
+// WriteDiff writes a comparison as Markdown, for a pull request, with links to the lines of
+// the repository.
+func WriteDiff(w io.Writer, d *answer.Diff, in Repository) error {
+	m := &markdown{in: in, files: in.files(Changes(d))}
 	m.line("# Memory: before and after\n")
 	m.line("**%s**", Escape(d.Verdict))
 	for _, p := range d.Pairs {
@@ -64,7 +66,11 @@ func (m *markdown) changes(title string, all []answer.Finding) {
 				m.line("\n## %s\n", title)
 				title = ""
 			}
-			m.line("- **%s** (%s): %s", f.Rule, f.Severity, Escape(f.Description))
+			line := fmt.Sprintf("- **%s** (%s): %s", f.Rule, f.Severity, Escape(f.Description))
+			if link := m.link(f); link != "" {
+				line += ", in " + link
+			}
+			m.line("%s", line)
 		}
 	}
 }

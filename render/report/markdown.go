@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -18,9 +19,9 @@ const (
 )
 
 // WriteMarkdown writes the report for a pull request or an issue: first actions, then
-// figures and findings.
-func WriteMarkdown(w io.Writer, r *answer.Report) error {
-	m := &markdown{}
+// figures and findings, with links to the lines of the repository.
+func WriteMarkdown(w io.Writer, r *answer.Report, in Repository) error {
+	m := &markdown{in: in, files: in.files(All(r.OfCaptures()))}
 	m.line("# Memory report\n")
 	verdict := text.Verdict(r)
 	for i := range verdict {
@@ -41,17 +42,21 @@ func WriteMarkdown(w io.Writer, r *answer.Report) error {
 }
 
 // markdown collects text.
-type markdown struct{ text strings.Builder }
+type markdown struct {
+	text  strings.Builder
+	in    Repository
+	files map[string]string // of the repository, by the recorded path
+}
 
 func (m *markdown) line(format string, args ...any) {
 	fmt.Fprintf(&m.text, format+"\n", args...)
 }
 
 // Escape escapes a text of a capture so that it is neither Markdown nor HTML and does not
-// break a table. Code hosts look for mentions and references after they remove the
+// break a table, and shortens long names. Code hosts look for mentions and references after they remove the
 // backslashes, so these also get a zero-width space.
 func Escape(s string) string {
-	s = text.Printable(strings.TrimSpace(breaks.Replace(s)))
+	s = text.Printable(text.Bounded(strings.TrimSpace(breaks.Replace(s))))
 	var b strings.Builder
 	if at := listItem.FindStringIndex(s); at != nil { // s may begin a paragraph
 		b.WriteString(s[:at[1]-1] + `\`)
@@ -177,6 +182,9 @@ func (m *markdown) findings(r *answer.Report) {
 		f := &of[i]
 		m.line("\n### %s\n", Escape(strings.TrimSuffix(f.Rule+": "+f.Name, ": ")))
 		m.line("%s.", Escape(f.Description))
+		if link := m.link(f); link != "" {
+			m.line("\nLine: %s", link)
+		}
 		if len(f.Suggestions) > 0 {
 			m.line("")
 		}
@@ -191,6 +199,20 @@ func (m *markdown) findings(r *answer.Report) {
 	if n := len(of) - maxDetails; n > 0 {
 		m.line("\n%d more findings are only in the table.", n)
 	}
+}
+
+// link returns the line of a finding in the repository, as a link if the address of its files is known; "" without a line there.
+func (m *markdown) link(f *answer.Finding) string {
+	file := m.files[f.Code.File]
+	if file == "" {
+		return ""
+	}
+	place := Escape(fmt.Sprintf("%s:%d", file, f.Code.Line))
+	if m.in.Web == "" {
+		return place
+	}
+	u := url.URL{Path: file}
+	return fmt.Sprintf("[%s](<%s/%s#L%d>)", place, m.in.Web, u.EscapedPath(), f.Code.Line)
 }
 
 // stack writes the frames of a stack, innermost first, folded unless all are shown.

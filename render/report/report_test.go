@@ -74,7 +74,7 @@ func reportOn(c *lifetime.Capture, found []finding.Finding) answer.CaptureReport
 func TestHostileNames(t *testing.T) {
 	name := "f|x](http://evil.example) <img src=x onerror=alert(1)>\n# heading\x1b[2J `code` **b** @team \u202e"
 	var text strings.Builder
-	if err := report.WriteMarkdown(&text, reportOf(leaking(t, name))); err != nil {
+	if err := report.WriteMarkdown(&text, reportOf(leaking(t, name)), report.Repository{}); err != nil {
 		t.Fatal(err)
 	}
 	got := text.String()
@@ -110,10 +110,10 @@ func TestHostileMarkdown(t *testing.T) {
 	write := func(name string) (string, string) {
 		c := hostile.Capture(name)
 		var report1, report2 strings.Builder
-		if err := report.WriteMarkdown(&report1, reportOf(c)); err != nil {
+		if err := report.WriteMarkdown(&report1, reportOf(c), report.Repository{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := report.WriteDiff(&report2, diffOf(hostile.Capture("other"), c, false)); err != nil {
+		if err := report.WriteDiff(&report2, diffOf(hostile.Capture("other"), c, false), report.Repository{}); err != nil {
 			t.Fatal(err)
 		}
 		return report1.String(), report2.String()
@@ -141,6 +141,36 @@ func TestHostileMarkdown(t *testing.T) {
 	}
 }
 
+// TestHugeNames checks that names of 100,000 characters do not fill the report, and that facts and places stay.
+func TestHugeNames(t *testing.T) {
+	for _, name := range []string{strings.Repeat("f", 100_000), strings.Repeat("std::pair<int, ", 7_000), "/" + strings.Repeat("folder/", 14_000) + "a.py"} {
+		c := leaking(t, "a.py")
+		for i := range c.Frames {
+			if c.Frames[i].Function == "a.py" {
+				c.Frames[i].Function = name
+			}
+		}
+		r, d := reportOf(c), diffOf(mixed(t), c, false)
+		var one, two, sarif, log, compared strings.Builder
+		for _, err := range []error{report.WriteMarkdown(&one, r, report.Repository{}), report.WriteDiff(&two, d, report.Repository{}), text.Diff(&compared, d, text.Style{}),
+			report.WriteSARIF(&sarif, report.All(r.Findings), report.Repository{}), report.WriteAnnotations(&log, report.All(r.Findings), report.Repository{})} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, got := range []string{one.String(), two.String(), sarif.String(), log.String(), compared.String()} {
+			for line := range strings.Lines(got) {
+				if len(line) > 8_000 {
+					t.Errorf("%.20s: a line of %d bytes: %.200s", name, len(line), line)
+				}
+			}
+			if !strings.Contains(got, "60 buffers (60.0 MiB) were never freed") || !strings.Contains(got, "(a.py:1)") {
+				t.Errorf("%.20s: no fact or place in\n%s", name, got)
+			}
+		}
+	}
+}
+
 // TestHostileFindings checks that SARIF is JSON whose addresses are file paths and whose
 // messages have no links, and that an annotation is one command in one line.
 func TestHostileFindings(t *testing.T) {
@@ -148,10 +178,10 @@ func TestHostileFindings(t *testing.T) {
 	for _, name := range hostile.Texts {
 		all := report.All(reportOf(hostile.Capture(name)).Findings)
 		var sarif, log strings.Builder
-		if err := report.WriteSARIF(&sarif, all); err != nil {
+		if err := report.WriteSARIF(&sarif, all, report.Repository{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := report.WriteAnnotations(&log, all); err != nil {
+		if err := report.WriteAnnotations(&log, all, report.Repository{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range sarif.String() + log.String() {
@@ -233,7 +263,7 @@ func mixed(t *testing.T) *lifetime.Capture {
 func markdown(t *testing.T, r *answer.Report) string {
 	t.Helper()
 	var text strings.Builder
-	if err := report.WriteMarkdown(&text, r); err != nil {
+	if err := report.WriteMarkdown(&text, r, report.Repository{}); err != nil {
 		t.Fatal(err)
 	}
 	return text.String()
@@ -312,7 +342,7 @@ func TestManyFindings(t *testing.T) {
 func TestWriteDiff(t *testing.T) {
 	write := func(before, after *lifetime.Capture, perStep bool) string {
 		var text strings.Builder
-		if err := report.WriteDiff(&text, diffOf(before, after, perStep)); err != nil {
+		if err := report.WriteDiff(&text, diffOf(before, after, perStep), report.Repository{}); err != nil {
 			t.Fatal(err)
 		}
 		return text.String()
@@ -369,25 +399,22 @@ func TestWriteTune(t *testing.T) {
 	}
 }
 
-// TestSARIFAddresses checks that a file in the program's folder has a relative reference,
-// and others, as on another drive of Windows, a file URI (RFC 8089). All have slashes.
+// TestSARIFAddresses checks that a file outside the repository has a file URI (RFC 8089), also on a drive of Windows, and a relative
+// path a relative reference. All have slashes.
 func TestSARIFAddresses(t *testing.T) {
-	for _, c := range []struct{ file, other, want string }{
-		{`C:\proj\src\my model.py`, `C:\proj\main.py`, "src/my%20model.py"},
-		{`C:\proj\src\my model.py`, `D:\main.py`, "file:///C:/proj/src/my%20model.py"},
-		{`\\server\share\a.py`, `D:\main.py`, "file:///server/share/a.py"}, // not the address of a host
-		{"/proj/a%b.py", "main.py", "file:///proj/a%25b.py"},
-		{"proj/a.py", "main.py", "proj/a.py"},
-		{"C:a.py", "main.py", "./C:a.py"}, // relative, and C is no scheme
+	for file, want := range map[string]string{
+		`C:\proj\src\my model.py`: "file:///C:/proj/src/my%20model.py",
+		`\\server\share\a.py`:     "file:///server/share/a.py", // not the address of a host
+		"/proj/a%b.py":            "file:///proj/a%25b.py",
+		"proj/../src/a.py":        "src/a.py",
+		"C:a.py":                  "./C:a.py", // relative, and C is no scheme
 	} {
-		capture := leaking(t, c.file)
-		capture.Frames[2].File = c.other
 		var text strings.Builder
-		if err := report.WriteSARIF(&text, report.All(reportOf(capture).Findings)); err != nil {
+		if err := report.WriteSARIF(&text, report.All(reportOf(leaking(t, file)).Findings), report.Repository{}); err != nil {
 			t.Fatal(err)
 		}
-		if want := `"uri": "` + c.want + `"`; !strings.Contains(text.String(), want) {
-			t.Errorf("%s: want %s, got %q", c.file, want, regexp.MustCompile(`"uri": .*`).FindString(text.String()))
+		if want := `"uri": "` + want + `"`; !strings.Contains(text.String(), want) || strings.Contains(text.String(), "originalUriBaseIds") {
+			t.Errorf("%s: want %s, got %q", file, want, regexp.MustCompile(`"uri": .*`).FindString(text.String()))
 		}
 	}
 }
@@ -396,17 +423,17 @@ func TestSARIFAddresses(t *testing.T) {
 // location.
 func TestSARIF(t *testing.T) {
 	c := leaking(t, "/home/a/proj/src/my model.py")
-	c.Frames[2].File = "/home/a/proj/main.py"
+	in := report.Repository{Root: "/home/a/proj"}
 	all := report.All(reportOf(c).Findings)
 	all[0].State, all[1].State = "new", "absent"
 	all = append(all, report.All(answer.FindingsOf(c, []finding.Finding{{Rule: "trend", Severity: finding.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}))...)
 	var text strings.Builder
-	if err := report.WriteSARIF(&text, all); err != nil {
+	if err := report.WriteSARIF(&text, all, in); err != nil {
 		t.Fatal(err)
 	}
 	got := text.String()
 	for want, n := range map[string]int{
-		`"uri": "src/my%20model.py"`: 2, `"startLine": 1`: 2, `"baselineState": "new"`: 1, `"baselineState": "absent"`: 1, `"locations"`: 2, `"level": "note"`: 1,
+		`"uri": "src/my%20model.py"`: 2, `"uriBaseId": "%SRCROOT%"`: 2, `"uri": "file:///home/a/proj/"`: 1, `"startLine": 1`: 2, `"baselineState": "new"`: 1, `"baselineState": "absent"`: 1, `"locations"`: 2, `"level": "note"`: 1,
 		`"memory_id": "cuda:0"`: 3, "\x1b": 0,
 	} {
 		if strings.Count(got, want) != n {
@@ -414,7 +441,7 @@ func TestSARIF(t *testing.T) {
 		}
 	}
 	text.Reset()
-	if err := report.WriteAnnotations(&text, all); err != nil {
+	if err := report.WriteAnnotations(&text, all, in); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(text.String(), "\n")

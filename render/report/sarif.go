@@ -61,8 +61,9 @@ type (
 		Runs    []sarifRun `json:"runs"`
 	}
 	sarifRun struct {
-		Tool    sarifTool     `json:"tool"`
-		Results []sarifResult `json:"results"`
+		Tool    sarifTool                `json:"tool"`
+		Bases   map[string]sarifArtifact `json:"originalUriBaseIds,omitempty"`
+		Results []sarifResult            `json:"results"`
 	}
 	sarifTool struct {
 		Driver sarifDriver `json:"driver"`
@@ -94,7 +95,8 @@ type (
 		Region   sarifRegion   `json:"region"`
 	}
 	sarifArtifact struct {
-		URI string `json:"uri"`
+		URI  string `json:"uri"`
+		Base string `json:"uriBaseId,omitempty"`
 	}
 	sarifRegion struct {
 		StartLine int `json:"startLine"`
@@ -106,19 +108,29 @@ var noEmbedded = strings.NewReplacer("](", "] (", "{", "{{", "}", "}}")
 
 var sarifLevels = [...]string{finding.Info: "note", finding.Warning: "warning", finding.Critical: "error"}
 
-// WriteSARIF writes findings as SARIF 2.1.0, which code hosts show next to the code.
-func WriteSARIF(w io.Writer, all []Located) error {
+// rootID stands for the folder of the repository, as code hosts call it.
+const rootID = "%SRCROOT%"
+
+// WriteSARIF writes findings as SARIF 2.1.0, which code hosts show next to the code. Files of
+// the repository are relative to it, others have the recorded path.
+func WriteSARIF(w io.Writer, all []Located, in Repository) error {
 	driver := sarifDriver{Name: "memlane", Rules: []sarifRule{}}
 	for _, r := range finding.Rules() {
 		driver.Rules = append(driver.Rules, sarifRule{r.Name, sarifText{r.Doc}})
 	}
 	run := sarifRun{Tool: sarifTool{driver}, Results: []sarifResult{}}
+	files := in.files(all)
 	for i := range all {
 		f := &all[i]
-		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()], Message: sarifText{noEmbedded.Replace(f.Description)}, BaselineState: f.State,
+		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()], Message: sarifText{noEmbedded.Replace(text.Bounded(f.Description))}, BaselineState: f.State,
 			Properties: map[string]any{"memory_id": f.Space, "bytes": f.Bytes, "confidence": f.Confidence}}
 		if f.Code.File != "" {
-			result.Locations = []sarifLocation{{sarifPhysical{sarifArtifact{address(f.Code.File)}, sarifRegion{f.Code.Line}}}}
+			artifact := sarifArtifact{URI: address(cleaned(f.Code.File))}
+			if file := files[f.Code.File]; file != "" {
+				artifact = sarifArtifact{address(file), rootID}
+				run.Bases = map[string]sarifArtifact{rootID: {URI: strings.TrimSuffix(address(cleaned(in.Root)), "/") + "/"}}
+			}
+			result.Locations = []sarifLocation{{sarifPhysical{artifact, sarifRegion{f.Code.Line}}}}
 		}
 		run.Results = append(run.Results, result)
 	}
@@ -135,8 +147,10 @@ var (
 )
 
 // WriteAnnotations writes findings as workflow commands of GitHub Actions, which annotate
-// the lines of a pull request. Fixed findings are notices.
-func WriteAnnotations(w io.Writer, all []Located) error {
+// the lines of a pull request. Fixed findings are notices. Files outside the repository are
+// not named: a pull request has no lines of them.
+func WriteAnnotations(w io.Writer, all []Located, in Repository) error {
+	files := in.files(all)
 	for i := range all {
 		f := &all[i]
 		command, title := commands[f.Level()], f.Rule
@@ -147,11 +161,11 @@ func WriteAnnotations(w io.Writer, all []Located) error {
 			title = "new: " + title
 		}
 		where := ""
-		if f.Code.File != "" {
-			where = fmt.Sprintf("file=%s,line=%d,", ofProperty.Replace(text.Printable(f.Code.File)), f.Code.Line)
+		if file := files[f.Code.File]; file != "" {
+			where = fmt.Sprintf("file=%s,line=%d,", ofProperty.Replace(text.Printable(file)), f.Code.Line)
 		}
 		if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", command, where, ofProperty.Replace("memlane "+title),
-			ofMessage.Replace(text.Printable(f.Description))); err != nil {
+			ofMessage.Replace(text.Printable(text.Bounded(f.Description)))); err != nil {
 			return err
 		}
 	}

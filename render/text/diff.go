@@ -15,7 +15,7 @@ const maxPairs = 8
 // Diff writes the differences between two captures.
 func Diff(w io.Writer, d *answer.Diff, s Style) error {
 	p := NewPage(s)
-	p.Para("", "", d.Verdict)
+	p.Para("", "", Bounded(d.Verdict))
 	for _, pair := range d.Pairs[:min(len(d.Pairs), maxPairs)] {
 		p.Line("\n%s", Printable(pair.Name))
 		var rows [][]string
@@ -68,7 +68,7 @@ func (p *Page) changes(what string, all []answer.Finding) {
 	for i := range all {
 		if f := &all[i]; f.Level() > finding.Info {
 			p.Line("")
-			p.Para(what+": ", "  ", fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, f.Description))
+			p.Para(what+": ", "  ", fmt.Sprintf("%s %s: %s", f.Severity, f.Rule, Bounded(f.Description)))
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
@@ -64,7 +63,7 @@ func (p *Page) Para(first, indent, text string) {
 	if p.wraps {
 		width = p.width
 	}
-	p.Line("%s%s", first, wrap(text, indent, utf8.RuneCountInString(first), width))
+	p.Line("%s%s", first, wrap(text, indent, shorten.Columns(first), width))
 }
 
 // Table writes rows under a head, or without a head if it is nil. The cells of a row are
@@ -77,9 +76,9 @@ func (p *Page) Table(head []string, rows [][]string) {
 	widths := make([]int, len(rows[0])-1)
 	longest := 0
 	for _, row := range rows {
-		longest = max(longest, utf8.RuneCountInString(row[len(widths)]))
+		longest = max(longest, shorten.Columns(row[len(widths)]))
 		for i := range widths {
-			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+			widths[i] = max(widths[i], shorten.Columns(row[i]))
 		}
 	}
 	gap, left := "  ", p.width
@@ -98,7 +97,7 @@ func (p *Page) Table(head []string, rows [][]string) {
 	for n, row := range rows {
 		var line strings.Builder
 		for i, w := range widths {
-			fmt.Fprintf(&line, "%s%s%s", strings.Repeat(" ", w-utf8.RuneCountInString(row[i])), row[i], gap)
+			fmt.Fprintf(&line, "%s%s%s", strings.Repeat(" ", w-shorten.Columns(row[i])), row[i], gap)
 		}
 		line.WriteString(names[n])
 		p.Line("%s", strings.TrimRight(line.String(), " "))
@@ -153,10 +152,10 @@ func wrap(text, indent string, at, width int) string {
 			continue
 		}
 		word = Printable(word)
-		n := utf8.RuneCountInString(word)
+		n := shorten.Columns(word)
 		unit := 0
 		if i+1 < len(words) && number.MatchString(word) {
-			unit = 1 + utf8.RuneCountInString(words[i+1])
+			unit = 1 + shorten.Columns(words[i+1])
 		}
 		if gap > 0 && at+gap+n+unit > width-2 {
 			b.WriteString("\n" + indent)
@@ -170,6 +169,20 @@ func wrap(text, indent string, at, width int) string {
 		gap = 1
 	}
 	return b.String()
+}
+
+const (
+	maxWord = 200  // maximum width of a word of Bounded
+	maxText = 2000 // maximum width of its text
+)
+
+// Bounded returns a text for outputs without columns: names in it that would fill pages lose their middle.
+func Bounded(text string) string {
+	words := strings.Split(text, " ")
+	for i, word := range words {
+		words[i] = shorten.Name(word, maxWord)
+	}
+	return shorten.Name(strings.Join(words, " "), maxText)
 }
 
 // Printable replaces characters that do not print: a name must not move the cursor, change

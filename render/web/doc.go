@@ -40,9 +40,9 @@
 //   - Every answer forbids scripts, requests, frames, type guessing and caching. The page
 //     allows its own script and style, and requests to its server.
 //
-// Limits for clients of Serve: 256 connections, headers of 64 KiB that arrive within ten seconds,
-// half a minute to accept 64 KiB of an answer. A further connection closes the oldest one
-// without a request. Four answers of the API are made at a time, large ones into temporary
+// Limits for clients of Serve: 256 requests at a time, headers of 64 KiB that arrive within ten seconds,
+// half a minute to accept 64 KiB of an answer. A further request is refused (503). Of more than 256 connections
+// without a request, the oldest one is closed. Four answers of the API are made at a time, large ones into temporary
 // files, and the page is built once, so memory does not grow with the number of clients, and
 // none waits for a slow one. During a reload, both old and new captures are in memory. A panic ends only one
 // answer. At shutdown, running answers have two seconds.

@@ -18,7 +18,7 @@ import (
 
 // Limits for clients.
 const (
-	maxConnections  = 256
+	maxConnections  = 256              // that wait for a request, and again with one
 	maxHeader       = 64 << 10         // browsers send the cookies of all servers on localhost
 	maxAnswers      = 4                // concurrent answers of the API
 	requestTimeout  = 10 * time.Second // to receive a request
@@ -30,45 +30,66 @@ const (
 
 // connections are the open connections of a server.
 type connections struct {
-	mu   sync.Mutex
-	n    int // number of changes
-	last map[net.Conn]connection
+	mu      sync.Mutex
+	n       int              // number of changes
+	waiting map[net.Conn]int // the last change of those without a whole request
+	served  int
 }
 
-// connection is the last change of a connection: its number and the state since then.
-type connection struct {
-	n     int
-	state http.ConnState
-}
+// connectionKey is the key of the connection in the context of its requests.
+type connectionKey struct{}
 
-// changed takes a change of state. A connection beyond maxConnections closes another one, so
-// that slow clients cannot hold others off: of those without a request, or else of all, the
-// one that has not changed for longest.
+// changed takes a change of state. Of more than maxConnections without a whole request it closes the one that has not changed
+// for longest, so that slow clients cannot hold others off.
 func (o *connections) changed(c net.Conn, now http.ConnState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now == http.StateClosed {
-		delete(o.last, c)
+		delete(o.waiting, c)
 		return
 	}
 	o.n++
-	o.last[c] = connection{o.n, now}
-	if len(o.last) <= maxConnections {
+	o.waiting[c] = o.n
+	if len(o.waiting) <= maxConnections {
 		return
 	}
-	oldest, of := c, connection{o.n, http.StateActive}
-	for other, last := range o.last {
-		if busy, idle := last.state == http.StateActive, of.state != http.StateActive; !busy && !idle || busy != idle && last.n < of.n {
-			oldest, of = other, last
+	oldest := c
+	for other, n := range o.waiting {
+		if n < o.waiting[oldest] {
+			oldest = other
 		}
 	}
-	delete(o.last, oldest)
+	delete(o.waiting, oldest)
 	oldest.Close()
 }
 
+// limited returns a handler that refuses requests beyond maxConnections at a time (503).
+func (o *connections) limited(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.mu.Lock()
+		delete(o.waiting, r.Context().Value(connectionKey{}).(net.Conn))
+		o.served++
+		full := o.served > maxConnections
+		o.mu.Unlock()
+		defer func() {
+			o.mu.Lock()
+			o.served--
+			o.mu.Unlock()
+		}()
+		if full {
+			protect(w.Header())
+			w.Header().Set("Retry-After", "1")
+			w.Header().Set("Connection", "close")
+			http.Error(w, "too many requests at a time; try again", http.StatusServiceUnavailable)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
 // Serve answers requests on a listener until ctx is done; running answers then have
-// shutdownTimeout. Beyond maxConnections it closes connections. It returns an error only if
-// the listener fails.
+// shutdownTimeout. Beyond maxConnections it refuses requests, and closes connections without
+// one. It returns an error only if the listener fails.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return serve(ctx, listener, s, s.Log)
 }
@@ -90,12 +111,15 @@ func ServeFiles(ctx context.Context, listener net.Listener, page fs.FS, errors i
 }
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, errors io.Writer) error {
-	open := connections{last: map[net.Conn]connection{}}
+	open := connections{waiting: map[net.Conn]int{}}
 	server := &http.Server{
-		Handler: handler, ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: open.limited(handler), ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, // it would answer before the checks of ServeHTTP
 		ErrorLog:                     log.New(lines{errors}, "memlane: ", 0),
 		ConnState:                    open.changed,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, c)
+		},
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()

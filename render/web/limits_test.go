@@ -171,6 +171,26 @@ func TestManyClients(t *testing.T) {
 			t.Errorf("%d answers ran at a time", most.Load())
 		}
 
+		goOn = make(chan bool)
+		clients = clients[:0]
+		for range 257 {
+			c := p.dial()
+			fmt.Fprintf(c, request, "/api/slow")
+			synctest.Wait()
+			clients = append(clients, c)
+		}
+		if answer, err := http.ReadResponse(bufio.NewReader(clients[256]), nil); err != nil || answer.StatusCode != 503 || answer.Header.Get("Retry-After") != "1" || !answer.Close {
+			t.Errorf("the request beside 256 others: %v, %v", answer, err)
+		}
+		close(goOn)
+		for _, c := range clients[:256] {
+			if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || answer.StatusCode != 200 {
+				t.Errorf("%v, %v", answer, err)
+			}
+			c.Close()
+		}
+		synctest.Wait()
+
 		clients = clients[:0]
 		for range 256 {
 			clients = append(clients, p.dial())
