@@ -20,8 +20,8 @@ type (
 	NoteID  uint32
 )
 
-// Tables holds the sources, sites, stacks, frames, notes and losses that all spaces of
-// a capture share. Entry 0 of Sites, Stacks, Frames and Notes means "none".
+// Tables holds the sources, sites, stacks, frames, notes, holders and losses that all spaces of
+// a capture share. Entry 0 of Sites, Stacks, Frames, Notes and Holders means "none".
 type Tables struct {
 	Sources []Source
 	Sites   []Site
@@ -29,6 +29,7 @@ type Tables struct {
 	Depth   int // most calls of a stack that Innermost returns; package build sets it
 	Frames  []frame.Frame
 	Notes   []string
+	Holders []Holder
 	// Purposes has the zero purpose first. Package category adds those of programs whose buffers it can judge.
 	Purposes []purpose.Purpose
 	Losses   []loss.Loss // by class, worst first, then by reason
@@ -170,6 +171,7 @@ type Space struct {
 	// Optional columns of Buffers; nil = unused.
 	FreeSites []SiteID    // site of the free
 	BufNotes  []NoteID    // the program's text about the buffer
+	Holders   []HolderID  // its name and what holds it, of those alive at the end
 	ValueIDs  []int64     // ID of its Value
 	Purposes  []PurposeID // what it is for; package category sets it
 

@@ -131,7 +131,7 @@ func (s *Space) checkEnds() error {
 
 // checkColumns verifies the optional columns, values, regions, marks and totals.
 func (c *Capture) checkColumns(s *Space) error {
-	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.ValueIDs), len(s.Purposes), len(s.FreeRequests)} {
+	for _, n := range []int{len(s.FreeSites), len(s.BufNotes), len(s.Holders), len(s.ValueIDs), len(s.Purposes), len(s.FreeRequests)} {
 		if n != 0 && n != len(s.Buffers) {
 			return fmt.Errorf("a column of %d for %d buffers", n, len(s.Buffers))
 		}
@@ -149,6 +149,11 @@ func (c *Capture) checkColumns(s *Space) error {
 	for i, note := range s.BufNotes {
 		if int(note) >= len(c.Notes) {
 			return fmt.Errorf("buffer %d: note %d of %d", i, note, len(c.Notes))
+		}
+	}
+	for i, holder := range s.Holders {
+		if int(holder) >= len(c.Holders) {
+			return fmt.Errorf("buffer %d: holder %d of %d", i, holder, len(c.Holders))
 		}
 	}
 	for i := range s.Values {

@@ -32,7 +32,7 @@ func setNames[T ~uint8](names []string, set T) []string {
 
 // Parse is the inverse of String, and for Facts and Uses the inverse of Names joined by
 // ",". ok is false for unknown text.
-func Parse[T Axis | Edge | Facts | Kind | MarkKind | Measure | Uses](text string) (v T, ok bool) {
+func Parse[T Axis | Edge | Facts | HolderKind | Kind | MarkKind | Measure | Uses](text string) (v T, ok bool) {
 	names, separator, none := []string(nil), "", ""
 	switch any(v).(type) {
 	case Axis:
@@ -41,6 +41,8 @@ func Parse[T Axis | Edge | Facts | Kind | MarkKind | Measure | Uses](text string
 		names, separator, none = edgeNames[:], "+", "-"
 	case Facts:
 		names, separator = factNames[:], ","
+	case HolderKind:
+		names = holderNames[:]
 	case Kind:
 		names = kindNames[:FromBase]
 	case MarkKind:

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/formats/internal/holders"
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
@@ -52,11 +53,26 @@ func (r *reader) finish(root pickle.Value) error {
 		}
 	}
 	r.marks(devices)
+	r.names(top, devices)
 	if r.trains && r.noPythonFrame != 0 {
 		r.b.Reclassify(r.noPythonFrame, frame.Engine)
 	}
 	r.allocatorSettings(top.get(keyAllocatorSettings))
 	return nil
+}
+
+// names takes the names of tensors and what holds them, as memlane's recorder found them at the end.
+func (r *reader) names(top *fields, devices map[int64]*trace) {
+	if !top.hasAll(1 << keyMemlane) {
+		return
+	}
+	holders.Read(r.d.Str(top.get(keyMemlane)), r.b, func(e *holders.Entry) {
+		if tr := devices[e.Device]; tr != nil {
+			r.b.Hold(tr.space, e.Address, r.b.Holder(e.Holder))
+		} else {
+			r.b.Lose(loss.NameWithoutBuffer, 1, 0, fmt.Sprintf("device %d", e.Device))
+		}
+	})
 }
 
 // allocatorSettings takes the settings of the allocator (since PyTorch 2.2). Values are texts, numbers and truth

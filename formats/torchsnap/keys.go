@@ -42,6 +42,7 @@ const (
 	keyHostTraces
 	keyExternalAnnotations
 	keyAllocatorSettings
+	keyMemlane // of memlane's recorder: names of tensors
 	// Known but unused: torch.fx names of a frame, metadata of the allocator.
 	keyFxNodeOp
 	keyFxNodeName
@@ -82,7 +83,7 @@ var known = [...]string{
 	keyDevice: "device", keyTotalSize: "total_size", keySegmentType: "segment_type", keySegmentPoolID: "segment_pool_id",
 	keyIsExpandable: "is_expandable", keyBlocks: "blocks", keyAllocatedSize: "allocated_size", keyActiveSize: "active_size",
 	keyStage: "stage", keySegments: "segments", keyDeviceTraces: "device_traces", keyHostSegments: "host_segments",
-	keyHostTraces: "host_traces", keyExternalAnnotations: "external_annotations", keyAllocatorSettings: "allocator_settings",
+	keyHostTraces: "host_traces", keyExternalAnnotations: "external_annotations", keyAllocatorSettings: "allocator_settings", keyMemlane: "memlane",
 	keyFxNodeOp: "fx_node_op", keyFxNodeName: "fx_node_name", keyFxNodeTarget: "fx_node_target",
 	keyFxOriginalTrace: "fx_original_trace", keyForwardFrames: "forward_frames", keyInternalMetadata: "internal_metadata", keyVersion: "version",
 	actAlloc: "alloc", actFreeRequested: "free_requested", actFreeCompleted: "free_completed", actSegmentAlloc: "segment_alloc",

@@ -141,6 +141,10 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 		"Annotate": func(t *rapid.T) {
 			b.Annotate(f.space(t, byEvents).ref, f.time(t), f.addr(t), b.Note(texts.Draw(t, "note")))
 		},
+		"Hold": func(t *rapid.T) {
+			h := lifetime.Holder{Kind: lifetime.ByVariable, Name: texts.Draw(t, "name"), Path: texts.Draw(t, "path"), Others: f.draw(t, "others", 0, 3)}
+			b.Hold(f.space(t, byEvents).ref, f.addr(t), b.Holder(h))
+		},
 		"Live": func(t *rapid.T) {
 			b.Live(f.space(t, byEvents).ref, build.Block{Addr: f.addr(t), Requested: f.size(t), Occupied: f.size(t), Site: f.site(t),
 				Pending: rapid.Bool().Draw(t, "pending")})

@@ -9,7 +9,10 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// TestGroups: grouping changes only the sites of buffers. Buffers of one site stay together, except by pool and stream. Groups
+// apart are the groups into which buffers of one site may part.
+var apart = map[selection.By]bool{selection.ByPool: true, selection.ByStream: true, selection.ByCategory: true, selection.ByName: true, selection.ByHolder: true}
+
+// TestGroups: grouping changes only the sites of buffers. Buffers of one site stay together, except as apart says. Groups
 // are named, and no group is empty.
 func TestGroups(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -27,7 +30,7 @@ func TestGroups(t *testing.T) {
 			for k := range s.Buffers {
 				b, was := s.Buffers[k], c.Spaces[i].Buffers[k]
 				group := b.Site
-				if before, seen := of[was.Site]; seen && before != group && by != selection.ByPool && by != selection.ByStream && by != selection.ByCategory {
+				if before, seen := of[was.Site]; seen && before != group && !apart[by] {
 					t.Fatalf("by %s, site %d is in groups %d and %d", by, was.Site, before, group)
 				}
 				of[was.Site] = group

@@ -78,6 +78,9 @@ func spelled(c *lifetime.Capture) string {
 			if s.BufNotes != nil {
 				columns = append(columns, c.Notes[s.BufNotes[i]])
 			}
+			if s.Holders != nil {
+				columns = append(columns, c.Holders[s.Holders[i]])
+			}
 			if s.ValueIDs != nil {
 				columns = append(columns, s.ValueIDs[i])
 			}
@@ -104,7 +107,7 @@ func spelled(c *lifetime.Capture) string {
 			row(v, id)
 		}
 		whole := *s
-		whole.Buffers, whole.Regions, whole.Marks, whole.Values, whole.FreeSites, whole.BufNotes, whole.ValueIDs, whole.FreeRequests = nil, nil, nil, nil, nil, nil, nil, nil
+		whole.Buffers, whole.Regions, whole.Marks, whole.Values, whole.FreeSites, whole.BufNotes, whole.Holders, whole.ValueIDs, whole.FreeRequests = nil, nil, nil, nil, nil, nil, nil, nil, nil
 		for v, i := reflect.ValueOf(whole), 0; i < v.NumField(); i++ { // unexported fields and pointers follow from the others
 			if f := v.Type().Field(i); f.IsExported() && f.Name != "Reports" {
 				fmt.Fprintf(&out, "%s=%+v ", f.Name, v.Field(i).Interface())

@@ -31,6 +31,7 @@ type Builder struct {
 	sites  interned.Table[lifetime.Site, lifetime.SiteID]
 	frames interned.Table[frame.Frame, lifetime.FrameID]
 	notes  interned.Table[string, lifetime.NoteID]
+	held   interned.Table[lifetime.Holder, lifetime.HolderID]
 	stacks stacks
 	losses map[loss.Reason]*loss.Loss
 
@@ -68,6 +69,7 @@ func New(keep Keep) *Builder {
 		sites:  interned.New[lifetime.Site, lifetime.SiteID](&c.Sites),
 		frames: interned.New[frame.Frame, lifetime.FrameID](&c.Frames),
 		notes:  interned.New[string, lifetime.NoteID](&c.Notes),
+		held:   interned.New[lifetime.Holder, lifetime.HolderID](&c.Holders),
 		losses: map[loss.Reason]*loss.Loss{},
 	}
 	b.stacks.nodes = interned.New[lifetime.Stack, lifetime.StackID](&c.Stacks)
@@ -164,6 +166,15 @@ func (b *Builder) Site(s lifetime.Site) lifetime.SiteID { return b.sites.ID(s) }
 
 // Note interns the program's text about a buffer; "" is 0.
 func (b *Builder) Note(text string) lifetime.NoteID { return b.notes.ID(text) }
+
+// Holder interns a holder.
+func (b *Builder) Holder(h lifetime.Holder) lifetime.HolderID { return b.held.ID(h) }
+
+// Hold records what holds the buffer that has addr in it at the end.
+func (b *Builder) Hold(space SpaceRef, addr uint64, holder lifetime.HolderID) {
+	log := b.spaces[space]
+	log.held = append(log.held, held{addr, holder})
+}
 
 // size returns n, or 0 and counts a loss if n is negative.
 func (b *Builder) size(n int64) int64 {
@@ -264,6 +275,7 @@ type Interval struct {
 	lifetime.Buffer
 	FreeSite    lifetime.SiteID
 	Note        lifetime.NoteID
+	Holder      lifetime.HolderID
 	ValueID     *int64
 	FreeRequest *int64
 }

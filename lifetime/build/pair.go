@@ -497,6 +497,9 @@ func storeIntervals(s *lifetime.Space, all []Interval, overlaps bool) {
 		if v.Note != 0 {
 			column(&s.BufNotes, len(all))[i] = v.Note
 		}
+		if v.Holder != 0 {
+			column(&s.Holders, len(all))[i] = v.Holder
+		}
 		if v.ValueID != nil {
 			column(&s.ValueIDs, len(all))[i] = *v.ValueID
 		}

@@ -66,6 +66,7 @@ type spaceLog struct {
 	intervals   []Interval
 	totals      chunked.List[lifetime.Total]
 	marks       []lifetime.Mark
+	held        []held
 
 	// Sum of the deltas so far, its lowest value, and numbers of deltas.
 	running, lowest int64
@@ -247,6 +248,7 @@ func (log *spaceLog) finish() *lifetime.Space {
 			s.Buffers[i].Addr = 0
 		}
 	}
+	log.storeHolders(s)
 	s.Marks = log.marks
 	if byBegin := func(x, y lifetime.Mark) int { return cmp.Compare(x.Begin, y.Begin) }; !slices.IsSortedFunc(s.Marks, byBegin) {
 		slices.SortStableFunc(s.Marks, byBegin)

@@ -60,11 +60,16 @@ var Rules = func() (all []Rule) {
 var general = groups[:1]
 
 var groups = []group{
-	{func(v *view) bool { return v.b.Kind != lifetime.Plain || v.r.place(v.b.Site).hasRegion }, []Rule{
+	{func(v *view) bool {
+		return v.b.Kind != lifetime.Plain || v.r.place(v.b.Site).hasRegion || v.t.HolderOf(v.s, v.i) != nil
+	}, []Rule{
 		{"recorded", purpose.FromRecord,
-			"the producer wrote the category of the tensor, or the region temp of an operation's kernel",
+			"the recorder found what holds it, the producer wrote the category of the tensor, or the region temp of an operation's kernel",
 			"torch/profiler/_memory_profiler.py, Category; tensorflow/core/framework/op_kernel.cc, allocate_temp",
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
+				if h := v.t.HolderOf(v.s, v.i); h != nil && h.Category != purpose.UnknownCategory {
+					return h.Category, keep, true
+				}
 				c := recorded[strings.ToLower(v.t.Sites[v.b.Site].Region)]
 				return c, keep, c != purpose.UnknownCategory
 			}}},

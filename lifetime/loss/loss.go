@@ -54,6 +54,8 @@ const (
 	UnknownSize
 	DeepStacks
 	ManyBuffers
+	NamesIncomplete
+	NameWithoutBuffer
 )
 
 var reasons = [...]struct {
@@ -82,15 +84,17 @@ var reasons = [...]struct {
 	Anonymous:       {"anonymous", Missing, "allocations and frees have no addresses: only changes of the usage are known, not its starting level"},
 	NoMemoryRecorded: {"no-memory-recorded", Remark, "the trace has no [memory] events: record with torch.profiler.profile(profile_memory=True), " +
 		"and with_stack=True to see who allocates"},
-	NotOfPyTorch:  {"not-of-pytorch", Remark, "traces of XProf and JAX have no memory events: read the *.xplane.pb in the same folder"},
-	DirtyJSON:     {"dirty-json", Remark, "the file is not valid JSON, but it could be read"},
-	TooManySpaces: {"too-many-spaces", Missing, "the capture names too many devices, allocators or programs; those beyond the limit were left out"},
-	Overflow:      {"overflow", Damage, "sizes add up to more than 8 EiB; sums are limited to that"},
-	InvalidSize:   {"odd-size", Damage, "sizes are negative or exceed 63 bits; they count as 0 or as the maximum"},
-	DeepStacks:    {"deep-stacks", Remark, "calls nest so deep that lists of call sites have their innermost calls only; exports of the model have all"},
-	ManyBuffers:   {"many-buffers", Remark, "info and peak do not tell what more than 2 million buffers are for; peak --by category does, and tune replays them"},
-	UnknownSize:   {"unknown-size", Remark, "the device does not report the sizes of compiled programs (executables)"},
-	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
+	NotOfPyTorch:      {"not-of-pytorch", Remark, "traces of XProf and JAX have no memory events: read the *.xplane.pb in the same folder"},
+	DirtyJSON:         {"dirty-json", Remark, "the file is not valid JSON, but it could be read"},
+	TooManySpaces:     {"too-many-spaces", Missing, "the capture names too many devices, allocators or programs; those beyond the limit were left out"},
+	Overflow:          {"overflow", Damage, "sizes add up to more than 8 EiB; sums are limited to that"},
+	InvalidSize:       {"odd-size", Damage, "sizes are negative or exceed 63 bits; they count as 0 or as the maximum"},
+	DeepStacks:        {"deep-stacks", Remark, "calls nest so deep that lists of call sites have their innermost calls only; exports of the model have all"},
+	ManyBuffers:       {"many-buffers", Remark, "info and peak do not tell what more than 2 million buffers are for; peak --by category does, and tune replays them"},
+	UnknownSize:       {"unknown-size", Remark, "the device does not report the sizes of compiled programs (executables)"},
+	NamesIncomplete:   {"names-incomplete", Missing, "the recorder did not name all live buffers"},
+	NameWithoutBuffer: {"name-without-buffer", Remark, "tensors were named that are in none of the allocator's live buffers"},
+	DamagedModule:     {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 
 // String returns the name used in JSON and native text.

@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Sniff reports whether head begins with the first line of native text.
@@ -29,7 +30,7 @@ func isMagic(line string) bool { return line == magic || line == magicV1 }
 
 // Read reads native text into b. Errors have the line number.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}}
+	n := &reader{b: b, file: file, frames: []lifetime.FrameID{0}, stacks: []lifetime.StackID{0}, sites: []lifetime.SiteID{0}, notes: []lifetime.NoteID{0}, holders: []lifetime.HolderID{0}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, math.MaxInt) // names and notes may have any length, and quoting makes them longer
 	number := 1
@@ -73,6 +74,7 @@ type reader struct {
 	stacks  []lifetime.StackID
 	sites   []lifetime.SiteID
 	notes   []lifetime.NoteID
+	holders []lifetime.HolderID
 }
 
 // placed is a space that calls and samples may refer to.
@@ -165,7 +167,7 @@ func (f *fields) ref(key string, n int) int {
 }
 
 // positions is the number of words before the keys, by kind of line.
-var positions = map[string]int{"source": 1, "setting": 3, "space": 1, "frame": 6, "site": 2, "note": 3, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
+var positions = map[string]int{"source": 1, "setting": 3, "space": 1, "frame": 6, "site": 2, "note": 3, "holder": 2, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
 	"call": 5, "sample": 3, "operation": 4, "loss": 2}
 
 func (n *reader) line(line string) error {
@@ -191,7 +193,7 @@ func (n *reader) line(line string) error {
 		n.b.Setting(n.sources-1, lifetime.Setting{Key: f.at[1], Value: f.at[2]})
 	case "space":
 		err = n.addSpace(&f)
-	case "frame", "stack", "site", "note":
+	case "frame", "stack", "site", "note", "holder":
 		err = n.intern(&f)
 	case "region", "buffer", "value", "beside", "total", "mark":
 		if len(n.spaces) == 0 {
@@ -250,7 +252,7 @@ func (n *reader) addSpace(f *fields) error {
 
 // intern adds an entry to one of the tables. Entries are numbered from 1.
 func (n *reader) intern(f *fields) error {
-	tables := map[string]int{"frame": len(n.frames), "stack": len(n.stacks), "site": len(n.sites), "note": len(n.notes)}
+	tables := map[string]int{"frame": len(n.frames), "stack": len(n.stacks), "site": len(n.sites), "note": len(n.notes), "holder": len(n.holders)}
 	if i := f.number(f.at[1]); i != int64(tables[f.at[0]]) {
 		return fmt.Errorf("%s %d, want %d", f.at[0], i, tables[f.at[0]])
 	}
@@ -279,6 +281,16 @@ func (n *reader) intern(f *fields) error {
 		}))
 	case "note":
 		n.notes = append(n.notes, n.b.Note(f.at[2]))
+	case "holder":
+		kind, ok := lifetime.Parse[lifetime.HolderKind](f.key["kind"])
+		if !ok {
+			return fmt.Errorf("unknown kind of holder %.40q", f.key["kind"])
+		}
+		h := lifetime.Holder{Kind: kind, Category: purpose.CategoryOf(f.key["category"]), Others: f.int("others")}
+		for _, t := range holderTexts(&h) {
+			*t.text = f.key[t.key]
+		}
+		n.holders = append(n.holders, n.b.Holder(h))
 	}
 	return nil
 }
@@ -315,7 +327,8 @@ func (n *reader) fact(f *fields) error {
 		v := build.Interval{Buffer: lifetime.Buffer{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Requested: f.number(f.at[5]),
 			Site: site, Edge: edge, Kind: kind,
-		}, FreeSite: n.sites[f.ref("free", len(n.sites))], Note: n.notes[f.ref("note", len(n.notes))]}
+		}, FreeSite: n.sites[f.ref("free", len(n.sites))], Note: n.notes[f.ref("note", len(n.notes))],
+			Holder: n.holders[f.ref("holder", len(n.holders))]}
 		if text, ok := f.key["value"]; ok {
 			id := f.number(text)
 			v.ValueID = &id

@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // First lines. Version 2 has stacks with callers.
@@ -22,7 +23,7 @@ const (
 // Write writes c as native text.
 func Write(w io.Writer, c *lifetime.Capture) error {
 	n := &writer{w: bufio.NewWriter(w), c: c, frames: map[lifetime.FrameID]int{}, stacks: map[lifetime.StackID]int{},
-		sites: map[lifetime.SiteID]int{}, notes: map[lifetime.NoteID]int{}}
+		sites: map[lifetime.SiteID]int{}, notes: map[lifetime.NoteID]int{}, holders: map[lifetime.HolderID]int{}}
 	fmt.Fprintln(n.w, magic)
 	for _, s := range c.Sources {
 		fmt.Fprintf(n.w, "source format=%q producer=%q\n", s.Format, s.Producer)
@@ -53,12 +54,13 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 
 // writer numbers entries in order of first use; 0 = none.
 type writer struct {
-	w      *bufio.Writer
-	c      *lifetime.Capture
-	frames map[lifetime.FrameID]int
-	stacks map[lifetime.StackID]int
-	sites  map[lifetime.SiteID]int
-	notes  map[lifetime.NoteID]int
+	w       *bufio.Writer
+	c       *lifetime.Capture
+	frames  map[lifetime.FrameID]int
+	stacks  map[lifetime.StackID]int
+	sites   map[lifetime.SiteID]int
+	notes   map[lifetime.NoteID]int
+	holders map[lifetime.HolderID]int
 }
 
 func (n *writer) space(s *lifetime.Space) {
@@ -186,12 +188,15 @@ func (n *writer) named(key, v string) {
 func (n *writer) buffer(s *lifetime.Space, i int) {
 	b := &s.Buffers[i]
 	site := n.site(b.Site)
-	freeSite, note := 0, 0
+	freeSite, note, holder := 0, 0, 0
 	if s.FreeSites != nil {
 		freeSite = n.site(s.FreeSites[i])
 	}
 	if s.BufNotes != nil {
 		note = n.note(s.BufNotes[i])
+	}
+	if s.Holders != nil {
+		holder = n.holder(s.Holders[i])
 	}
 	line := n.w.AvailableBuffer()
 	line = appendInt(line, "buffer +", b.Begin-s.Begin)
@@ -209,6 +214,9 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 	}
 	if note != 0 {
 		line = appendInt(line, " note=", int64(note))
+	}
+	if holder != 0 {
+		line = appendInt(line, " holder=", int64(holder))
 	}
 	if s.ValueIDs != nil {
 		line = appendInt(line, " value=", s.ValueIDs[i])
@@ -240,6 +248,32 @@ func number[ID ~uint32](numbers map[ID]int, id ID, write func(i int)) int {
 
 func (n *writer) note(id lifetime.NoteID) int {
 	return number(n.notes, id, func(i int) { fmt.Fprintf(n.w, "note %d %q\n", i, n.c.Notes[id]) })
+}
+
+func (n *writer) holder(id lifetime.HolderID) int {
+	return number(n.holders, id, func(i int) {
+		h := n.c.Holders[id]
+		fmt.Fprintf(n.w, "holder %d kind=%s", i, h.Kind)
+		if h.Category != purpose.UnknownCategory {
+			fmt.Fprintf(n.w, " category=%s", h.Category)
+		}
+		for _, f := range holderTexts(&h) {
+			n.named(f.key, *f.text)
+		}
+		n.known("others", h.Others)
+		n.w.WriteByte('\n')
+	})
+}
+
+type holderText struct {
+	key  string
+	text *string
+}
+
+// holderTexts are the texts of a holder with their keys.
+func holderTexts(h *lifetime.Holder) []holderText {
+	return []holderText{{"name", &h.Name}, {"path", &h.Path}, {"where", &h.Where}, {"owner", &h.Owner}, {"container", &h.Container}, {"node", &h.Node},
+		{"tensor", &h.Tensor}}
 }
 
 func (n *writer) site(id lifetime.SiteID) int {

@@ -28,10 +28,12 @@ const (
 	ByPhase    By = "phase"
 	ByPool     By = "pool"
 	ByStream   By = "stream"
+	ByName     By = "name"   // of the tensor in the program, if the recorder found it; indexes are folded
+	ByHolder   By = "holder" // what keeps it alive, as the recorder found it
 )
 
 // Bys lists all groups.
-var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool, ByStream}
+var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool, ByStream, ByName, ByHolder}
 
 // GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
 // are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and frees
@@ -85,9 +87,12 @@ func (g *groups) space(s *lifetime.Space) *lifetime.Space {
 	}
 	for i := range grouped.Buffers {
 		b := &grouped.Buffers[i]
-		k := groupKey{lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}, region.PoolID{}}
-		if pool != nil {
+		k := groupKey{Row: lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}}
+		switch g.by {
+		case ByPool, ByStream:
 			k = groupKey{pool: pool(i)}
+		case ByName, ByHolder:
+			k = groupKey{holder: g.from.HolderOf(s, i)}
 		}
 		id, ok := known[k]
 		if !ok {
@@ -99,10 +104,11 @@ func (g *groups) space(s *lifetime.Space) *lifetime.Space {
 	return &grouped
 }
 
-// groupKey is what the group of a buffer depends on: its row without an amount, or its pool.
+// groupKey is what the group of a buffer depends on: its row without an amount, its pool or its holder.
 type groupKey struct {
 	lifetime.Row
-	pool region.PoolID
+	pool   region.PoolID
+	holder *lifetime.Holder
 }
 
 // group returns the site of a group.
@@ -116,6 +122,14 @@ func (g *groups) group(s *lifetime.Space, k groupKey) lifetime.SiteID {
 	case ByStream:
 		if !k.pool.NoRegion {
 			group.Op = k.pool.StreamName()
+		}
+	case ByName:
+		if k.holder != nil {
+			group.Op = lifetime.FoldIndexes(k.holder.Label())
+		}
+	case ByHolder:
+		if k.holder != nil {
+			group.Op = lifetime.FoldIndexes(k.holder.Whole())
 		}
 	case ByCategory:
 		group.Op = g.from.Category(&s.SpaceInfo, k.Kind, k.Site, k.Purpose)

@@ -111,7 +111,7 @@ func filter(c *lifetime.Capture, selected func(s *lifetime.Space, i int, b *life
 // change a buffer, but not the order of buffers.
 func with(s *lifetime.Space, take func(i int, b lifetime.Buffer) (lifetime.Buffer, bool)) *lifetime.Space {
 	part := *s
-	part.Buffers, part.FreeSites, part.BufNotes, part.ValueIDs, part.FreeRequests, part.Purposes, part.EndOrder = nil, nil, nil, nil, nil, nil, nil
+	part.Buffers, part.FreeSites, part.BufNotes, part.Holders, part.ValueIDs, part.FreeRequests, part.Purposes, part.EndOrder = nil, nil, nil, nil, nil, nil, nil, nil
 	part.Allocations, part.Frees = 0, 0
 	ended := []uint32{}
 	for i, whole := range s.Buffers {
@@ -138,6 +138,9 @@ func with(s *lifetime.Space, take func(i int, b lifetime.Buffer) (lifetime.Buffe
 		}
 		if s.BufNotes != nil {
 			part.BufNotes = append(part.BufNotes, s.BufNotes[i])
+		}
+		if s.Holders != nil {
+			part.Holders = append(part.Holders, s.Holders[i])
 		}
 		if s.ValueIDs != nil {
 			part.ValueIDs = append(part.ValueIDs, s.ValueIDs[i])

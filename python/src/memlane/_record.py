@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
+from memlane import _names
+
 
 def known_rank() -> int | None:
     """Returns the rank of this process, as torch.distributed or the launcher says it; None if neither does."""
@@ -72,11 +74,13 @@ class Recorder:
         max_entries: int,
         framework: str | None,
         on_signal: int | Iterable[int] | None,
+        names: bool,
     ) -> None:
         self.folder = os.fspath(folder)
         self._stacks = stacks
         self._max_entries = max_entries
         self._framework = framework
+        self._names = names
         self._signals = () if on_signal is None else (on_signal,) if isinstance(on_signal, int) else tuple(on_signal)
         self._handled: dict[int, tuple[Any, int | None]] = {}  # the program's handler, and what the system calls since ours is there
         self._times: dict[int, int] = {}
@@ -176,6 +180,7 @@ class Recorder:
         path = os.path.join(self.folder, stem + end)
         os.makedirs(self.folder, exist_ok=True)  # it may have been removed
         part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
+        finder = self._finder(backend)
         try:
             backend.dump(part)
             if path in self._wrote:
@@ -187,7 +192,23 @@ class Recorder:
             if os.path.exists(part):
                 os.remove(part)
         self._wrote.add(path)
+        if finder is not None:
+            self._add_names(finder, path)
         return path
+
+    def _finder(self, backend: _Torch | _Jax) -> Any:
+        try:
+            return backend.finder() if self._names else None
+        except Exception as error:
+            _say(f"no names: {type(error).__name__}: {error}")
+            return None
+
+    def _add_names(self, finder: Any, path: str) -> None:
+        """Adds names to a capture that is complete without."""
+        try:
+            finder.add_to(path)
+        except Exception as error:
+            _say(f"{path} has no names: {type(error).__name__}: {error}")
 
     def _publish(self, part: str, path: str) -> bool:
         """Gives part its name, and returns false if that is the file of another process of this run."""
@@ -249,14 +270,17 @@ def record(
     max_entries: int = 1_000_000,
     framework: str | None = None,
     on_signal: int | Iterable[int] | None = getattr(signal, "SIGUSR1", None),
+    names: bool = True,
 ) -> Recorder:
     """Returns a recorder of this process's memory, for a with statement.
 
     framework is "torch" or "jax"; without it, the one that is imported and has a device. PyTorch keeps the last max_entries
     allocations and frees, with stacks of Python ("python") or also of C++ ("all"). It dumps at the end, on SIGUSR1 (on_signal: another signal,
     several, or None), and before an out-of-memory error unwinds the stack. A signal that ends processes, such as SIGTERM, still does.
+
+    Each capture has the names of live tensors and what holds them, which takes up to two seconds; names=False leaves them out.
     """
-    return Recorder(folder, stacks=stacks, max_entries=max_entries, framework=framework, on_signal=on_signal)
+    return Recorder(folder, stacks=stacks, max_entries=max_entries, framework=framework, on_signal=on_signal, names=names)
 
 
 def _backend(framework: str | None) -> _Torch | _Jax:
@@ -294,6 +318,8 @@ class _Torch:
         self._torch = torch
         self._recorder: Recorder | None = None
         self._before = False
+        self._hooked = False  # the program used hooks of saved tensors
+        self._push: Any = None
 
     def start(self, recorder: Recorder) -> None:
         global _attached
@@ -307,6 +333,21 @@ class _Torch:
             _attached = True
         self._recorder = recorder
         _observed.append(recorder)
+        self._watch_hooks()
+
+    def _watch_hooks(self) -> None:
+        """Notes whether hooks pack what graphs save: reading it would then compute or copy. PyTorch does not tell."""
+        autograd = self._torch._C._autograd
+        push = getattr(autograd, "_push_saved_tensors_default_hooks", None)
+        if push is None:
+            return
+
+        def noting(*args: Any) -> Any:
+            self._hooked = True
+            return push(*args)
+
+        self._push = push, noting
+        autograd._push_saved_tensors_default_hooks = noting
 
     def _record(self, **options: Any) -> None:
         record_history = self._torch.cuda.memory._record_memory_history
@@ -318,12 +359,18 @@ class _Torch:
     def dump(self, path: str) -> None:
         self._torch.cuda.memory._dump_snapshot(path)
 
+    def finder(self) -> _names.Torch:
+        return _names.Torch(self._torch, self._hooked)
+
     def out_of_memory(self, error: BaseException) -> bool:
         return False  # the observer was told
 
     def stop(self) -> None:
         if self._recorder in _observed:
             _observed.remove(self._recorder)
+        autograd = self._torch._C._autograd
+        if self._push and autograd._push_saved_tensors_default_hooks is self._push[1]:
+            autograd._push_saved_tensors_default_hooks = self._push[0]
         if not self._before:  # the program may have recorded before
             self._torch.cuda.memory._record_memory_history(enabled=None)
 

@@ -23,6 +23,7 @@ PYTORCH_CUDA_ALLOC_CONF=roundup_power2_divisions:4,garbage_collection_threshold:
 q $F segfree.py segfree.pickle
 for s in all python; do q $F names.py 2 $s names_$s.pickle; done
 q $V names.py 2 all t215_names.pickle
+PYTHONPATH=../../../python/src q $F held.py held.pickle
 q $F small.py 1500 small_leak_cycles.pickle
 for m in meta host skip pool; do q $V new215.py $m t215_$m.pickle; done
 q $V leak.py 12 1024 t215_leak_1mib_12steps.pickle

@@ -1,0 +1,120 @@
+package lifetime
+
+import (
+	"strings"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// HolderID is the number of a Holder in Tables; 0 = none.
+type HolderID uint32
+
+// Holder says what a live buffer is called in its program and what keeps it alive, as the recorder found it. Fields that do not apply
+// are "".
+type Holder struct {
+	Kind      HolderKind
+	Category  purpose.Category // that the program's libraries give it: parameter, gradient; UnknownCategory = none
+	Name      string           // "model.layers.0.weight", "exp_avg of model.layers.0.weight"
+	Path      string           // of the reference: "trainer.history[3]"; of a graph that of the tensor that keeps it; of a cycle its classes
+	Where     string           // where Path begins: a module, or a call with file and line
+	Owner     string           // the part of Path that holds as a whole: a model, an optimizer, a list
+	Container string           // class of the innermost list, dict and so on of Path
+	Node      string           // of a graph: the node that saved it, and as what
+	Tensor    string           // type of its elements and shape
+	Others    int64            // further references that were found
+}
+
+// HolderKind is what keeps a buffer alive.
+type HolderKind uint8
+
+const (
+	NoHolder   HolderKind = iota
+	ByVariable            // a variable leads to it
+	ByGraph               // only the autograd graph of a tensor does
+	ByCycle               // only objects do that refer to each other: they wait for the garbage collector
+	Unreached             // nothing in Python does
+)
+
+var holderNames = [...]string{"", "variable", "graph", "cycle", "unreached"}
+
+// String returns the name used in JSON and native text.
+func (k HolderKind) String() string { return holderNames[k] }
+
+// HolderOf returns the holder of a buffer; nil if none was recorded.
+func (t *Tables) HolderOf(s *Space, buffer int) *Holder {
+	if s.Holders == nil || s.Holders[buffer] == 0 {
+		return nil
+	}
+	return &t.Holders[s.Holders[buffer]]
+}
+
+// Label returns what people call the buffer.
+func (h *Holder) Label() string {
+	switch {
+	case h.Name != "":
+		return h.Name
+	case h.Kind == ByGraph:
+		return h.Node + " in " + h.By()
+	}
+	return h.By()
+}
+
+// By returns what holds the buffer.
+func (h *Holder) By() string {
+	switch h.Kind {
+	case ByGraph:
+		return "the graph of " + h.Path
+	case ByCycle:
+		return "a reference cycle: " + h.Path
+	case Unreached:
+		if h.Path != "" {
+			return "C++, through " + h.Path
+		}
+		return "C++ or a call that runs"
+	}
+	return h.Path
+}
+
+// Whole returns what holds the buffer as a whole, with the like of it: a model, a list, the variables of a call.
+func (h *Holder) Whole() string {
+	if h.Kind != ByVariable {
+		return h.By()
+	}
+	if h.Owner == "" {
+		return "variables of " + h.Where
+	}
+	return h.Owner
+}
+
+// FoldIndexes replaces the numbers that tell the members of a list, a dict or a chain of modules apart: "layers.3.items[12]" is
+// "layers.*.items[*]".
+func FoldIndexes(path string) string {
+	if !strings.ContainsAny(path, "0123456789") {
+		return path
+	}
+	var b strings.Builder
+	depth := 0 // of brackets
+	for i := 0; i < len(path); {
+		end := i
+		for end < len(path) && '0' <= path[end] && path[end] <= '9' {
+			end++
+		}
+		switch {
+		case end == i:
+			end++
+			switch path[i] {
+			case '[':
+				depth++
+			case ']':
+				depth--
+			}
+			b.WriteByte(path[i])
+		case depth > 0, i > 0 && path[i-1] == '.' && (end == len(path) || path[end] == '.' || path[end] == ' '):
+			b.WriteByte('*')
+		default: // of a name
+			b.WriteString(path[i:end])
+		}
+		i = end
+	}
+	return b.String()
+}
