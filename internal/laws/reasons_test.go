@@ -64,7 +64,7 @@ func checkReasons(t fataler, file string, c *lifetime.Capture, capacity int64) i
 	}
 	var markdown strings.Builder
 	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, outline.Of(c), leaks)}, &answer.Ranks{}, nil)
-	if err := report.WriteMarkdown(&markdown, r); err != nil || !strings.Contains(markdown.String(), report.Escape(text.FailureLines(&all[0])[3].Text)) {
+	if err := report.WriteMarkdown(&markdown, r, report.Repository{}); err != nil || !strings.Contains(markdown.String(), report.Escape(text.FailureLines(&all[0])[3].Text)) {
 		t.Fatalf("%s: the report lacks %q: %v", file, text.FailureLines(&all[0])[3].Text, err)
 	}
 	return len(all)
