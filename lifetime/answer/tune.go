@@ -26,6 +26,7 @@ type Tune struct {
 	Growth []TuneGrowth `json:"activations,omitempty"` // with --scale activations=F: what the program needs then, under the recorded and other settings
 
 	Keep     bool          `json:"-"` // the recorded settings are the best
+	Given    bool          `json:"-"` // the settings were given, not searched
 	Capacity int64         `json:"-"` // bytes of the first device; 0 = unlimited
 	Refused  []TuneRefusal `json:"-"`
 }
@@ -176,7 +177,7 @@ const maxTuned = 9
 
 // Tune replays the recordings under the given settings, or searches if there are none. An error of stop ends it.
 func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
-	out := &Tune{Schema: Schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused}
+	out := &Tune{Schema: Schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0}
 	if len(t.histories) == 0 {
 		return out, nil
 	}
@@ -363,23 +364,36 @@ func (t *Tune) Verdict() (verdict, reason string) {
 	if t.Keep {
 		return "keep what you have: PYTORCH_CUDA_ALLOC_CONF=" + confValue(own.Conf), reason
 	}
-	reason = fmt.Sprintf("it reserves %s instead of %s", units.Bytes(best.PeakReservedBytes), units.Bytes(own.PeakReservedBytes))
+	reserves, how := "it reserves "+units.Bytes(best.PeakReservedBytes), ", "+best.Result()
+	switch {
+	case best.Exact:
+		how = ", replayed exactly"
+	case best.Range:
+		reserves, how = "it reserves "+best.Result(), ""
+	}
+	reason = reserves + " instead of " + units.Bytes(own.PeakReservedBytes)
 	if own.Outcome == "oom" {
-		reason = fmt.Sprintf("it does not run out of memory; it reserves %s", units.Bytes(best.PeakReservedBytes))
+		reason = "it does not run out of memory; " + reserves
 	}
-	how := best.Result()
-	if best.Exact {
-		how = "replayed exactly"
-	}
-	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + ", " + how
+	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + how
 }
 
-// perhaps returns the first row whose peak is lower than the recorded one by enough to recommend it; nil if there is none.
+// Tells reports whether row i says something to people: it is that of the recorded, recommended or given settings, or of others that
+// avoid an OOM or may need less.
+func (t *Tune) Tells(i int) bool {
+	own, s := &t.Settings[0], &t.Settings[i]
+	return i == 0 || t.Given || s.Conf == t.Recommended ||
+		s.Outcome == "ok" && (own.Outcome != "ok" || t.gains(s.PeakReservedBytes) || s.Range && t.gains(s.LowBytes))
+}
+
+// gains reports whether a peak is lower than the recorded one by enough to recommend it.
+func (t *Tune) gains(peak int64) bool {
+	return float64(peak) <= float64(t.Settings[0].PeakReservedBytes)*(1-replay.MinGain)
+}
+
+// perhaps returns the first row that gains; nil if there is none.
 func (t *Tune) perhaps() *TuneSetting {
-	own := float64(t.Settings[0].PeakReservedBytes)
-	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool {
-		return s.Outcome == "ok" && float64(s.PeakReservedBytes) <= own*(1-replay.MinGain)
-	})
+	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool { return s.Outcome == "ok" && t.gains(s.PeakReservedBytes) })
 	if i < 0 {
 		return nil
 	}

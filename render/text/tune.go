@@ -42,25 +42,33 @@ func (p *Page) tuned(a *answer.Tune) {
 		p.Para("  "+Printable(g.Conf)+recordedMark(g.Recorded)+": ", "    ", g.Text())
 	}
 	p.Line("")
-	p.settings(a.Settings)
+	p.settings(a, a.Settings)
 	for i := range a.Captures {
 		c := &a.Captures[i]
 		p.Line("")
 		p.Para(Printable(c.File)+", "+Printable(c.ID)+": ", "  ", "replay: "+c.Replay.Text())
-		p.settings(c.Settings)
+		p.settings(a, c.Settings)
 	}
 }
 
-// settings writes a table of settings. Their names are long, so each has a line above its figures.
-func (p *Page) settings(all []answer.TuneSetting) {
+// settings writes a table of the settings that tell something. Their names are long, so each has a line above its figures.
+func (p *Page) settings(a *answer.Tune, all []answer.TuneSetting) {
 	const row = "%10s %10s %10s %8s %8s  %s"
 	p.Line(row, "reserved", "live", "slack", "segments", "retries", "result")
+	others := 0
 	for i := range all {
+		if !a.Tells(i) {
+			others++
+			continue
+		}
 		s := &all[i]
 		name := Printable(s.Conf) + recordedMark(s.Recorded)
 		p.Line("%s", name)
 		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.PeakLiveBytes),
 			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
+	}
+	if others > 0 {
+		p.Line("%s, without gain (--json has them all)", units.Plural(others, "other setting"))
 	}
 }
 
