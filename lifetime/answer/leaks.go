@@ -175,6 +175,8 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 		return "allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them"
 	case s.UsageOnly():
 		why = "only totals were recorded, as in counters and memory timelines"
+	case s.Allocations+s.Frees == 1 && s.Facts&lifetime.EndState != 0:
+		why = `only the last event was recorded, as with enabled="state" or, in PyTorch 2.0, without trace_alloc_max_entries`
 	}
 	if advice := c.Sources[s.Source].Traits.Advice; advice != "" {
 		why += "; " + advice
