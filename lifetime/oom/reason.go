@@ -122,12 +122,14 @@ var reasons = map[Reason]struct {
 
 // programs are programs whose texts do not depend on a framework, and what helps there.
 var programs = map[string]string{
-	failure.FromVLLM:   "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
-	failure.FromONNX:   "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested.",
-	failure.FromLlama:  "Offload fewer layers (-ngl), shorten the context (-c), or use another device.",
-	failure.FromPaddle: "See MONITOR for other processes; without any, use a smaller batch.",
-	failure.FromCupy:   "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks().",
-	failure.FromKernel: "Ask for more host memory (--mem), or use fewer workers and smaller caches.",
+	failure.FromVLLM:     "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
+	failure.FromSGLang:   "Raise --mem-fraction-static, shorten the context, or use more devices (--tp).",
+	failure.FromTensorRT: "Lower the workspace limit or the batch; see MONITOR for other processes.",
+	failure.FromONNX:     "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested.",
+	failure.FromLlama:    "Offload fewer layers (-ngl), shorten the context (-c), or use another device.",
+	failure.FromPaddle:   "See MONITOR for other processes; without any, use a smaller batch.",
+	failure.FromCupy:     "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks().",
+	failure.FromKernel:   "Ask for more host memory (--mem), or use fewer workers and smaller caches.",
 }
 
 // fewSizes is the advice about fragmentation if no setting helps.
