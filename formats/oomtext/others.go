@@ -11,8 +11,8 @@ import (
 // sentences are texts of one form. Their groups have the names of the figures. Sources: vllm/v1/worker/utils.py and
 // vllm/v1/core/kv_cache_utils.py, onnxruntime/core/framework/bfc_arena.cc, ggml/src/ggml-cuda/ggml-cuda.cu and ggml-metal.m,
 // paddle/phi/core/memory/allocation/cuda_allocator.cc, cupy/cuda/memory.pyx, mm/oom_kill.c of Linux, src/plugins/task/cgroup of Slurm,
-// numpy/_core/_exceptions.py, TH/THGeneral.c of PyTorch to 0.4, xla/stream_executor/cuda and gpu, sglang/srt/model_executor/model_runner.py,
-// src/oom/oomd-manager.c of systemd, ray/_private/worker.py; TensorRT is closed.
+// numpy/_core/_exceptions.py, TH/THGeneral.c of PyTorch to 0.4, xla/stream_executor/cuda and gpu, src/oom/oomd-manager.c of systemd,
+// sglang/srt/model_executor/model_runner.py, ray/_private/worker.py; TensorRT is closed.
 var sentences = []struct {
 	word           string // every such text has it
 	source, device string
@@ -21,10 +21,12 @@ var sentences = []struct {
 }{
 	{"less than desired GPU memory", failure.FromVLLM, "cuda", " GiB", regexp.MustCompile(
 		`[Ff]ree memory on device (?:(?P<device>[a-z]+:[0-9]+) )?` +
-			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization \([0-9.]+, (?P<requested>[0-9.]+) GiB\)`)},
+			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization ` +
+			`\([0-9.]+, (?P<requested>[0-9.]+) GiB\)`)},
 	{"available KV cache memory", failure.FromVLLM, "cuda", " GiB", regexp.MustCompile(
 		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<free>[0-9.]+) GiB\)`)},
-	{"Not enough memory. Please", failure.FromSGLang, "cuda", "", regexp.MustCompile(`Not enough memory\. Please try to increase --mem-fraction-static`)},
+	{"Not enough memory. Please", failure.FromSGLang, "cuda", "", regexp.MustCompile(
+		`Not enough memory\. Please try to increase --mem-fraction-static`)},
 	{"available memory for the cache", failure.FromVLLM, "cuda", "", regexp.MustCompile(`No available memory for the cache blocks`)},
 	{"stored in KV cache", failure.FromVLLM, "cuda", "", regexp.MustCompile(
 		`larger than the maximum number of tokens that can be stored in KV cache`)},
@@ -32,6 +34,7 @@ var sentences = []struct {
 		`Failed to allocate memory for requested buffer of size (?P<requested>[0-9]+)`)},
 	{"failed: out of memory", failure.FromLlama, "cuda", "", regexp.MustCompile(
 		`allocating (?P<requested>[0-9.]+ MiB) on device (?P<index>[0-9]+): \w+ failed: out of memory`)},
+	{"failed: out of memory", failure.FromOther, "cuda", "", regexp.MustCompile(`cudaMalloc failed: out of memory`)},
 	{"ailed to allocate ", failure.FromHost, "cpu", "", regexp.MustCompile(
 		`failed to allocate (?:CPU buffer|buffer) of size (?P<requested>[0-9]+)`)},
 	{"ailed to allocate ", failure.FromLlama, "", "", regexp.MustCompile(
@@ -45,7 +48,8 @@ var sentences = []struct {
 	{"(out of memory)", failure.FromTensorRT, "cuda", "", regexp.MustCompile(`Cuda (?:Runtime|Error in [\w:]*allocate: 2) \(out of memory\)`)},
 	{"Out of memory error on GPU", failure.FromPaddle, "gpu", "", regexp.MustCompile(
 		`Out of memory error on GPU (?P<index>[0-9]+)\. Cannot allocate (?P<requested>[0-9.]+[KMGT]?B) (?:GPU )?` +
-			`memory(?: on GPU [0-9]+)?,(?: (?P<live>[0-9.]+[KMGT]?B) memory has been allocated and)? available memory is(?: only)? (?P<free>[0-9.]+[KMGT]?B)`)},
+			`memory(?: on GPU [0-9]+)?,(?: (?P<live>[0-9.]+[KMGT]?B) memory has been allocated and)? ` +
+			`available memory is(?: only)? (?P<free>[0-9.]+[KMGT]?B)`)},
 	{"ut of memory to allocate", failure.FromCupy, "cuda", "", regexp.MustCompile(
 		`out of memory to allocate (?P<requested>[0-9]+) bytes \(total (?P<total>[0-9]+) bytes\)`)},
 	{"ut of memory allocating", failure.FromCupy, "cuda", "", regexp.MustCompile(
@@ -55,7 +59,10 @@ var sentences = []struct {
 		`Killed process [0-9]+ \((?P<op>[^)]{1,64})\)+,? (?:UID:? ?[0-9]+,? )?total-vm: ?[0-9]+ ?kB, anon-rss: ?(?P<live>[0-9]+) ?kB`)},
 	{"oom_kill", failure.FromKernel, "cpu", "", regexp.MustCompile(`Detected [0-9]+ oom_kill event`)},
 	{"oom-kill", failure.FromKernel, "cpu", "", regexp.MustCompile(`Detected [0-9]+ oom-kill event`)},
-	{"due to memory", failure.FromKernel, "cpu", "", regexp.MustCompile(`systemd-oomd\[[0-9]+\]: Killed .{1,300}? due to memory`)},
+	{"due to memory", failure.FromKernel, "cpu", "", regexp.MustCompile(
+		`systemd-oomd\[[0-9]+\]: Killed .{1,300}? due to memory|Workers \(tasks / actors\) killed due to memory pressure`)},
+	{"of the memory on node", failure.FromKernel, "cpu", " GB", regexp.MustCompile(
+		`of the memory on node \S+ is used \((?P<live>[0-9.]+) / (?P<capacity>[0-9.]+) GB\)`)},
 	{"memory usage threshold", failure.FromKernel, "cpu", "", regexp.MustCompile(
 		`was running was (?P<live>[0-9.]+GB) / (?P<capacity>[0-9.]+GB) \([0-9.]+\), which exceeds the memory usage threshold`)},
 	{"exceeded memory limit", failure.FromKernel, "cpu", " KiB", regexp.MustCompile(

@@ -37,9 +37,9 @@ const v2 = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 G
 func TestOthers(t *testing.T) {
 	for _, test := range []struct{ name, text, want, advice string }{
 		{"vLLM: others hold the device", "(EngineCore_0 pid=7) ERROR 09-03 11:03:37 [core.py:712] ValueError: Free memory on device cuda:1 (10.50/40.00 GiB) on startup is less than " +
-			"desired GPU memory utilization (0.9, 36.0 GiB). Decrease GPU memory utilization", "vllm cuda:1 other_process asked 36864 capacity 40960 others 30208 free 10752", "to 0.26 at most"},
+			"desired GPU memory utilization (0.9, 36.0 GiB). Decrease GPU memory utilization", "vllm cuda:1 other_process asked 36864 capacity 40960 others 30208 free 10752", "to 0.26,"},
 		{"vLLM: only its context is in the way", "Free memory on device (3.25/4.0 GiB) on startup is less than desired GPU memory utilization (0.9, 3.6 GiB).",
-			"vllm cuda limit asked 3686 capacity 4096 others 768 free 3328", "to 0.81 at most"},
+			"vllm cuda limit asked 3686 capacity 4096 others 768 free 3328", "to 0.81,"},
 		{"vLLM: no cache", "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`", "vllm cuda limit", "Raise gpu_memory_utilization"},
 		{"vLLM: a small cache", "(2.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.50 GiB).", "vllm cuda limit asked 2048 free 1536", "max_model_len"},
 		{"vLLM: few tokens", "max seq len (4096) is larger than the maximum number of tokens that can be stored in KV cache (3664). Try increasing gpu_memory_utilization", "vllm cuda limit", "max_model_len"},
@@ -66,6 +66,11 @@ func TestOthers(t *testing.T) {
 		{"systemd", "systemd-oomd[588]: Killed /user.slice/vte.scope due to memory pressure for /user.slice being 57.97% > 50.00%", "oom-killer cpu host", "--mem"},
 		{"Ray", "Memory on the node (IP: 10.0.0.1, ID: a) where the task (x) was running was 62.00GB / 64.00GB (0.96875), which exceeds the memory usage threshold of 0.95.",
 			"oom-killer cpu host capacity 65536 live 63488", "--mem"},
+		{"Ray, of a node", "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed", "oom-killer cpu host", "--mem"},
+		{"Ray 0.6", "RayOutOfMemoryError: More than 95% of the memory on node\nn1 is used (11.5 / 12.0 GB).", "oom-killer cpu host capacity 12288 live 11776", "--mem"},
+		{"MXNet", "mxnet.base.MXNetError: [11:18:15] src/storage/./pooled_storage_manager.h:157: cudaMalloc failed: out of memory", "other cuda unknown", "smaller batch"},
+		{"TensorFlow, cut off the second time", "OOM when allocating tensor with shape[1024,1024] and type float on /job:localhost/device:GPU:0 by allocator GPU_0_bfc\n" +
+			"OOM when allocating tensor with shape[1024,1024] and type flo", "tensorflow gpu:0 unknown asked 4 by float [1024,1024] (no operation recorded)", "dump"},
 		{"a device without a number", "CUDA out of memory. Tried to allocate 1.00 GiB. GPU  has a total capacity of 16.00 GiB of which 512.00 MiB is free. Of the allocated memory 15.00 GiB is allocated by " +
 			"PyTorch, and 0 bytes is reserved by PyTorch but unallocated.", "torch cuda exhausted asked 1024 capacity 16384 live 15360 reserved 15360 outside 512 free 512", "smaller batch"},
 		{"a traceback without blanks", "Traceback (most recent call last):\nFile \"test.py\", line 195, in <module>\nmain()\nFile \"module.py\", line 897, in convert\nreturn t.to(device)\n" +

@@ -260,7 +260,7 @@ func (f *printed) follows(last *printed) bool {
 		return last.Source == f.Source && (f.requested == 0 && f.Reserved >= 0 || f.Line-last.Line < nearby) // the state or the figures follow the error
 	case f.bare() && f.onDeviceOf(last):
 		// another error because of the first, or the blocks of the allocator
-		return last.Source == f.Source && (f.Source == failure.FromTorch || len(f.buffers) > len(last.buffers)) && f.Line-last.Line < nearby
+		return last.Source == f.Source && (f.Source == failure.FromTorch || len(f.buffers) > len(last.buffers) || f.shape != "" && f.shape == last.shape) && f.Line-last.Line < nearby
 	case f.Source == failure.FromLlama:
 		return last.Source == f.Source && max(gap, -gap) <= last.Rounding // the exact size follows
 	case f.Growth:

@@ -47,6 +47,7 @@ const (
 	FromLlama      = "llama.cpp"
 	FromPaddle     = "paddle"
 	FromCupy       = "cupy"
+	FromOther      = "other" // programs that are not named
 )
 
 // Unknown returns a Failure of a kind of text without figures.
