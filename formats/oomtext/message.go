@@ -31,7 +31,7 @@ type opening struct {
 }
 
 // openers are the words with which a text begins, or that follow in it where its beginning was wrapped. The first that
-// a line has decides.
+// a line has decides. There are at most 64: message.words has a bit for each.
 var openers = append([]opening{
 	{"out of memory trying to allocate", bfc},
 	{"memory summary, device", summary},
@@ -60,7 +60,9 @@ var openers = append([]opening{
 // ofSentences returns the openers of the table of sentences.
 func ofSentences() (all []opening) {
 	for _, s := range sentences {
-		all = append(all, opening{s.word, sentence})
+		if o := (opening{s.word, sentence}); !slices.Contains(all, o) {
+			all = append(all, o)
+		}
 	}
 	return all
 }

@@ -19,7 +19,7 @@ type owner struct{ process, device, memory, allocator, module, program string }
 
 // producers are the programs that print each kind of text.
 var producers = map[string]string{failure.FromTorch: "PyTorch", failure.FromLibrary: "PyTorch", failure.FromTensorFlow: "TensorFlow",
-	failure.FromCompiler: "XLA", failure.FromXLA: "XLA", failure.FromVLLM: "vLLM", failure.FromONNX: "onnxruntime",
+	failure.FromCompiler: "XLA", failure.FromXLA: "XLA", failure.FromVLLM: "vLLM", failure.FromSGLang: "SGLang", failure.FromTensorRT: "TensorRT", failure.FromONNX: "onnxruntime",
 	failure.FromLlama: "llama.cpp", failure.FromPaddle: "Paddle", failure.FromCupy: "CuPy"}
 
 // producer returns the program whose texts the file has.

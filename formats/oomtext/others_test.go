@@ -37,9 +37,9 @@ const v2 = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 G
 func TestOthers(t *testing.T) {
 	for _, test := range []struct{ name, text, want, advice string }{
 		{"vLLM: others hold the device", "(EngineCore_0 pid=7) ERROR 09-03 11:03:37 [core.py:712] ValueError: Free memory on device cuda:1 (10.50/40.00 GiB) on startup is less than " +
-			"desired GPU memory utilization (0.9, 36.0 GiB). Decrease GPU memory utilization", "vllm cuda:1 other_process asked 36864 capacity 40960 others 30208 free 10752", "to 0.26 at most"},
+			"desired GPU memory utilization (0.9, 36.0 GiB). Decrease GPU memory utilization", "vllm cuda:1 other_process asked 36864 capacity 40960 others 30208 free 10752", "to 0.26,"},
 		{"vLLM: only its context is in the way", "Free memory on device (3.25/4.0 GiB) on startup is less than desired GPU memory utilization (0.9, 3.6 GiB).",
-			"vllm cuda limit asked 3686 capacity 4096 others 768 free 3328", "to 0.81 at most"},
+			"vllm cuda limit asked 3686 capacity 4096 others 768 free 3328", "to 0.81,"},
 		{"vLLM: no cache", "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`", "vllm cuda limit", "Raise gpu_memory_utilization"},
 		{"vLLM: a small cache", "(2.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.50 GiB).", "vllm cuda limit asked 2048 free 1536", "max_model_len"},
 		{"vLLM: few tokens", "max seq len (4096) is larger than the maximum number of tokens that can be stored in KV cache (3664). Try increasing gpu_memory_utilization", "vllm cuda limit", "max_model_len"},
@@ -50,6 +50,31 @@ func TestOthers(t *testing.T) {
 		{"llama.cpp: two lines, twice", strings.Repeat("ggml_backend_cuda_buffer_type_alloc_buffer: allocating 96.00 MiB on device 1: cudaMalloc failed: out of memory\n"+
 			"ggml_gallocr_reserve_n: failed to allocate CUDA1 buffer of size 100663300\n", 2), "llama.cpp cuda:1 unknown asked 96", "-ngl"},
 		{"llama.cpp: pinned", "ggml_cuda_host_malloc: failed to allocate 1900,00 MiB of pinned memory: invalid argument", "host cpu host asked 1900", "pinned"},
+		{"llama.cpp: host memory", "ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 2097152\nalloc_tensor_range: failed to allocate CPU buffer of size 2097152",
+			"host cpu host asked 2", "host memory"},
+		{"llama.cpp on HIP", "allocating 96.00 MiB on device 0: cudaMalloc failed: out of memory\nggml_gallocr_reserve_n: failed to allocate ROCm0 buffer of size 100663300",
+			"llama.cpp hip:0 unknown asked 96", "-ngl"},
+		{"TensorRT", "[E] Error[1]: [defaultAllocator.cpp::allocate::31] Error Code 1: Cuda Runtime (out of memory)\n[W] [TRT] Requested amount of GPU memory (2097152 bytes) could not be allocated.",
+			"tensorrt cuda unknown asked 2", "workspace"},
+		{"TensorRT 7", strings.Repeat("[E] [TRT] ../rtSafe/safeRuntime.cpp (25) - Cuda Error in allocate: 2 (out of memory)\n", 2), "tensorrt cuda unknown", "workspace"},
+		{"SGLang", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "sglang cuda limit", "Raise --mem-fraction-static"},
+		{"XLA's asynchronous allocator", "gpu_async_1 cuMemAllocAsync failed to allocate 107374182400 bytes: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n Reported by CUDA: Free memory/Total memory: " +
+			"1073741824/85899345920\nStats: Limit: 0\nInUse: 53687091200\nHistogram of current allocation: (sizes, numbers), ...;\n1048576, 4\n", "tensorflow gpu:1 larger_than_device asked 102400 " +
+			"capacity 81920 live 51200 free 1024", "Split"},
+		{"NCCL without its log", "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'", "torch-library cuda outside by NCCL", "nvidia-smi"},
+		{"a kernel that was not loaded", "Failed to load in-memory CUBIN (compiled for a different GPU?).: CUDA_ERROR_OUT_OF_MEMORY: out of memory", "torch-library gpu outside", "nvidia-smi"},
+		{"systemd", "systemd-oomd[588]: Killed /user.slice/vte.scope due to memory pressure for /user.slice being 57.97% > 50.00%", "oom-killer cpu host", "--mem"},
+		{"Ray", "Memory on the node (IP: 10.0.0.1, ID: a) where the task (x) was running was 62.00GB / 64.00GB (0.96875), which exceeds the memory usage threshold of 0.95.",
+			"oom-killer cpu host capacity 65536 live 63488", "--mem"},
+		{"Ray, of a node", "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed", "oom-killer cpu host", "--mem"},
+		{"Ray 0.6", "RayOutOfMemoryError: More than 95% of the memory on node\nn1 is used (11.5 / 12.0 GB).", "oom-killer cpu host capacity 12288 live 11776", "--mem"},
+		{"MXNet", "mxnet.base.MXNetError: [11:18:15] src/storage/./pooled_storage_manager.h:157: cudaMalloc failed: out of memory", "other cuda unknown", "smaller batch"},
+		{"TensorFlow, cut off the second time", "OOM when allocating tensor with shape[1024,1024] and type float on /job:localhost/device:GPU:0 by allocator GPU_0_bfc\n" +
+			"OOM when allocating tensor with shape[1024,1024] and type flo", "tensorflow gpu:0 unknown asked 4 by float [1024,1024] (no operation recorded)", "dump"},
+		{"a device without a number", "CUDA out of memory. Tried to allocate 1.00 GiB. GPU  has a total capacity of 16.00 GiB of which 512.00 MiB is free. Of the allocated memory 15.00 GiB is allocated by " +
+			"PyTorch, and 0 bytes is reserved by PyTorch but unallocated.", "torch cuda exhausted asked 1024 capacity 16384 live 15360 reserved 15360 outside 512 free 512", "smaller batch"},
+		{"a traceback without blanks", "Traceback (most recent call last):\nFile \"test.py\", line 195, in <module>\nmain()\nFile \"module.py\", line 897, in convert\nreturn t.to(device)\n" +
+			"RuntimeError: CUDA error: out of memory", "torch-library cuda outside by convert (module.py:897)", "nvidia-smi"},
 		{"Paddle", "Out of memory error on GPU 0. Cannot allocate 56.000000MB memory on GPU 0, 7.500000GB memory has been allocated and available memory is only 12.750000MB.",
 			"paddle gpu:0 exhausted asked 56 live 7680 free 12", "smaller batch"},
 		{"Paddle 1", "Out of memory error on GPU 2. Cannot allocate 145.000000MB GPU memory, available memory is 72.000000MB.", "paddle gpu:2 unknown asked 145 free 72", "nvidia-smi"},

@@ -259,7 +259,10 @@ func (f *printed) follows(last *printed) bool {
 	case last.bare() && f.onDeviceOf(last):
 		return last.Source == f.Source && (f.requested == 0 && f.Reserved >= 0 || f.Line-last.Line < nearby) // the state or the figures follow the error
 	case f.bare() && f.onDeviceOf(last):
-		return last.Source == f.Source && f.Source == failure.FromTorch && f.Line-last.Line < nearby // another error because of the first
+		// another error because of the first, or the blocks of the allocator
+		return last.Source == f.Source && (f.Source == failure.FromTorch || len(f.buffers) > len(last.buffers) || f.shape != "" && f.shape == last.shape) && f.Line-last.Line < nearby
+	case f.Source == failure.FromLlama:
+		return last.Source == f.Source && max(gap, -gap) <= last.Rounding // the exact size follows
 	case f.Growth:
 		ratio := float64(f.requested) / float64(last.lastRequested+1)
 		return last.Growth && ratio > 0.85 && ratio < 0.95
@@ -287,9 +290,15 @@ func (f *printed) complete(later *printed) {
 		figures.Line, figures.Times = f.Line, f.Times
 		f.Failure, f.requested, f.free, f.peak, f.device = figures, later.requested, later.free, later.peak, later.device
 	}
+	if !f.program && len(f.buffers)+len(f.chunks) == 0 && !later.program {
+		f.buffers = later.buffers
+	}
 	if later.program && len(f.buffers)+len(f.chunks) == 0 {
 		f.program, f.buffers, f.Needed, f.module, f.Source = true, later.buffers, later.Needed, later.module, later.Source
 		f.requested = later.requested
+	}
+	if f.Source == failure.FromLlama {
+		f.requested, f.Rounding, f.device = later.requested, later.Rounding, later.device
 	}
 	if f.op == "" {
 		f.op = later.op

@@ -15,7 +15,7 @@ import (
 // github.com/Ascend/pytorch; src/include/alloc.h of github.com/NVIDIA/nccl.
 var (
 	// 2.1 and later. The first versions wrote "capacty".
-	torchNew = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?` + number + ` has a total capaci?ty of ` + torchSize +
+	torchNew = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
 		`(?: of which ` + torchSize + ` is free)?(.*)`)
 	torchNewUse = regexp.MustCompile(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
 		torchSize + ` is reserved by PyTorch but unallocated)?`)
@@ -23,7 +23,7 @@ var (
 	torchAllowed = regexp.MustCompile(torchSize + ` allowed;`)
 	// To 2.0, and NPU. "cached" was reserved less allocated.
 	torchOld = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. |block with size larger than ` + xlaSize + `! )?Tried to allocate ` + torchSize +
-		` \((GPU|NPU) +` + number + `; ` + torchSize + ` total capacity` +
+		` \((GPU|NPU) *([0-9]*); ` + torchSize + ` total capacity` +
 		`(?:; ` + torchSize + ` already allocated(?:; ` + torchSize + ` current active)?(?:; ` + torchSize + ` free)?(?:; ` + torchSize + ` allowed)?(?:; ` + torchSize +
 		` (cached|reserved in total))?)?`)
 	torchMPS = regexp.MustCompile(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
@@ -36,7 +36,7 @@ var (
 
 	// Without figures of the allocator. The words before tell errors from advice and source code.
 	ncclAlloc   = regexp.MustCompile(`(?:\[([0-9]+)\] \S+ NCCL WARN )?Failed to CUDA (?:calloc(?: async)?|malloc) ` + number + ` bytes`)
-	ncclFailure = regexp.MustCompile(`NCCL WARN Cuda failure (?:[0-9]+ )?'out of memory'`)
+	ncclFailure = regexp.MustCompile(`Cuda failure (?:[0-9]+ )?'out of memory'`)
 	library     = regexp.MustCompile(`(?:error|handle|failed|CuDNN): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
 	bareError   = regexp.MustCompile(`(?:(?:Error: |^)(CUDA|HIP|XPU|NPU)(?: driver)? error:|Error: (CUDA|HIP|XPU|NPU)) out of memory`)
 )
@@ -55,7 +55,9 @@ func parseTorch(text string) *printed {
 }
 
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
-func backend(name, index string) string { return strings.ToLower(cmp.Or(name, "cuda")) + ":" + index }
+func backend(name, index string) string {
+	return strings.TrimSuffix(strings.ToLower(cmp.Or(name, "cuda"))+":"+index, ":")
+}
 
 func parseTorchNew(text string) *printed {
 	if !strings.Contains(text, " has a total capac") { // regular expressions are slow

@@ -60,7 +60,7 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 			if f.line > 0 && len(frames) < maxFrames {
 				frames = append(frames, f)
 			}
-			arrowLine = 0
+			arrowLine, loose = 0, 0
 			continue
 		}
 		if m := arrow.FindSubmatch(rest); m != nil {
@@ -70,7 +70,7 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 		if len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t' || bytes.HasPrefix(rest, []byte("│")) || bytes.HasPrefix(rest, []byte("╰─")) {
 			continue // source code
 		}
-		if loose++; len(frames) > 0 || loose > 3 {
+		if loose++; loose > 3 || len(frames) > 0 && loose > 1 { // one may be source code whose blanks were lost
 			return nil
 		}
 	}

@@ -29,7 +29,7 @@ type OOMs struct {
 type Failure struct {
 	File   string `json:"file"`   // capture
 	Space  string `json:"space"`  // memory ID
-	Source string `json:"source"` // kind of text: torch, torch-library, tensorflow, xla-compile, xla-run, vllm, onnxruntime, llama.cpp, paddle, cupy, host, oom-killer; recording for a recorded event
+	Source string `json:"source"` // kind of text: torch, torch-library, tensorflow, xla-compile, xla-run, vllm, sglang, tensorrt, onnxruntime, llama.cpp, paddle, cupy, other, host, oom-killer; recording for a recorded event
 	Line   *int64 `json:"line"`   // line of the file on which the text begins; null for a recorded event
 	Times  int64  `json:"times"`  // how often the same failure was printed
 	At     int64  `json:"at"`     // instant
@@ -441,7 +441,7 @@ func nextStep(f *Failure, recorded bool, producer string) string {
 // RecordedBy returns the part of torch that records the memory of the device; "" if none does.
 func (f *Failure) RecordedBy() string {
 	switch f.Source {
-	case failure.FromONNX, failure.FromLlama, failure.FromPaddle, failure.FromCupy, failure.FromHost, failure.FromKernel:
+	case failure.FromONNX, failure.FromLlama, failure.FromPaddle, failure.FromCupy, failure.FromTensorRT, failure.FromOther, failure.FromHost, failure.FromKernel:
 		return ""
 	}
 	switch device, _, _ := strings.Cut(f.Device, ":"); device {

@@ -41,10 +41,13 @@ const (
 	FromHost       = "host"          // allocators of host memory
 	FromKernel     = "oom-killer"    // Linux or Slurm, which killed a process for its host memory
 	FromVLLM       = "vllm"          // vLLM, which compares its plan with what is free
+	FromSGLang     = "sglang"
+	FromTensorRT   = "tensorrt"
 	FromONNX       = "onnxruntime"
 	FromLlama      = "llama.cpp"
 	FromPaddle     = "paddle"
 	FromCupy       = "cupy"
+	FromOther      = "other" // programs that are not named
 )
 
 // Unknown returns a Failure of a kind of text without figures.

@@ -148,7 +148,7 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 	case d.Reason == Outside && d.State.Source == failure.FromXLA:
 		d.Words = "the program is small: other arrays or another process hold the memory"
 	case d.State.Source == failure.FromVLLM && d.State.Capacity > 0:
-		d.Advice = fmt.Sprintf("Lower gpu_memory_utilization to %.2f at most, or free what others hold; see %s.",
+		d.Advice = fmt.Sprintf("Lower gpu_memory_utilization to %.2f, or free what others hold; see %s.",
 			math.Floor(100*float64(m.Free.Or(0))/float64(d.State.Capacity))/100, monitorOf("cuda"))
 	case d.Reason == Limit && m.Free.Or(-1) < 0 && m.Requested > d.State.Allowed && d.State.Allowed > 0:
 		d.Advice = "Allocate smaller blocks: the platform limits the size of one."
@@ -156,7 +156,7 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
 	}
 	if onChip(s) && d.Reason == Larger {
-		d.Advice = "Use smaller blocks in the kernel, or raise vmem_limit_bytes: it is on-chip memory."
+		d.Advice = "Use smaller blocks in the kernel, or raise vmem_limit_bytes (on-chip memory)."
 	} else if s.Axis == lifetime.ProgramOrder && !d.Brief {
 		d.remedies(t)
 	}

@@ -92,8 +92,9 @@ var reasons = map[Reason]struct {
 		torch:      "Raise set_per_process_memory_fraction.",
 		xla:        "Raise XLA_CLIENT_MEM_FRACTION.",
 		tensorflow: "Raise the memory limit of the logical device."},
-		devices: map[string]string{"mps": "Use a smaller batch or a narrower type, or raise PYTORCH_MPS_HIGH_WATERMARK_RATIO."}},
-	Other: {words: "other processes hold memory of the device", advice: [4]string{other: "End the other processes, or use another device; see MONITOR."}},
+		devices: map[string]string{"mps": "Use a smaller batch, or raise PYTORCH_MPS_HIGH_WATERMARK_RATIO."}},
+	Other: {words: "other processes hold memory of the device", advice: [4]string{
+		other: "End the other processes, or use another device; see MONITOR."}},
 	Outside: {words: "memory outside of this allocator is missing", advice: [4]string{
 		other: "Run MONITOR on the host; leave room for other users.",
 		torch: "Run MONITOR on the host; leave room for contexts, NCCL and cuBLAS.",
@@ -120,14 +121,17 @@ var reasons = map[Reason]struct {
 		devices: map[string]string{"xpu": "See MONITOR: others may hold it, or the driver limits one allocation."}},
 }
 
-// programs are programs whose texts do not depend on a framework, and what helps there.
+// programs are programs other than frameworks, by the kind of text, and what helps there.
 var programs = map[string]string{
-	failure.FromVLLM:   "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
-	failure.FromONNX:   "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested.",
-	failure.FromLlama:  "Offload fewer layers (-ngl), shorten the context (-c), or use another device.",
-	failure.FromPaddle: "See MONITOR for other processes; without any, use a smaller batch.",
-	failure.FromCupy:   "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks().",
-	failure.FromKernel: "Ask for more host memory (--mem), or use fewer workers and smaller caches.",
+	failure.FromVLLM:     "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
+	failure.FromSGLang:   "Raise --mem-fraction-static, shorten the context, or use more devices (--tp).",
+	failure.FromTensorRT: "Lower the workspace limit or the batch; see MONITOR for other processes.",
+	failure.FromONNX:     "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested.",
+	failure.FromLlama:    "Offload fewer layers (-ngl), shorten the context (-c), or use another device.",
+	failure.FromPaddle:   "See MONITOR for other processes; without any, use a smaller batch.",
+	failure.FromOther:    "See MONITOR for other processes; without any, use a smaller batch.",
+	failure.FromCupy:     "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks().",
+	failure.FromKernel:   "Request more host memory (--mem), or use fewer workers and smaller caches.",
 }
 
 // fewSizes is the advice about fragmentation if no setting helps.

@@ -120,6 +120,7 @@ var rows = []row{
 	{failure.FromLibrary, Outside, always},
 	{failure.FromVLLM, Other, (*facts).othersHold},
 	{failure.FromVLLM, Limit, always}, // gpu_memory_utilization
+	{failure.FromSGLang, Limit, always},
 
 	{failure.FromCompiler, Padding, func(f *facts) bool {
 		return f.padding > 0 && !f.onChip && (f.exceeded > 0 && f.padding >= f.exceeded || float64(f.size-f.padding) < paddedShare*float64(f.size))
@@ -138,6 +139,8 @@ var rows = []row{
 	{failure.FromTorch, Exhausted, func(f *facts) bool { return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 }},
 	{"", Unknown, func(f *facts) bool { return f.requested == 0 }},
 
+	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
+
 	// TensorFlow's pool has a limit and grows by requests to the driver.
 	{failure.FromTensorFlow, NotGranted, func(f *facts) bool { return f.noFigures() && f.Growth }},
 	{failure.FromTensorFlow, Unknown, (*facts).noFigures},
@@ -154,7 +157,6 @@ var rows = []row{
 	{failure.FromXLA, Outside, func(f *facts) bool { return f.Needed >= 0 && f.Needed < littleProgram }}, // it fills no device
 	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.Needed >= 0 }},
 
-	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
 	{failure.FromPaddle, Exhausted, func(f *facts) bool { return f.Live >= f.requested && f.free >= 0 && f.free < f.requested }},
 	{"", Unknown, func(f *facts) bool { return f.Live < 0 || f.Capacity < 0 }},
 	{"", Limit, func(f *facts) bool { return f.Allowed >= 0 && f.free < 0 && f.requested > f.Allowed }}, // of one block

@@ -43,7 +43,7 @@ func TestAdvice(t *testing.T) {
 		"RMM": "PYTORCH jax XLA TF_ tf. per_process memory_history", "": "PYTORCH jax XLA TF_ tf. per_process", "TensorFlow 2.16": "PYTORCH jax XLA per_process",
 	} {
 		for _, r := range Reasons() {
-			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info"} {
+			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info", "xpu:0": "xpu-smi"} {
 				advice := r.advice("", frameworkOf("", &lifetime.Source{Producer: producer}), device)
 				if advice == "" || len(advice) > 80 || r.Words() == "" {
 					t.Errorf("%s: %q", r, advice)
@@ -57,6 +57,11 @@ func TestAdvice(t *testing.T) {
 					t.Errorf("%s is told %q", device, advice)
 				}
 			}
+		}
+	}
+	for program := range programs {
+		if advice := Unknown.advice(program, other, "cuda:0"); len(advice) > 80 || strings.Contains(advice, "PyTorch") {
+			t.Errorf("%s is told %q", program, advice)
 		}
 	}
 }
