@@ -92,8 +92,8 @@ type Place struct {
 	// For a compiled program. Later is set if Instruction was inserted by the compiler: it is the last value in the same
 	// memory of which more than the name is known.
 	Category, Shape string
-	Instruction Instruction
-	Later       *Instruction
+	Instruction     Instruction
+	Later           *Instruction
 
 	// Paths are the call paths to a line, largest first; none if there is only one.
 	Paths []Path

@@ -201,7 +201,12 @@ func (p *Page) instructions(k *answer.Peak) {
 	if o.Planned > 0 {
 		p.Line("reserved %s, with fragmentation", units.Exact(o.Planned))
 	}
-	p.Line("inputs %s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
+	donated := ""
+	if o.Donated > 0 {
+		donated = fmt.Sprintf(" (%s donated)", units.Bytes(o.Donated))
+	}
+	p.Line("inputs %s%s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total",
+		units.Bytes(o.Inputs), donated, units.Bytes(o.Outputs),
 		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted, units.Bytes(o.Padding), shareOf(o.Padding, total))
 	row := func(bytes, share, padding, category, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-15s  ", bytes, share, padding, category)
