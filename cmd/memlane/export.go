@@ -114,13 +114,18 @@ func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int6
 	if o.Module != "" {
 		return o, nil
 	}
-	var programs []*lifetime.Space
+	var programs, there []*lifetime.Space
 	for _, s := range capture.Spaces {
-		if n, ok := s.MemorySpace(); ok && n == o.MemorySpace {
-			programs = append(programs, s)
+		if n, ok := s.MemorySpace(); ok {
+			if programs = append(programs, s); n == o.MemorySpace {
+				there = append(there, s)
+			}
 		}
 	}
-	s, of := answer.Largest(programs)
+	s, of := answer.Largest(there)
+	if s == nil { // no program uses that memory
+		s, of = answer.Largest(programs)
+	}
 	if s == nil {
 		return o, &selection.NothingError{File: capture.Name(), Why: "no compiled program, which " + c.String("to") +
 			" needs; give a *.hlo.pb, or a profile that contains the programs"}

@@ -166,6 +166,7 @@ func TestShapes(t *testing.T) {
 		"f32[200,300]{1,0:T(8,128)(2,1)} 240000": shape(f32, order.put(6, tile(8, 128), tile(2, 1)), 200, 300),
 		"bf16[2,3]{1,0:T(8,*)E(16)S(3)} 12":      shape(16, order.put(6, tile(8, -1<<63)).num(7, 16).num(8, 3), 2, 3),
 		"f32[9]{0:L(128)} 36":                    shape(f32, message{}.list(1, 0).num(16, 128), 9),
+		"f32[9]{0:SC(0:4,6)} 36":                 shape(f32, message{}.list(1, 0).put(17, message{}.list(2, 4, 6)), 9),
 		"f32[9]{0} 36":                           shape(f32, message{}.list(1, 0).num(16, 1), 9),
 		"f32[<=9]{0} 36":                         array(f32, 9).list(6, 1),
 		"f32[?]{0} 0":                            array(f32, -1<<63),

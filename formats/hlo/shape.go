@@ -45,6 +45,7 @@ type layout struct {
 	elementBits  uint64 // 0: those of the type
 	memorySpace  uint64
 	tailPadding  uint64 // the size is a multiple of this number of elements
+	splits       []wire.Span
 }
 
 // shapeAt reads the ShapeProto at a place.
@@ -86,6 +87,8 @@ func (p *program) layoutAt(at wire.Span) (layout, error) {
 			l.memorySpace = f.Value
 		case layoutTailPadding:
 			l.tailPadding = f.Value
+		case layoutSplit:
+			l.splits = append(l.splits, f.Body)
 		}
 	}
 	return l, m.Err
@@ -180,7 +183,7 @@ func appendDimension(text []byte, d int64, none byte) []byte {
 }
 
 // appendLayout appends the order of the dimensions, minor first, then after a colon the tiles, the tail
-// padding, the element bits and the memory space. A scalar has a layout only if it has one of those.
+// padding, the element bits, the memory space and where dimensions are split between cores. A scalar has a layout only if it has one of those.
 func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, error) {
 	var extra []byte
 	if len(l.tiles) > 0 {
@@ -200,20 +203,37 @@ func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, err
 			extra = append(strconv.AppendInt(append(append(extra, k.name...), '('), int64(k.value), 10), ')')
 		}
 	}
+	for _, at := range l.splits {
+		var err error
+		if extra, err = p.appendSplit(extra, at); err != nil {
+			return text, err
+		}
+	}
 	if scalar && len(l.minorToMajor)+len(extra) == 0 {
 		return text, nil
 	}
-	text = append(text, '{')
-	for i, d := range l.minorToMajor {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, d, 10)
-	}
+	text = appendList(append(text, '{'), l.minorToMajor)
 	if len(extra) > 0 {
 		text = append(append(text, ':'), extra...)
 	}
 	return append(text, '}'), nil
+}
+
+// appendSplit appends a dimension and the indices at which it is split.
+func (p *program) appendSplit(text []byte, at wire.Span) ([]byte, error) {
+	var dimension int64
+	var indices []int64
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case splitDimension:
+			dimension = int64(f.Value)
+		case splitIndex, splitIndices:
+			indices = m.Ints(indices, f)
+		}
+	}
+	text = strconv.AppendInt(append(text, "SC("...), dimension, 10)
+	return append(appendList(append(text, ':'), indices), ')'), m.Err
 }
 
 // appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the
@@ -227,12 +247,16 @@ func (p *program) appendTile(text []byte, at wire.Span) ([]byte, error) {
 			dimensions = m.Ints(dimensions, f)
 		}
 	}
-	text = append(text, '(')
-	for i, d := range dimensions {
+	return append(appendList(append(text, '('), dimensions), ')'), m.Err
+}
+
+// appendList appends numbers, "*" for math.MinInt64.
+func appendList(text []byte, all []int64) []byte {
+	for i, n := range all {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = appendDimension(text, d, '*')
+		text = appendDimension(text, n, '*')
 	}
-	return append(text, ')'), m.Err
+	return text
 }

@@ -93,6 +93,11 @@ const (
 	layoutElementBits     = 7<<3 | number
 	layoutMemorySpace     = 8<<3 | number
 	layoutTailPadding     = 16<<3 | number
+	layoutSplit           = 17<<3 | packed
+
+	splitDimension = 1<<3 | number
+	splitIndices   = 2<<3 | packed
+	splitIndex     = 2<<3 | number
 
 	tileDimensions = 1<<3 | packed
 	tileDimension  = 1<<3 | number

@@ -205,6 +205,7 @@ func TestSamples(t *testing.T) {
 		{"unequal ones", []*profile.Sample{of("tpu:0", "buffer", 3, 100)}, "tpu:0 [34 33 33]", ""},
 		{"two devices", []*profile.Sample{of("tpu:0", "buffer", 1, 1), of("tpu:1", "buffer", 1, 2), of("tpu:0", "buffer", 1, 3)}, "tpu:0 [1 3] tpu:1 [2]", ""},
 		{"a program", []*profile.Sample{of("", "executable", 2, 10), of("", "executable", 1, 0)}, "executables [5 5]", "unknown-size 1 0 "},
+		{"a program before a device", []*profile.Sample{of("", "executable", 1, 5), of("tpu:0", "buffer", 1, 7)}, "tpu:0 [7] executables [5]", ""},
 		{"programs on TPU", []*profile.Sample{of("", "executable", 1, -1), of("", "executable", 2, -2)}, "", "unknown-size 3 0 "},
 		{"empty arrays", []*profile.Sample{of("cpu:0", "buffer", 2, 0)}, "cpu:0 [0 0]", ""},
 		{"of nothing", []*profile.Sample{of("cpu:0", "buffer", 0, 0)}, "", ""},

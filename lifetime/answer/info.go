@@ -153,7 +153,8 @@ type Program struct {
 	Inputs, Outputs, Temporaries, Constants,
 	Unsorted, // of an unknown purpose
 	Padding, // bytes
-	Planned int64 // bytes that the memory must have: region.Planned
+	Planned, // bytes that the memory must have: region.Planned
+	Donated int64 // bytes of the inputs that outputs overwrite: alias_size_in_bytes of JAX's memory_analysis()
 }
 
 // InfoOf describes the contents of a capture.
@@ -300,6 +301,11 @@ func poolMemory(u *region.PoolUse) PoolMemory {
 func compiledOf(s *lifetime.Space, rows []lifetime.Row) *Program {
 	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space"),
 		Planned: region.Planned(s)}
+	for i := range s.Regions {
+		if both := lifetime.ForParameter | lifetime.ForOutput; s.Regions[i].Uses&both == both {
+			p.Donated = units.AddSat(p.Donated, s.Regions[i].Size)
+		}
+	}
 	for _, r := range rows {
 		purpose := &p.Temporaries
 		switch r.Kind {

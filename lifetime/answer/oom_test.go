@@ -265,6 +265,8 @@ func TestRemedies(t *testing.T) {
 	}{
 		{"donate", "Donate 1 input", "with donated inputs 10.0 GiB instead of 20.0 GiB", []buffer{
 			{-1, 9, 10 * gib, 10 * gib, lifetime.Parameter, "bf16[5]"}, {-1, 9, 10 * gib, 10 * gib, lifetime.Output, "bf16[5]"}}},
+		{"donate, which loses nothing", "Donate 1 input", "with donated inputs 10.0 GiB instead of 19.0 GiB, with half as wide floats 9.50 GiB", []buffer{
+			{-1, 9, 9 * gib, 9 * gib, lifetime.Parameter, "f32[5]"}, {-1, 9, 9 * gib, 9 * gib, lifetime.Output, "f32[5]"}, {0, 4, gib, gib, lifetime.Temporary, "f32[7]"}}},
 		{"padding", "Make dimension 1 (3) of f32[65536,3] a multiple of 128, or put a longer one last: it has 17.0 GiB of padding.", "peak without padding 1.00 GiB instead of 18.0 GiB",
 			[]buffer{{-1, 9, 18 * gib, 1 * gib, lifetime.Temporary, "f32[65536,3]{1,0:T(8,128)}"}}},
 		{"narrower", "Use bfloat16", "peak with half as wide floats 10.0 GiB instead of 18.0 GiB", []buffer{
@@ -272,7 +274,7 @@ func TestRemedies(t *testing.T) {
 		{"recompute", "Recompute", "peak with recomputation at best 9.00 GiB instead of 18.0 GiB", []buffer{
 			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"},
 			{7, 9, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[4]"}}},
-		{"blocks", "Compute dot bf16[9] in blocks and keep only a reduction: it alone is 40.0 GiB. Or shard it over at least 3 devices.", "",
+		{"blocks", "Compute dot bf16[9] in blocks and keep only a reduction: it alone is 40.0 GiB. Or shard it over at least 3 times as many devices.", "",
 			[]buffer{{-1, 9, 40 * gib, 40 * gib, lifetime.Output, "bf16[9]"}}},
 	} {
 		b := build.New(build.Everything)

@@ -84,16 +84,16 @@ type Part struct {
 	Share          float64 `json:"share"`           // share of the total, 0 to 1
 }
 
-// Place sums up the buffers of all sites with one name and, in a compiled program, of one kind and shape.
+// Place sums up the buffers of all sites with one name and, in a compiled program, of one category and shape.
 type Place struct {
 	Name string
 	lifetime.Amount
 
 	// For a compiled program. Later is set if Instruction was inserted by the compiler: it is the last value in the same
 	// memory of which more than the name is known.
-	Kind, Shape string
-	Instruction Instruction
-	Later       *Instruction
+	Category, Shape string
+	Instruction     Instruction
+	Later           *Instruction
 
 	// Paths are the call paths to a line, largest first; none if there is only one.
 	Paths []Path
@@ -318,24 +318,23 @@ var RowNames = map[lifetime.Kind]string{
 // placesOf sums up rows by name.
 func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, later map[lifetime.SiteID]lifetime.SiteID) (total lifetime.Amount, places []Place) {
 	type key struct {
-		name, shape string
-		kind        lifetime.Kind
+		name, shape, category string
 	}
 	index := map[key]int{}
 	paths := map[int]map[string]*Path{}
 	for _, r := range rows {
-		k := key{name: RowNames[r.Kind], kind: r.Kind}
+		k := key{name: RowNames[r.Kind]}
 		if k.name == "" {
 			k.name = SiteName(t, s, r.Site)
 		}
 		if static(s) && r.Kind.OfBuffers() {
-			k.shape = t.Sites[r.Site].Shape
+			k.shape, k.category = t.Sites[r.Site].Shape, t.Category(s, r.Kind, r.Site, r.Purpose)
 		}
 		i, ok := index[k]
 		if !ok {
 			i = len(places)
 			index[k] = i
-			p := Place{Name: k.name, Kind: r.Kind.String(), Shape: k.shape, Instruction: instructionOf(t, r.Site)}
+			p := Place{Name: k.name, Category: k.category, Shape: k.shape, Instruction: instructionOf(t, r.Site)}
 			if site, ok := later[r.Site]; ok && p.Instruction.Bare() {
 				i := instructionOf(t, site)
 				p.Later = &i

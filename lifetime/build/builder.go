@@ -478,9 +478,15 @@ func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 	return nil
 }
 
-// sortSpaces sorts spaces by source, then by ID.
+// sortSpaces sorts spaces by source, then by ID; memory of no device, such as that of executables, comes last.
 func sortSpaces[S any](spaces []S, info func(S) *lifetime.SpaceInfo) {
+	ofNone := func(s *lifetime.SpaceInfo) int {
+		if s.Memory != "" && s.Device+s.Module+s.Allocator == "" {
+			return 1
+		}
+		return 0
+	}
 	slices.SortStableFunc(spaces, func(x, y S) int {
-		return cmp.Or(cmp.Compare(info(x).Source, info(y).Source), cmp.Compare(info(x).ID(), info(y).ID()))
+		return cmp.Or(cmp.Compare(info(x).Source, info(y).Source), cmp.Compare(ofNone(info(x)), ofNone(info(y))), cmp.Compare(info(x).ID(), info(y).ID()))
 	})
 }

@@ -103,6 +103,8 @@ type analysis struct {
 
 	candidates    []int                                 // older than the window, or of a part of the program that tells no category
 	firstBackward int64                                 // of a compiled program: first allocation of its backward part
+	arguments     map[lifetime.SiteID]purpose.Category  // of a compiled program
+	shapes        map[string]bool                       // of the parameters of a compiled program
 	hopperKnown   bool                                  // ofHopper is known
 	ofHopper      int                                   // buffers that may be workspaces on Hopper, by their size
 	failed        []failure                             // when memory ran out
@@ -359,8 +361,6 @@ func (a *analysis) own() {
 		switch region := a.t.Sites[b.Site].Region; {
 		case region == autogradDetail:
 			p.Own = a.r.texts.ids.ID(region)
-		case b.Kind == lifetime.Parameter && a.isDonated(b):
-			p.Own = a.r.texts.ids.ID("donated argument")
 		case b.Kind == lifetime.Parameter:
 			p.Own = a.r.texts.ids.ID("argument")
 		case b.Kind == lifetime.Output, b.Kind == lifetime.Constant:
@@ -374,13 +374,6 @@ func (a *analysis) own() {
 
 // autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd. (torch/profiler/_memory_profiler.py)
 const autogradDetail = "autograd detail"
-
-// isDonated reports whether a result of the program may overwrite an argument.
-func (a *analysis) isDonated(b *lifetime.Buffer) bool {
-	return slices.ContainsFunc(a.s.Regions, func(r lifetime.Region) bool {
-		return r.Uses&lifetime.ForOutput != 0 && b.Addr >= r.Addr && b.Addr-r.Addr < uint64(max(r.Size, 0))
-	})
-}
 
 // apply applies the rules to one buffer.
 func (a *analysis) apply(i int) {

@@ -74,15 +74,21 @@ var groups = []group{
 				return c, keep, c != purpose.UnknownCategory
 			}}},
 		{"argument_name", purpose.FromFrames,
-			"an argument of a compiled program, by the name of the function's parameter",
+			"an argument of a compiled program, by the name of the function's parameter; of m and v, also by the shapes of a third",
 			"jax/_src/api_util.py, names of arguments",
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if v.b.Kind != lifetime.Parameter {
 					return 0, 0, false
 				}
-				c := argument(v.t.Sites[v.b.Site].Op)
+				c := v.arguments[v.b.Site]
 				return c, keep, c != purpose.UnknownCategory
 			}}},
+		{"gradient_of_argument", purpose.FromLifetime,
+			"the backward part of a differentiated program computes it, and it has the shape of a parameter",
+			"jax/_src/interpreters/ad.py, transpose",
+			always(purpose.Gradient, func(v *view) bool {
+				return v.b.Kind == lifetime.Temporary && v.phase == purpose.Backward && v.shapes[arrayOf(v.t.Sites[v.b.Site].Shape)]
+			})},
 		{"kept_for_derivatives", purpose.FromLifetime,
 			"the forward part of a differentiated program computes it, and it is alive when the backward part begins",
 			"jax/_src/interpreters/ad.py, jvp and transpose",

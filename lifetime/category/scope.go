@@ -1,6 +1,7 @@
 package category
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -160,8 +161,8 @@ func (r *reader) scopes() (all []opScope, differentiate bool) {
 
 // scopes finds the phases and modules of buffers by the names of operations.
 func (a *analysis) scopes() {
-	a.firstBackward = a.s.End
 	scopes, differentiates := a.r.scopes()
+	later := a.laterPhases(scopes)
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Kind == lifetime.Parameter {
@@ -169,12 +170,101 @@ func (a *analysis) scopes() {
 		}
 		s, p := scopes[b.Site], &a.out[i]
 		p.Phase, p.Module = s.phase, s.module
+		if p.Phase == purpose.UnknownPhase && a.s.ValueIDs != nil {
+			p.Phase = later[a.s.ValueIDs[i]]
+		}
 		// Of TensorFlow, only the backward pass has a scope of its own.
 		if differentiates && p.Phase == purpose.UnknownPhase && p.Module != 0 {
 			p.Phase = purpose.Forward
 		}
-		if s.phase == purpose.Backward && b.Kind == lifetime.Temporary {
-			a.firstBackward = min(a.firstBackward, b.Begin)
+	}
+	a.firstBackward = a.beginOfBackward()
+	if a.s.Axis == lifetime.ProgramOrder {
+		a.nameArguments()
+	}
+}
+
+// laterPhases returns the phase of the first value with one that uses the memory of another value, by the ID of that: the compiler
+// allocates what a loop fills with an instruction of its own, without a scope.
+func (a *analysis) laterPhases(scopes []opScope) map[int64]purpose.Phase {
+	all := map[int64]purpose.Phase{}
+	for i := range a.s.Values { // in order of allocation
+		v := &a.s.Values[i]
+		if phase := scopes[v.Site].phase; v.Root != v.ID && phase != purpose.UnknownPhase && all[v.Root] == purpose.UnknownPhase {
+			all[v.Root] = phase
 		}
 	}
+	return all
+}
+
+// beginOfBackward returns the first allocation of the backward part of a compiled program; the end if it has none. The part begins where
+// most temporaries of the forward part come before and most of the backward part after: the compiler moves a few of them, such as zeros.
+func (a *analysis) beginOfBackward() int64 {
+	before, best, begin := 0, 0, a.s.End
+	for i := range a.s.Buffers { // by Begin
+		b := &a.s.Buffers[i]
+		switch {
+		case b.Kind != lifetime.Temporary:
+		case a.out[i].Phase == purpose.Forward:
+			before++
+		case a.out[i].Phase == purpose.Backward:
+			if before > best || begin == a.s.End {
+				best, begin = before, b.Begin
+			}
+			before--
+		}
+	}
+	return begin
+}
+
+// nameArguments finds the categories of the arguments of a compiled program, by their names and, of m and v, by their shapes:
+// Adam's moments have the tree and the shapes of a third argument, the parameters. It keeps the shapes of parameters.
+func (a *analysis) nameArguments() {
+	trees := map[string]map[string]bool{} // paths and shapes of an argument, by its name
+	for i := range a.s.Buffers {
+		site := &a.t.Sites[a.s.Buffers[i].Site]
+		if name := argumentName.FindString(site.Op); a.s.Buffers[i].Kind == lifetime.Parameter && name != "" {
+			if trees[name] == nil {
+				trees[name] = map[string]bool{}
+			}
+			trees[name][site.Op[len(name):]+" "+arrayOf(site.Shape)] = true
+		}
+	}
+	var like []string // what has the tree of the moments
+	if m := trees["m"]; m != nil && maps.Equal(m, trees["v"]) {
+		for name, tree := range trees {
+			if name != "m" && name != "v" && argument(name) == purpose.UnknownCategory && maps.Equal(tree, m) {
+				like = append(like, name)
+			}
+		}
+	}
+	a.arguments, a.shapes = map[lifetime.SiteID]purpose.Category{}, map[string]bool{}
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Kind != lifetime.Parameter {
+			continue
+		}
+		site := &a.t.Sites[b.Site]
+		category := argument(site.Op)
+		switch name := argumentName.FindString(site.Op); {
+		case len(like) != 1:
+		case name == like[0]:
+			category = purpose.ModelParameter
+		case name == "m", name == "v":
+			category = purpose.OptimizerState
+		}
+		a.arguments[b.Site] = category
+		if category == purpose.ModelParameter {
+			a.shapes[arrayOf(site.Shape)] = true
+		}
+	}
+}
+
+// argumentName matches the name of a function's parameter.
+var argumentName = regexp.MustCompile(`^\w+`)
+
+// arrayOf returns a shape without its layout.
+func arrayOf(shape string) string {
+	array, _, _ := strings.Cut(shape, "{")
+	return array
 }

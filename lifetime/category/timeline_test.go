@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -14,6 +15,9 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -192,10 +196,12 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestProgramCategories: arguments, donated arguments, results and temporaries of compiled programs are categories of their own.
+// TestProgramCategories: arguments and results of compiled programs are categories of their own if no name tells more. What a scanned
+// forward pass stacks for the backward pass is an activation, although the compiler allocates it without a scope.
 func TestProgramCategories(t *testing.T) {
 	for file, want := range map[string][]string{
-		"jax_donate.jit_donated.hlo.pb":   {"argument", "donated argument", "temporary"},
+		"jax_donate.jit_donated.hlo.pb":   {"argument", "temporary"},
+		"scan_layers.hlo.pb.zst":          {"activation", "argument", "constant", "input", "output", "temporary"},
 		"jax_train.jit_train_step.hlo.pb": {"activation", "constant", "input", "output", "parameter", "temporary"},
 	} {
 		c, err := open("../../testdata/xplane/"+file, formats.Input{})
@@ -210,6 +216,43 @@ func TestProgramCategories(t *testing.T) {
 		}
 		if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 			t.Errorf("%s: categories %q, want %q", file, got, want)
+		}
+	}
+}
+
+// TestMoments: m and v are the moments of the argument that has their tree and shapes, if there is one such argument alone.
+func TestMoments(t *testing.T) {
+	for _, k := range []struct{ names, want string }{
+		{"w m v x", "parameter optimizer_state optimizer_state input"},
+		{"w m v ema", "argument argument argument argument"},
+		{"carry[0] carry[1] carry[2]", "argument argument argument"},
+	} {
+		text := "memlane native 2\nsource format=\"hlo\" producer=\"a test\"\n" +
+			"space source=0 module=\"m\" memory=\"space0\" axis=\"program order\" begin=-1 end=+1 facts=\"\"\n"
+		for i, name := range strings.Fields(k.names) {
+			shape := "f32[8,8]{1,0}"
+			if name == "x" {
+				shape = "f32[2,8]{1,0}"
+			}
+			text += fmt.Sprintf("site %d stack=0 op=%q module=\"\" shape=%q dtype=\"f32\" instr=\"p%d\" opcode=\"parameter\"\n", i+1, name, shape, i)
+			text += fmt.Sprintf("buffer +0 +1 0x%d000 256 256 site=%d edge=end-open kind=parameter\n", i, i+1)
+		}
+		b := build.New(build.Everything)
+		if err := native.Read("", strings.NewReader(text), b); err != nil {
+			t.Fatal(err)
+		}
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		category.Of(c, nil)
+		s := c.Spaces[0]
+		var got []string
+		for i, b := range s.Buffers {
+			got = append(got, c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)))
+		}
+		if strings.Join(got, " ") != k.want {
+			t.Errorf("%s: %q, want %s", k.names, got, k.want)
 		}
 	}
 }

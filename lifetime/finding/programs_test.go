@@ -199,7 +199,7 @@ func TestTooLargeNames(t *testing.T) {
 		t.Errorf("%s: %s", f.Rule, f.Description)
 	}
 	if want := "Compute i.1 f32[8,128] in blocks and keep only a reduction: it alone is 3.00 GiB. " +
-		"Or shard it over at least 6 devices."; f.Suggestions[0] != want {
+		"Or shard it over at least 6 times as many devices."; f.Suggestions[0] != want {
 		t.Errorf("suggests %q, want %q", f.Suggestions[0], want)
 	}
 }

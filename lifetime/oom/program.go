@@ -16,10 +16,11 @@ import (
 type remedy struct {
 	advice, how string
 	peak        int64
+	cost        int // 0: nothing; time, then precision, cost more
 }
 
-// remedies sets the advice for a compiled program to the change that lowers its peak most, of those that suffice if any does; its
-// proof is the peak on the program's own timeline.
+// remedies sets the advice for a compiled program: of the changes that suffice, or else of all, the one that costs least, and of equals the
+// one that lowers the peak most. Its proof is the peak on the program's own timeline.
 func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	s, needed, capacity := d.Space, d.State.Needed, d.State.Capacity
 	if needed < 0 || capacity < 0 {
@@ -30,7 +31,7 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 		return
 	}
 	var all []remedy
-	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, narrower, recompute} {
+	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, recompute, narrower} {
 		r := try(t, s)
 		if drop := peak - r.peak; r.advice != "" && drop > 0 && float64(drop) >= leastDrop*float64(peak) {
 			r.peak = needed - drop // the text may not list all
@@ -43,7 +44,9 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 		}
 		return 0
 	}
-	slices.SortStableFunc(all, func(x, y remedy) int { return cmp.Or(tooMuch(x)-tooMuch(y), cmp.Compare(x.peak, y.peak)) })
+	slices.SortStableFunc(all, func(x, y remedy) int {
+		return cmp.Or(tooMuch(x)-tooMuch(y), x.cost-y.cost, cmp.Compare(x.peak, y.peak))
+	})
 	switch {
 	case len(all) > 0 && (tooMuch(all[0]) == 0 || d.Reason == Padding):
 		d.Advice = all[0].advice
@@ -64,7 +67,7 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 	if float64(needed-capacity) < nearMiss*float64(capacity) {
 		return fmt.Sprintf("Save %s: a slightly smaller batch, or recompute one block (jax.checkpoint).", units.Bytes(needed-capacity))
 	}
-	shard := fmt.Sprintf("hard it over at least %s devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
+	shard := fmt.Sprintf("hard it over at least %s times as many devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
 	var largest lifetime.Row
 	for _, row := range s.Breakdown(at) {
 		if row.Bytes > max(capacity, largest.Bytes) && t.Sites[row.Site].Shape != "" {
@@ -171,7 +174,7 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 		shape := t.Sites[site].Shape
 		return strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")
 	}
-	return remedy{advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: PeakWith(s, func(i int) int64 {
+	return remedy{cost: 2, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: PeakWith(s, func(i int) int64 {
 		if b := &s.Buffers[i]; wide(b.Site) && isBuffer(s, i) {
 			return b.Size / 2
 		}
@@ -191,7 +194,7 @@ func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
 		dropped[i] = seen[shape]
 		seen[shape] = true
 	}
-	return remedy{advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
+	return remedy{cost: 1, advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
 		peak: PeakWith(s, func(i int) int64 {
 			if dropped[i] {
 				return 0

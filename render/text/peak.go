@@ -201,23 +201,28 @@ func (p *Page) instructions(k *answer.Peak) {
 	if o.Planned > 0 {
 		p.Line("reserved %s, with fragmentation", units.Exact(o.Planned))
 	}
-	p.Line("inputs %s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total", units.Bytes(o.Inputs), units.Bytes(o.Outputs),
+	donated := ""
+	if o.Donated > 0 {
+		donated = fmt.Sprintf(" (%s donated)", units.Bytes(o.Donated))
+	}
+	p.Line("inputs %s%s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total",
+		units.Bytes(o.Inputs), donated, units.Bytes(o.Outputs),
 		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted, units.Bytes(o.Padding), shareOf(o.Padding, total))
-	row := func(bytes, share, padding, kind, text string) {
-		line := fmt.Sprintf("%10s  %7s  %8s  %-9s  ", bytes, share, padding, kind)
+	row := func(bytes, share, padding, category, text string) {
+		line := fmt.Sprintf("%10s  %7s  %8s  %-15s  ", bytes, share, padding, category)
 		p.Line("%s", strings.TrimRight(line+shorten.Name(text, p.width-len(line)), " "))
 	}
-	figures := func(a lifetime.Amount, kind, text string) {
-		row(units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), size(a.Bytes-a.Requested), kind, text)
+	figures := func(a lifetime.Amount, category, text string) {
+		row(units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), size(a.Bytes-a.Requested), category, text)
 	}
-	row("bytes", "share", "padding", "kind", "shape, instruction, source")
+	row("bytes", "share", "padding", "category", "shape, instruction, source")
 	shown := k.Places[:min(len(k.Places), maxRows)]
 	for _, o := range shown {
 		shape := Printable(o.Shape)
 		if o.Count > 1 {
 			shape = units.Count(o.Count) + " x " + shape
 		}
-		figures(o.Amount, o.Kind, shape)
+		figures(o.Amount, o.Category, shape)
 		p.Line("%12s%s", "", instruction(o.Instruction, p.width-12))
 		if o.Later != nil {
 			p.Line("%12sthen %s", "", instruction(*o.Later, p.width-17))

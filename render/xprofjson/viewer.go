@@ -235,12 +235,12 @@ func instruction(s *lifetime.Site) (name, path string) {
 }
 
 // shown returns the shape and the unpadded size that XProf displays for a value. For a tuple inside a tuple,
-// XProf uses only the last number of the path, and so displays another value.
+// XProf uses only the last number of the path, and so displays another value: that part, or the whole if it has fewer.
 func (v *viewer) shown(site lifetime.SiteID, requested int64) (shape string, unpadded int64) {
 	s := &v.c.Sites[site]
 	name, path := instruction(s)
 	if i := strings.LastIndexByte(path, ','); i >= 0 {
-		if part := v.parts[name+"{"+path[i+1:]+"}"]; part != nil {
+		if part := cmp.Or(v.parts[name+"{"+path[i+1:]+"}"], v.parts[name]); part != nil {
 			s, requested = &v.c.Sites[part.Site], part.Requested
 		}
 	}
