@@ -74,7 +74,7 @@ func leaking(p *Pass) []Finding {
 		if least == 0 || p.isState(site) || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], p.rises(h)) {
 			continue
 		}
-		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
+		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) && !p.inOneStep(kept) {
 			to := suspicions
 			if sure {
 				to, leaks[site] = confirmed, true
@@ -129,6 +129,11 @@ func (p *Pass) verdict(h *history) (least int, sure bool) {
 		return suspected, false
 	}
 	return 0, false
+}
+
+// inOneStep reports whether one of the known steps allocated all of some buffers: nothing grew from step to step.
+func (p *Pass) inOneStep(kept []int) bool {
+	return len(p.steps.Begins) > 0 && len(p.stepsOf(kept)) == 1
 }
 
 // grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new

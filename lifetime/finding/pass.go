@@ -40,7 +40,7 @@ type Pass struct {
 	// State from the rules that already ran.
 	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
 	leaks      bool                     // there is a leak or a suspected one
-	fragmented bool                     // an allocation failed because of fragmentation
+	fragmented bool                     // an allocation failed because of fragmentation, or of private pools
 
 	// Computed when first needed.
 	traced   callPaths         // with one name for all traces of a tf.function

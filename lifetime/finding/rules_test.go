@@ -419,6 +419,23 @@ func TestGraphWithinFunctions(t *testing.T) {
 	}
 }
 
+// TestOneStep: what a single step retains does not grow from step to step, as the state that an optimizer makes in its first one.
+func TestOneStep(t *testing.T) {
+	for steps, want := range map[int]int{1: 0, 2: 1} {
+		p := newProgram(9)
+		p.steps, p.idle = steps, func(int) bool { return true }
+		found := findingsOf(t, p, finding.Settings{}, p.marked(func(int) {
+			for range 40 {
+				p.free(p.alloc("work", 1<<20))
+				p.alloc("moment", 1<<20)
+			}
+		}))["leak"]
+		if len(found) != want {
+			t.Errorf("%d steps: %v", steps, found)
+		}
+	}
+}
+
 // TestCacheOfSizes: a site that keeps one buffer for each size of another one is a cache, also while it still grows steadily.
 func TestCacheOfSizes(t *testing.T) {
 	p := newProgram(9)
