@@ -51,6 +51,7 @@ type Pass struct {
 	peak     *lifetime.Level
 	results  map[int]int                // buffers of results by step; see ofGraph
 	older    map[lifetime.SiteID][]int  // buffers that are older than the window, by site
+	before   map[lifetime.Place][]int   // live buffers that are older than the window, by place
 	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 
