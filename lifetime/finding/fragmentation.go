@@ -19,6 +19,8 @@ const (
 	// minForced is the share of the reserved memory that was reserved although that much was free. From there on, the
 	// holes did harm.
 	minForced = 0.1
+	// minWasted is the minimum share of the highest reserved memory that the program did not use at its peak.
+	minWasted = 0.1
 	// maxInstants is the number of reservations at which the rule looks for the worst fragmentation, if the end has none.
 	maxInstants = 16
 	// stableShare is the share of the allocations, at the end, during which a stable allocator reserves nothing more.
@@ -74,12 +76,19 @@ func fragmentation(p *Pass) []Finding {
 			state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
 		}
 	}
-	if harmed && (!stable || holes.Total >= p.critical()) {
+	if harmed && (!stable || holes.Total >= p.critical()) && p.wasted() >= minWasted {
 		f.Severity = Warning
 	}
 	parts := append(p.replayed(&f, s.AtEnd()), harm)
 	f.describe("", text, slices.Insert(parts, min(1, len(parts)), state)...)
 	return []Finding{f}
+}
+
+// wasted returns by how much the highest reserved memory exceeds the highest memory in use, as a share: what was free at other instants
+// costs nothing.
+func (p *Pass) wasted() float64 {
+	_, reserved := region.Reserved(p.Space)
+	return shareOf(reserved-p.highest().Bytes, reserved)
 }
 
 // gap is the reserved but free memory at an instant.

@@ -16,6 +16,7 @@ import (
 type fragments struct {
 	regions [][]int // layout of each region: hole, retained buffer, hole, and so on
 	forced  []int   // regions reserved afterwards, each for one buffer of its size
+	refill  bool    // allocates in all holes and frees again then
 	small   int     // regions of 2 MiB reserved then
 	after   int     // buffers allocated and freed at the end
 	failed  *request
@@ -61,6 +62,16 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 		b.Alloc(s, now(), build.Block{Addr: addr, Requested: int64(n) * mib, Occupied: int64(n) * mib, Site: h.site("large")})
 		addr += 1 << 32
 	}
+	for _, x := range holes {
+		if f.refill && x.size > 0 {
+			b.Alloc(s, now(), build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size, Site: h.site("again")})
+		}
+	}
+	for _, x := range holes {
+		if f.refill && x.size > 0 {
+			h.free(x)
+		}
+	}
 	for range f.small {
 		b.Reserve(s, now(), lifetime.Region{Addr: addr, Size: 2 * mib})
 		b.Alloc(s, now(), build.Block{Addr: addr, Requested: 2 * mib, Occupied: 2 * mib, Site: h.site("small")})
@@ -88,6 +99,7 @@ func TestFragmentation(t *testing.T) {
 		"no harm":                       {fragments{regions: cut}, 0, "info 200 190 10 0"},
 		"one forced region is too few":  {fragments{regions: cut, forced: []int{20}}, 0, "info 220 190 10 20"},
 		"two are not":                   {fragments{regions: cut, forced: []int{20, 20}}, 0, "warning 240 190 10 40"},
+		"the peak used all":             {fragments{regions: cut, forced: []int{20, 20}, refill: true}, 0, "info 240 190 10 40"},
 		"a tenth exactly":               {fragments{regions: append(cut[:9:9], []int{10, 1, 7}), forced: []int{22}}, 0, "warning 220 188 10 22"},
 		"below a tenth":                 {fragments{regions: cut, forced: []int{11, 11}}, 0, "info 222 190 10 22"},
 		"as much as is free":            {fragments{regions: cut, forced: []int{190}}, 0, "warning 390 190 10 190"},

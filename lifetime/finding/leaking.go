@@ -74,7 +74,7 @@ func leaking(p *Pass) []Finding {
 		if least == 0 || p.isState(site) || p.inOneCall(site) || len(h.freed) > 0 && !p.gains(lines[p.PlaceOf(site)], p.rises(h)) {
 			continue
 		}
-		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) {
+		if kept := p.survivors(h); p.grew(site, h, kept, int64(least)) && !p.inOneStep(kept) {
 			to := suspicions
 			if sure {
 				to, leaks[site] = confirmed, true
@@ -131,6 +131,11 @@ func (p *Pass) verdict(h *history) (least int, sure bool) {
 	return 0, false
 }
 
+// inOneStep reports whether one of the known steps allocated all of some buffers: nothing grew from step to step.
+func (p *Pass) inOneStep(kept []int) bool {
+	return len(p.steps.Begins) > 0 && len(p.stepsOf(kept)) == 1
+}
+
 // grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new
 // buffers have a site, but those that they replace are older and of unknown origin. The rest is growth; it must be at least
 // half.
@@ -148,7 +153,33 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 		number += " of " + units.Count(int64(f.Value(FigAllocated)))
 	}
 	kept := fmt.Sprintf("%s buffers (%s) were never freed", number, units.Bytes(f.Amount.Bytes)) + doubt
+	if older := p.olderAt(place, f.Kept); older.Count >= minRises {
+		kept += fmt.Sprintf("; %s older ones (%s) are alive, too", units.Count(older.Count), units.Bytes(older.Bytes))
+	}
 	f.describe(place.String(), kept, p.outlook(f, p.began(f))...)
+}
+
+// olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they may have leaked, too.
+func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
+	if p.before == nil {
+		p.before = map[lifetime.Place][]int{}
+		for i, b := range p.Space.Buffers[:len(p.Space.Buffers)-p.histories.end.allocations] {
+			if b.Edge&lifetime.EndOpen != 0 && b.Site != 0 {
+				at := p.PlaceOf(b.Site)
+				p.before[at] = append(p.before[at], i)
+			}
+		}
+	}
+	sizes := map[int64]bool{}
+	for _, i := range like {
+		sizes[p.Space.Buffers[i].Requested] = true
+	}
+	for _, i := range p.before[place] {
+		if b := &p.Space.Buffers[i]; sizes[b.Requested] {
+			all.Add(amountOf(b))
+		}
+	}
+	return all
 }
 
 // began returns the instant at which a leak began: when its first survivor was allocated. The survivors of a backlog are

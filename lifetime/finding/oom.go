@@ -25,14 +25,14 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 
 // leaksUntil returns the leaks in a capture of one space that may be named as the cause of a failure. A program that fails while it
 // loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more of them if no
-// step was recorded. Where no steps are known, a place that freed more than it retained ran as often.
+// step was recorded. Where no steps are known, a place that freed more than it retained ran as often, and so do forward passes.
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(program.Of(c), c.Spaces[0], Settings{})
 	for _, r := range leakRules() {
 		for _, f := range p.run(r) {
 			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
-			again := steps == 0 && kept >= inferred && f.Value(FigFreed) > kept
+			again := steps == 0 && kept >= inferred && (f.Value(FigFreed) > kept || p.program.Passes(p.Space) >= inferred)
 			if f.IsLeak() && (again || steps >= inferred || steps >= known && f.Value(FigInferred) == 0) {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,
 					Advice: f.Suggestions[0], Kept: f.Kept})
@@ -88,7 +88,7 @@ func outOfMemory(p *Pass) []Finding {
 			f.add(textFigure(FigReplayedConf, r.Conf), figure(FigReplayed, r.Peak), figure(FigReplayedExact, 1))
 		}
 	}
-	p.fragmented = d.Reason == oom.Fragmented
+	p.fragmented = d.Reason == oom.Fragmented || d.Reason == oom.PrivatePools
 	f.describe("", text+": "+d.Why(), append(append(parts, d.Proof), largest...)...)
 	return []Finding{f}
 }

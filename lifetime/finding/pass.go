@@ -40,7 +40,7 @@ type Pass struct {
 	// State from the rules that already ran.
 	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
 	leaks      bool                     // there is a leak or a suspected one
-	fragmented bool                     // an allocation failed because of fragmentation
+	fragmented bool                     // an allocation failed because of fragmentation, or of private pools
 
 	// Computed when first needed.
 	traced   callPaths         // with one name for all traces of a tf.function
@@ -51,6 +51,7 @@ type Pass struct {
 	peak     *lifetime.Level
 	results  map[int]int                // buffers of results by step; see ofGraph
 	older    map[lifetime.SiteID][]int  // buffers that are older than the window, by site
+	before   map[lifetime.Place][]int   // live buffers that are older than the window, by place
 	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 

@@ -235,7 +235,9 @@ func TestWorkingSets(t *testing.T) {
 // TestNoWork: a program that only allocates is not known to leak, however often a function is called: it may be building a model. Marked
 // steps are steps, unless memory runs out: what loads until then may be marked too.
 func TestNoWork(t *testing.T) {
-	for _, c := range []struct{ marked, fails, leaks bool }{{false, false, false}, {true, false, true}, {false, true, false}, {true, true, false}} {
+	for _, c := range []struct{ marked, fails, leaks bool }{
+		{false, false, false}, {true, false, true}, {false, true, false}, {true, true, false},
+	} {
 		p := newProgram(3)
 		p.steps, p.idle = 24, func(int) bool { return true }
 		p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "build", File: "sim.py", Line: 7, Kind: frame.User})}

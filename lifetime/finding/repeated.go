@@ -19,13 +19,13 @@ const (
 )
 
 // repeated finds buffers of one size that a site allocates and frees again and again within a step. One reused buffer
-// would be enough. Set-up, such as the work of a compiler, happens once.
+// would be enough. Set-up, such as the work of a compiler, happens once, and no program passes buffers to its backward pass.
 func repeated(p *Pass) (findings []Finding) {
 	all, steps := p.histories, len(p.steps.Begins)
 	for _, site := range all.order {
 		h := all.sites[site]
 		n := len(h.lifetimes)
-		if n < minOften || n < oftenInStep*steps || !p.selected(site) || float64(n) < minTraffic*float64(all.end.allocations) {
+		if n < minOften || n < oftenInStep*steps || !p.selected(site) || float64(n) < minTraffic*float64(all.end.allocations) || p.isBackward(site) {
 			continue
 		}
 		size, often := p.commonSize(h)

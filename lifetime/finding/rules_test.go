@@ -398,47 +398,6 @@ func TestGraphOfOneLine(t *testing.T) {
 	}
 }
 
-// TestGraphWithinFunctions: only a graph retains what a function of PyTorch does not return. The parameter is the number of buffers of each
-// call that stay.
-func TestGraphWithinFunctions(t *testing.T) {
-	for stay, want := range map[int]finding.Cause{1: finding.Collection, 3: finding.LossGraph} {
-		p := newProgram(9)
-		p.steps = 60
-		line := p.b.Frame(frame.Frame{Function: "layer_norm", File: "/site-packages/torch/nn/functional.py", Line: 9, Kind: frame.Framework})
-		call := p.b.Frame(frame.Frame{Function: "evaluate", File: "train.py", Line: 7})
-		f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(int) {
-			for k := range 3 {
-				if x := p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{line, call})}), 1<<16); k >= stay {
-					defer p.free(x)
-				}
-			}
-		})), "leak")
-		if f.Cause != want {
-			t.Errorf("%d: %s %v", stay, f.Cause, f.Evidence)
-		}
-	}
-}
-
-// TestCacheOfSizes: a site that keeps one buffer for each size of another one is a cache, also while it still grows steadily.
-func TestCacheOfSizes(t *testing.T) {
-	p := newProgram(9)
-	p.steps = 80
-	f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
-		again := step%4 == 1 // the size of the step before
-		rows := int64(step)
-		if again {
-			rows--
-		}
-		p.free(p.alloc("input", (rows+1)<<10))
-		if !again {
-			p.alloc("mask", (rows+1)<<12)
-		}
-	})), "leak")
-	if f.Cause != finding.UnboundedCache {
-		t.Errorf("%s %v", f.Cause, f.Evidence)
-	}
-}
-
 // TestNoCause: what looks like a cause, but lacks its evidence.
 func TestNoCause(t *testing.T) {
 	var session []*tensor

@@ -96,13 +96,15 @@ func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	return changes
 }
 
-// passes reports whether most of a rise is what one forward pass saves, or has a role: it ends with the pass, or with the first step.
+// passes reports whether most of a rise is what one forward pass saves, waits for a backward pass, or has a role: it ends with the pass, or
+// with the first step.
 func (p *Pass) passes(changes map[lifetime.SiteID]int64) bool {
 	all, known := int64(0), int64(0)
 	for site, bytes := range changes {
 		if bytes > 0 {
 			all = units.AddSat(all, bytes)
-			if p.inOneCall(site) || p.haveRole(p.histories.sites[site].open) {
+			open := p.histories.sites[site].open
+			if p.inOneCall(site) || p.haveRole(open) || len(p.program.Settled(p.Space, open)) == 0 {
 				known = units.AddSat(known, bytes)
 			}
 		}

@@ -105,7 +105,8 @@ var functions = []struct {
 	{"/accelerate/data_loader.py", "", InSetup, LoadsData},
 	{"/torch_geometric/data/", "", InSetup, LoadsData},
 	{"torch/nn/parallel/distributed.py", "__init__ _ddp_init_helper", InSetup, SendsGrads},
-	{"", "forward", InModule, 0}, // a module that another one calls by this name
+	{"", "forward", InModule, 0},                                                                                     // a module that another one calls by this name
+	{"", "forward_features forward_head encode_image encode_text get_image_features get_text_features", InModule, 0}, // parts of timm, CLIP
 	{"torch/nn/modules/module.py", "inner", NoPart, RunsHooks},
 	{"torch/utils/hooks.py", "", NoPart, RunsHooks},
 	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},

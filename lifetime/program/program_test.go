@@ -185,6 +185,21 @@ func TestLayersAreNoSteps(t *testing.T) {
 	}
 }
 
+// TestPartsOfPasses: a part of a forward pass that a program calls by its name is one pass, whichever modules it calls.
+func TestPartsOfPasses(t *testing.T) {
+	for name, passes := range map[string]int{"forward_features": 1, "another": 3} {
+		r := record()
+		r.alloc("cuda:0", "train load", false)
+		for _, stack := range []string{" call embed forward", " concatenate", " call block forward", " scale", " call normal forward"} {
+			r.alloc("cuda:0", "train "+name+stack, true)
+		}
+		p, space := r.program(t)
+		if got := p.Passes(space("cuda:0")); got != passes {
+			t.Errorf("%s: %d passes", name, got)
+		}
+	}
+}
+
 // TestSettled: a pass without its backward pass keeps its buffers, but not if earlier ones left theirs.
 func TestSettled(t *testing.T) {
 	for _, c := range []struct {

@@ -89,7 +89,7 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 		return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(inLoopOf(y, all), inLoopOf(x, all)), cmp.Compare(x, y))
 	})
 	for _, n := range counts {
-		if p.areLayers(h, n) {
+		if p.areLayers(h, n) || p.sizesDiffer(h, n) {
 			continue
 		}
 		var first []int // buffers of the site that begins the iteration
@@ -141,6 +141,26 @@ func (p *Program) areLayers(h *history, n int) bool {
 	return 2*looping > all
 }
 
+// sizesDiffer reports whether most sites with a number of allocations have several sizes, and no frame of Python tells where they are: the
+// layers of a network differ, its steps have the same parameters.
+func (p *Program) sizesDiffer(h *history, n int) bool {
+	differ, all := 0, 0
+	for _, site := range h.order {
+		buffers := h.buffers[site]
+		if len(buffers) != n {
+			continue
+		}
+		if p.At(site).Python {
+			return false
+		}
+		all++
+		if slices.ContainsFunc(buffers, func(i int) bool { return h.s.Buffers[i].Requested != h.s.Buffers[buffers[0]].Requested }) {
+			differ++
+		}
+	}
+	return 2*differ > all
+}
+
 // passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than two are known.
 func (p *Program) passesOf(h *history) int {
 	if h.passes == 0 {
@@ -165,6 +185,9 @@ func (p *Program) inOnePass(h *history, buffers []int) bool {
 		return pass.first <= buffers[0] && buffers[len(buffers)-1] <= pass.last
 	})
 }
+
+// Passes returns the number of forward passes in a space.
+func (p *Program) Passes(s *lifetime.Space) int { return len(p.forwardOf(p.historyOf(s))) }
 
 // forwardOf returns the forward passes of a history.
 func (p *Program) forwardOf(h *history) []interval {

@@ -15,7 +15,7 @@ type waiting struct {
 	passes []interval // forward passes
 	first  int        // index in passes of the first that waits; len(passes) = none
 	runs   []int      // first buffers of backward passes
-	all    bool       // nothing tells passes of PyTorch apart, and most of what several operators allocated is alive
+	all    bool       // nothing tells passes of PyTorch apart, and several operators retain most of what they allocated, or no step is known
 }
 
 // Settled returns the live buffers of a line without those that the program may still drop: what a forward pass keeps for a backward
@@ -111,12 +111,13 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 		} else if is == purpose.Forward || is == purpose.OptimizerPhase {
 			runs = false
 		}
-		python = python || f.Python || !strings.HasPrefix(p.PlaceOf(b.Site).Op, "aten::")
+		op := p.PlaceOf(b.Site).Op
+		python = python || f.Python || op != "" && !strings.HasPrefix(op, "aten::")
 		if allocated = units.AddSat(allocated, b.Size); b.Edge&lifetime.EndOpen != 0 {
 			open, sites[b.Site] = units.AddSat(open, b.Size), true
 		}
 	}
-	w.all = !trains && !python && open > allocated/2 && len(sites) > 2
+	w.all = !trains && !python && len(sites) > 2 && (open > allocated/2 || len(steps.Begins) == 0)
 	if w.first = len(w.passes) - min(now, usual); !trains && h.turns {
 		w.first = 1
 	}
