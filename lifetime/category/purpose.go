@@ -192,7 +192,7 @@ func (a *analysis) phases() {
 				a.out[i].Phase = a.r.place(b.Site).phase
 			}
 			a.sure[i] = a.out[i].Phase != purpose.UnknownPhase
-			a.isTorch = a.isTorch || a.sure[i]
+			a.isTorch = a.isTorch || a.sure[i] || a.r.named(a.at(b).path) != purpose.UnknownCategory
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)

@@ -216,10 +216,23 @@ var groups = []group{
 			})},
 	}},
 	{func(v *view) bool { return true }, []Rule{
-		{"made_by_cache", purpose.FromFrames,
-			"no graph exists; a function made it that says by its name or file that it makes a cache of keys and values",
-			"transformers/cache_utils.py; vllm/worker/cache_engine.py",
-			always(purpose.Cache, func(v *view) bool { return !v.trains && v.f.python && v.outlastsCall() && v.r.namesCache(v.f.path) })},
+		{"named_by_function", purpose.FromFrames,
+			"a function made it that says by its name or file what it makes: weights, a cache of keys and values if no graph exists, flat buffers",
+			"transformers/cache_utils.py; vllm/worker/cache_engine.py; megatron/core/distributed/param_and_grad_buffer.py",
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
+				if !v.f.python || !v.outlastsCall() {
+					return 0, 0, false
+				}
+				switch c := v.r.named(v.f.path); c {
+				case purpose.Cache:
+					if v.phase == purpose.Forward && v.follow(purpose.Backward) > 0 {
+						return purpose.Activation, keep, true // attention keeps the keys and values, whoever holds the cache
+					}
+					return c, keep, !v.trains
+				default:
+					return c, keep, c != purpose.UnknownCategory && (v.open || v.long)
+				}
+			}}},
 		{"loaded", purpose.FromFrames,
 			"a data loader made it",
 			"torch/utils/data",
@@ -314,14 +327,15 @@ func (a *analysis) leavesSeveral(span int) bool {
 
 // inStep reports whether a step of an optimizer allocated it and did not free it.
 func (v *view) inStep() bool {
-	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() &&
-		!v.replacesUnknown() && !v.rebinds()
+	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
 }
 
-// replacesUnknown reports whether it takes the place of something that may be a parameter.
-func (v *view) replacesUnknown() bool {
-	i := v.previous[v.i]
-	return i > 0 && (v.out[i-1].Category == purpose.UnknownCategory || v.out[i-1].Category == purpose.ModelParameter)
+// mayBeParameter reports whether something that a step of an optimizer keeps may take the place of a parameter.
+func (v *view) mayBeParameter() bool {
+	if i := v.previous[v.i]; i > 0 {
+		return v.out[i-1].Category == purpose.UnknownCategory || v.out[i-1].Category == purpose.ModelParameter
+	}
+	return v.rebinds()
 }
 
 // rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as
