@@ -1,6 +1,7 @@
 package category
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -104,7 +105,7 @@ var groups = []group{
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
 			"aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
 			always(purpose.Workspace, func(v *view) bool {
-				return v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper()
+				return !v.byGraph && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper())
 			})},
 	}},
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
@@ -197,7 +198,7 @@ var groups = []group{
 			"torch/autograd/function.py, save_for_backward",
 			always(purpose.Activation, func(v *view) bool { return v.phase == purpose.Forward && v.sure && v.freedByFunction() })},
 		{"kept_by_pass", purpose.FromLifetime,
-			"no whole backward pass follows, and the pass keeps a quarter of what its modules allocate until its end: so does a graph",
+			"no whole backward pass follows, or the graph was dropped: the pass keeps a quarter of what its modules allocate, or something of half of their lines",
 			"torch/csrc/autograd/saved_variable.cpp",
 			always(purpose.Activation, func(v *view) bool { return v.keptByPass() })},
 		{"kept_between_calls", purpose.FromLifetime,
@@ -211,8 +212,10 @@ var groups = []group{
 			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
 			"torch/csrc/autograd/functions/accumulate_grad.h",
 			always(purpose.Gradient, func(v *view) bool {
-				return v.phase == purpose.Backward && v.sure && v.leftByBackward() &&
-					!v.inRecomputation() && !v.isReturned() && v.ofParameterSize()
+				if v.phase != purpose.Backward || !v.sure || v.inRecomputation() || v.isReturned() {
+					return false
+				}
+				return v.leftByBackward() && v.ofParameterSize() || !v.f.python && v.isReduced(v.i)
 			})},
 	}},
 	{func(v *view) bool { return true }, []Rule{
@@ -242,9 +245,9 @@ var groups = []group{
 			"torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0",
 			always(purpose.TemporaryData, func(v *view) bool { return v.readByLoss() })},
 		{"temporary", purpose.FromLifetime,
-			"it is freed before the phase that allocated it ends",
+			"it is freed before the phase that allocated it ends, or it is a result that a variable holds until the next one",
 			"",
-			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() })},
+			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() || v.isHeldResult() })},
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
 			"",
@@ -410,6 +413,17 @@ func (v *view) usedWithinPhase() bool {
 	return v.phase == purpose.OptimizerPhase && v.sure && v.freedInStep()
 }
 
+// isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call frees: when it has
+// the next result, or with del.
+func (v *view) isHeldResult() bool {
+	if v.trains || !v.lasts[v.i] || v.freed == nil || !v.freed.python {
+		return false
+	}
+	caller, f := v.r.Callers(v.f.rootCall)
+	same, at := v.r.Callers(v.freed.path)
+	return caller == same && f.File == at.File && f.Function == at.Function
+}
+
 // handedOut reports whether something that an inner module made is alive after the call of the model. What the call itself frees when
 // it returns is not.
 func (v *view) handedOut() bool {
@@ -486,7 +500,8 @@ func (v *view) leftByBackward() bool {
 func (a *analysis) overPasses(i int) bool {
 	b := &a.s.Buffers[i]
 	if b.Edge&lifetime.BeginUnseen != 0 {
-		return true
+		first := slices.IndexFunc(a.spans, func(s span) bool { return s.phase == purpose.Backward })
+		return b.Edge&lifetime.EndOpen != 0 || first < 0 || first+1 < len(a.spans) && b.End > a.spans[first+1].begin
 	}
 	next := int(a.next[i])
 	if a.out[i].Phase == purpose.Backward || a.flags[i]&heldByGraph != 0 {

@@ -52,6 +52,7 @@ const (
 	returnsGrads   = program.ReturnsGrads
 	embeds         = program.Embeds
 	losses         = program.Losses
+	reducesGrads   = program.ReducesGrads
 	callsModule    = program.CallsModule
 )
 
