@@ -44,7 +44,7 @@ func (v *view) interruptedPass() *failure {
 }
 
 // keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph was dropped, keeps
-// it to the end of the call, as it does a quarter of what it allocates.
+// it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
 	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
 		return false
@@ -82,32 +82,36 @@ func (v *view) backwardFollows() bool {
 	return !v.open || i < len(v.spans)
 }
 
-// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocated in it: so does a graph. If
-// the graph was dropped, those that a backward pass saw do not count.
+// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or something of half of
+// their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
 func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	if a.keeping == nil {
 		a.keeping = make([]int8, len(a.spans))
 	}
 	if a.keeping[span] == 0 {
-		kept, all := 0, 0
+		kept, all, lines, keeping := 0, 0, map[lifetime.SiteID]bool{}, 0
 		for _, i := range a.allocatedIn(span) {
-			if b := &a.s.Buffers[i]; b.Begin <= until && a.at(b).within == inModule {
-				all++
-				if (b.Edge&lifetime.EndOpen != 0 || b.End > until) && (!isDropped || a.endsBeforeBackward(i)) {
-					kept++
+			b := &a.s.Buffers[i]
+			if b.Begin > until || a.at(b).within != inModule {
+				continue
+			}
+			all++
+			keeps := (b.Edge&lifetime.EndOpen != 0 || b.End > until) && (!isDropped || a.endsBeforeBackward(i))
+			if keeps {
+				kept++
+				if !lines[b.Site] {
+					keeping++
 				}
 			}
+			lines[b.Site] = lines[b.Site] || keeps
 		}
 		a.keeping[span] = -1
-		if keepsEnough(kept, all) {
+		if kept > 10 && (kept*4 >= all || keeping*2 >= len(lines)) {
 			a.keeping[span] = 1
 		}
 	}
 	return a.keeping[span] > 0
 }
-
-// keepsEnough reports whether so many kept buffers of a forward pass are those of a graph.
-func keepsEnough(kept, all int) bool { return kept > 10 && kept*4 >= all }
 
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about the rest.
 func (a *analysis) inFailedSpan(t int64) bool {

@@ -2,6 +2,7 @@ package category
 
 import (
 	"regexp"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -32,19 +33,45 @@ func (r *reader) inConstructor(path pathID) bool {
 	return f.Function == "__init__" // path 0 has the empty frame
 }
 
-// cacheName matches the functions and files that make caches of keys and values: _allocate_kv_cache, cache_utils.py.
-var cacheName = regexp.MustCompile(`(?i)kv_?cache|(^|[/_])cache(s|_utils|_engine|_manager)?\.py$`)
+// names tell by a function or its file what it makes: _allocate_kv_cache, cache_utils.py, create_weights.
+var names = []struct {
+	category purpose.Category
+	name     *regexp.Regexp // of "FILE FUNCTION"
+}{
+	{purpose.Cache, regexp.MustCompile(`(?i)kv_?cache|(^|[/_])cache(s|_utils|_engine|_manager)?\.py `)},
+	{purpose.ModelParameter, regexp.MustCompile(`(?i) _?(init|create|make|alloc|allocate)_weights?(_\w+)?$`)},
+	// Megatron-LM makes a buffer of all parameters, if they are sharded, and then one of all gradients.
+	{purpose.Gradient, regexp.MustCompile(`megatron/core/distributed/param_and_grad_buffer\.py __init__$`)},
+}
 
-// namesCache reports whether one of the innermost functions on a path says by its name or file that it makes a cache.
-func (r *reader) namesCache(path pathID) bool {
-	for range 3 {
-		callers, f := r.Callers(r.outside(path))
-		if cacheName.MatchString(f.Function) || cacheName.MatchString(f.File) {
-			return true
-		}
-		path = callers
+// named returns the category that one of the innermost functions on a path tells by its name or file.
+func (r *reader) named(path pathID) purpose.Category {
+	if c, ok := r.byName[path]; ok {
+		return c
 	}
-	return false
+	found := purpose.UnknownCategory
+	for at, n := path, 0; n < 3 && found == purpose.UnknownCategory; n++ {
+		callers, f := r.Callers(r.outside(at))
+		for i := range names {
+			if names[i].name.MatchString(f.File + " " + f.Function) {
+				found = names[i].category
+				break
+			}
+		}
+		if found == purpose.Gradient && r.hasLineAfter(f) {
+			found = purpose.ModelParameter
+		}
+		at = callers
+	}
+	r.byName[path] = found
+	return found
+}
+
+// hasLineAfter reports whether any stack has a later line of a function.
+func (r *reader) hasLineAfter(f *frame.Frame) bool {
+	return slices.ContainsFunc(r.t.Frames, func(l frame.Frame) bool {
+		return l.File == f.File && l.Function == f.Function && l.Line > f.Line
+	})
 }
 
 // outlastsCall reports whether it was alive after the call that allocated it, or made before all calls and kept.
@@ -77,14 +104,17 @@ func (a *analysis) successors() {
 	for c := range a.s.Changes() {
 		b := &a.s.Buffers[c.Buffer]
 		f, freed := a.at(b), a.freed(c.Buffer)
+		lives := b.Edge&lifetime.EndOpen != 0 || a.flags[c.Buffer]&(outlives|heldByGraph) == outlives
+		at := place{a.r.outside(f.path), b.Requested}
 		switch {
-		case b.Edge&lifetime.EndOpen == 0 && a.flags[c.Buffer]&(outlives|heldByGraph) != outlives:
-		case c.Begin && f.python:
-			at := place{a.r.outside(f.path), b.Requested}
+		case c.Begin && lives && f.python:
 			below[c.Buffer], made[at] = made[at], int32(c.Buffer)+1
-		case !c.Begin && freed != nil && freed.python:
-			at := place{a.r.outside(freed.path), b.Requested}
-			latest := made[at]
+		case !c.Begin && freed != nil && freed.python && (lives || a.out[c.Buffer].Phase == purpose.OptimizerPhase):
+			line := place{a.r.outside(freed.path), b.Requested}
+			latest := made[line]
+			if latest == 0 || !lives && line == at { // a temporary of the line
+				continue
+			}
 			for latest > 0 && a.s.Buffers[latest-1].End <= c.T {
 				latest = below[latest-1]
 			}
@@ -92,9 +122,7 @@ func (a *analysis) successors() {
 				a.previous[latest-1], a.replaced[c.Buffer] = int32(c.Buffer)+1, true
 				latest = below[latest-1]
 			}
-			if made[at] > 0 {
-				made[at] = latest
-			}
+			made[line] = latest
 		}
 	}
 }

@@ -17,6 +17,9 @@ func TestPrinciples(t *testing.T) {
 		{"the graph of a validation is dropped", "principles", "w02", 97, 2.5},
 		{"a constructor that makes parameters makes no cache", "principles", "w03", 60, 0.5},
 		{"a file that makes caches says so by its name", "principles", "w04", 83, 0.1},
+		{"a function that called a model holds its result", "principles", "w05", 97, 0.1},
+		{"gradients of inputs are no gradients of parameters", "principles", "w06", 99, 0.1},
+		{"a step puts states in the place of zeros", "principles", "w07", 88, 0.1},
 		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
 		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
 	} {

@@ -112,7 +112,7 @@ func TestLibraries(t *testing.T) {
 	m := s.mean(s.base)
 	t.Logf("right %.2f %%, wrong %.2f %%, unknown %.2f %%; said with 0.9 or more %.2f %%, of these wrong %.3f %%",
 		m.right, m.wrong, m.unknown, m.sure, m.sureWrong)
-	if m.right < 95 || m.wrong > 1 || m.sureWrong > 0.2 || m.sure < 80 {
+	if m.right < 96 || m.wrong > 0.3 || m.sureWrong > 0.2 || m.sure < 80 {
 		t.Error("categories of programs of libraries are worse")
 	}
 	for _, k := range s.all {

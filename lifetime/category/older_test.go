@@ -17,9 +17,10 @@ import (
 )
 
 // TestOlder: what buffers from before the recording are. A program stopped recording and began again, so that the allocator still knows
-// their stacks, also without any history; those of the engine's threads have no stack. And weights that are as large as a workspace.
+// their stacks, also without any history; those of the engine's threads have no stack. And weights that are as large as a workspace, and
+// what functions of libraries make that say so by their name.
 func TestOlder(t *testing.T) {
-	for _, name := range []string{"python", "all", "state_python", "state_all", "hopper"} {
+	for _, name := range []string{"python", "all", "state_python", "state_all", "hopper", "state_serve", "state_megatron"} {
 		checkAddresses(t, "older/"+name, lifetime.BeginUnseen)
 	}
 }

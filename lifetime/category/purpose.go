@@ -183,10 +183,14 @@ func (a *analysis) phaseOf(b *lifetime.Buffer) purpose.Phase {
 // phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
 func (a *analysis) phases() {
 	a.optimizerSteps(a.s.Marks)
+	if !a.hasLines() {
+		a.closures()
+	}
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	calls := rootCalls{last: -1}
 	lines := a.hasLines()
 	between := false // the program allocated outside of all passes since the last span
+	returned := a.returned()
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
@@ -194,13 +198,14 @@ func (a *analysis) phases() {
 				a.out[i].Phase = a.r.place(b.Site).phase
 			}
 			a.sure[i] = a.out[i].Phase != purpose.UnknownPhase
-			a.isTorch = a.isTorch || a.sure[i]
+			a.isTorch = a.isTorch || a.sure[i] || a.r.named(a.at(b).path) != purpose.UnknownCategory
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)
+		calls.ended = calls.ended || returned[i]
 		if phase == purpose.UnknownPhase {
 			calls.ended = calls.ended || f.python
-			between = between || f.rooted
+			between = between || f.rooted || !lines
 			if !lines || !calls.sameLine(f) || a.last() != purpose.Forward {
 				continue
 			}
@@ -232,6 +237,37 @@ func (a *analysis) phases() {
 			a.out[i].Phase, a.sure[i] = purpose.Forward, true
 		}
 	}
+}
+
+// closures takes the closures out of steps of optimizers that call them, if stacks do not tell their forward passes: what is after the last
+// backward pass in a step is of the optimizer.
+func (a *analysis) closures() {
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 || a.r.place(b.Site).phase != purpose.Backward {
+			continue
+		}
+		if n, ok := a.stepAt(b.Begin); ok {
+			a.steps[n].Begin = b.Begin + 1
+		}
+	}
+}
+
+// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before: what a line assigns the
+// result of a call to is freed when the call has ended.
+func (a *analysis) returned() []bool {
+	all, has := make([]bool, len(a.s.Buffers)), false
+	if a.s.FreeSites == nil || !a.hasLines() {
+		return all
+	}
+	for c := range a.s.Changes() {
+		if c.Begin {
+			all[c.Buffer], has = has, false
+		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == noPart {
+			has = true
+		}
+	}
+	return all
 }
 
 // rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of modules
@@ -611,7 +647,7 @@ func (a *analysis) survey() {
 		}
 		f := a.at(b)
 		lives := a.flags[i] != 0 || a.out[i].Phase == purpose.OtherPhase || !a.sure[i]
-		if b.Edge&lifetime.BeginUnseen != 0 || f.python && f.within == noPart && (lives || f.engine || !f.rooted) {
+		if b.Edge&lifetime.BeginUnseen != 0 || (f.python || !a.hasLines()) && f.within == noPart && (lives || f.engine || !f.rooted) {
 			a.candidates = append(a.candidates, i)
 		}
 	}

@@ -1,6 +1,7 @@
 package category
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -110,7 +111,7 @@ var groups = []group{
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
 			"aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
 			always(purpose.Workspace, func(v *view) bool {
-				return v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper()
+				return !v.byGraph && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper())
 			})},
 	}},
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
@@ -203,7 +204,7 @@ var groups = []group{
 			"torch/autograd/function.py, save_for_backward",
 			always(purpose.Activation, func(v *view) bool { return v.phase == purpose.Forward && v.sure && v.freedByFunction() })},
 		{"kept_by_pass", purpose.FromLifetime,
-			"no whole backward pass follows, and the pass keeps a quarter of what its modules allocate until its end: so does a graph",
+			"no whole backward pass follows, or the graph was dropped: the pass keeps a quarter of what its modules allocate, or something of half of their lines",
 			"torch/csrc/autograd/saved_variable.cpp",
 			always(purpose.Activation, func(v *view) bool { return v.keptByPass() })},
 		{"kept_between_calls", purpose.FromLifetime,
@@ -217,15 +218,30 @@ var groups = []group{
 			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
 			"torch/csrc/autograd/functions/accumulate_grad.h",
 			always(purpose.Gradient, func(v *view) bool {
-				return v.phase == purpose.Backward && v.sure && v.leftByBackward() &&
-					!v.inRecomputation() && !v.isReturned() && v.ofParameterSize()
+				if v.phase != purpose.Backward || !v.sure || v.inRecomputation() || v.isReturned() {
+					return false
+				}
+				return v.leftByBackward() && v.ofParameterSize() || !v.f.python && v.isReduced(v.i)
 			})},
 	}},
 	{func(v *view) bool { return true }, []Rule{
-		{"made_by_cache", purpose.FromFrames,
-			"no graph exists; a function made it that says by its name or file that it makes a cache of keys and values",
-			"transformers/cache_utils.py; vllm/worker/cache_engine.py",
-			always(purpose.Cache, func(v *view) bool { return !v.trains && v.f.python && v.outlastsCall() && v.r.namesCache(v.f.path) })},
+		{"named_by_function", purpose.FromFrames,
+			"a function made it that says by its name or file what it makes: weights, a cache of keys and values if no graph exists, flat buffers",
+			"transformers/cache_utils.py; vllm/worker/cache_engine.py; megatron/core/distributed/param_and_grad_buffer.py",
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
+				if !v.f.python || !v.outlastsCall() {
+					return 0, 0, false
+				}
+				switch c := v.r.named(v.f.path); c {
+				case purpose.Cache:
+					if v.phase == purpose.Forward && v.follow(purpose.Backward) > 0 {
+						return purpose.Activation, keep, true // attention keeps the keys and values, whoever holds the cache
+					}
+					return c, keep, !v.trains
+				default:
+					return c, keep, c != purpose.UnknownCategory && (v.open || v.long)
+				}
+			}}},
 		{"loaded", purpose.FromFrames,
 			"a data loader made it",
 			"torch/utils/data",
@@ -235,9 +251,9 @@ var groups = []group{
 			"torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0",
 			always(purpose.TemporaryData, func(v *view) bool { return v.readByLoss() })},
 		{"temporary", purpose.FromLifetime,
-			"it is freed before the phase that allocated it ends",
+			"it is freed before the phase that allocated it ends, or it is a result that a variable holds until the next one",
 			"",
-			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() })},
+			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() || v.isHeldResult() })},
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
 			"",
@@ -320,14 +336,15 @@ func (a *analysis) leavesSeveral(span int) bool {
 
 // inStep reports whether a step of an optimizer allocated it and did not free it.
 func (v *view) inStep() bool {
-	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() &&
-		!v.replacesUnknown() && !v.rebinds()
+	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
 }
 
-// replacesUnknown reports whether it takes the place of something that may be a parameter.
-func (v *view) replacesUnknown() bool {
-	i := v.previous[v.i]
-	return i > 0 && (v.out[i-1].Category == purpose.UnknownCategory || v.out[i-1].Category == purpose.ModelParameter)
+// mayBeParameter reports whether something that a step of an optimizer keeps may take the place of a parameter.
+func (v *view) mayBeParameter() bool {
+	if i := v.previous[v.i]; i > 0 {
+		return v.out[i-1].Category == purpose.UnknownCategory || v.out[i-1].Category == purpose.ModelParameter
+	}
+	return v.rebinds()
 }
 
 // rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as
@@ -400,6 +417,17 @@ func (v *view) usedWithinPhase() bool {
 		return v.sure && v.trains && v.follow(purpose.Backward) == 0 && v.follow(purpose.OptimizerPhase) == 0
 	}
 	return v.phase == purpose.OptimizerPhase && v.sure && v.freedInStep()
+}
+
+// isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call frees: when it has
+// the next result, or with del.
+func (v *view) isHeldResult() bool {
+	if v.trains || !v.lasts[v.i] || v.freed == nil || !v.freed.python {
+		return false
+	}
+	caller, f := v.r.Callers(v.f.rootCall)
+	same, at := v.r.Callers(v.freed.path)
+	return caller == same && f.File == at.File && f.Function == at.Function
 }
 
 // handedOut reports whether something that an inner module made is alive after the call of the model. What the call itself frees when
@@ -478,7 +506,8 @@ func (v *view) leftByBackward() bool {
 func (a *analysis) overPasses(i int) bool {
 	b := &a.s.Buffers[i]
 	if b.Edge&lifetime.BeginUnseen != 0 {
-		return true
+		first := slices.IndexFunc(a.spans, func(s span) bool { return s.phase == purpose.Backward })
+		return b.Edge&lifetime.EndOpen != 0 || first < 0 || first+1 < len(a.spans) && b.End > a.spans[first+1].begin
 	}
 	next := int(a.next[i])
 	if a.out[i].Phase == purpose.Backward || a.flags[i]&heldByGraph != 0 {

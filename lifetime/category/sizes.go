@@ -71,7 +71,8 @@ func (a *analysis) inOnePass() map[int64]int {
 	most := a.together(purpose.Gradient)
 	pass, made := int32(-1), map[int64]int{}
 	for i := range a.s.Buffers {
-		if a.out[i].Category != purpose.Gradient || a.out[i].Phase != purpose.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 {
+		if a.out[i].Category != purpose.Gradient || a.out[i].Phase != purpose.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 ||
+			a.isReduced(i) {
 			continue
 		}
 		if in := a.passOf(i); in != pass {
@@ -83,6 +84,12 @@ func (a *analysis) inOnePass() map[int64]int {
 		most[size] = max(most[size], made[size])
 	}
 	return most
+}
+
+// isReduced reports whether it is a whole gradient of which only a shard is kept, as of the parameter.
+func (a *analysis) isReduced(i int) bool {
+	f := a.freed(i)
+	return f != nil && f.flags&reducesGrads != 0
 }
 
 // passOf returns a number that all backward passes without another phase in between have in common.
@@ -104,7 +111,7 @@ func (a *analysis) together(c purpose.Category) map[int64]int {
 	ends := map[int64][]int64{}
 	begins := map[int64][]int64{}
 	for i := range a.s.Buffers {
-		if b := &a.s.Buffers[i]; a.out[i].Category == c {
+		if b := &a.s.Buffers[i]; a.out[i].Category == c && !a.isReduced(i) {
 			begins[b.Requested] = append(begins[b.Requested], b.Begin)
 			ends[b.Requested] = append(ends[b.Requested], b.End)
 		}
@@ -216,12 +223,14 @@ func (a *analysis) unaccounted(z *sizes) {
 	for _, i := range a.candidates {
 		v := a.view(i)
 		size := v.b.Requested
-		if !v.unseen && (v.long || a.replaced[i]) && v.f.within == noPart && v.phase == purpose.OtherPhase && !z.is(i, inBucket) &&
+		_, inStep := a.stepAt(v.b.End - 1)
+		isReplaced := a.replaced[i] && inStep
+		if !v.unseen && (v.long || isReplaced) && v.f.within == noPart && v.phase == purpose.OtherPhase && !z.is(i, inBucket) &&
 			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
 				z.parametersOf[size]++
-			} else if _, inStep := a.stepAt(v.b.End - 1); a.replaced[i] && inStep || v.open && !a.optimizes() {
+			} else if isReplaced || v.open && !a.optimizes() {
 				z.marks[i] |= stateSized
 			}
 		}
@@ -368,6 +377,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(byEngine, buffers)
 		case a.trains && share > 1 && n%share == 0:
 			z.mark(trained, buffers[:n/share])
+			if share > 2 && slices.Contains(states, share-1) { // two may be a parameter and its gradient
+				z.mark(stateSized, buffers[n/share:])
+			}
 		}
 	}
 	if !a.trains {

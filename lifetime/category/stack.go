@@ -52,6 +52,7 @@ const (
 	returnsGrads   = program.ReturnsGrads
 	embeds         = program.Embeds
 	losses         = program.Losses
+	reducesGrads   = program.ReducesGrads
 	callsModule    = program.CallsModule
 )
 
@@ -59,15 +60,16 @@ const (
 type reader struct {
 	*program.Stacks
 	t      *lifetime.Tables
-	places []place // by SiteID
-	texts  texts   // of verdicts
+	places []place                     // by SiteID
+	texts  texts                       // of verdicts
+	byName map[pathID]purpose.Category // see named
 
 	opScopes       []opScope // by SiteID; nil = not read
 	differentiates bool      // an operation is part of a pass with derivatives
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	r := &reader{Stacks: program.NewStacks(t), t: t, places: make([]place, len(t.Sites))}
+	r := &reader{Stacks: program.NewStacks(t), t: t, places: make([]place, len(t.Sites)), byName: map[pathID]purpose.Category{}}
 	r.texts.ids = interned.New[string, textID](&r.texts.all)
 	return r
 }

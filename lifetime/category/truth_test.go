@@ -322,6 +322,17 @@ func wrongButCertain(t *testing.T, name string, all truth, found []judged) {
 	}
 }
 
+// TestPlainTrace: a trace without stacks, of which the optimizer allocates in its first step only. All steps have the same phases.
+func TestPlainTrace(t *testing.T) {
+	all := readTruth(t, "principles/w08")
+	total := newTable()
+	total.add(all, answers(t, "principles/w08.trace.json.zst", all))
+	if total.peak.percent() < 94 || total.phases.percent() < 99 { // workspaces of cuBLASLt are taken for temporaries
+		total.log(t)
+		t.Error("categories of a trace without stacks are worse")
+	}
+}
+
 // TestTraceTruth compares the answers about a trace with what its program knew, names of modules included.
 func TestTraceTruth(t *testing.T) {
 	all := readTruth(t, "a11")

@@ -47,6 +47,7 @@ const (
 	ForEach      // a step of an optimizer on all parameters at once
 	Distributed  // torch.distributed, and libraries that shard a program over ranks
 	Shards       // what shards parameters and states over ranks
+	ReducesGrads // FSDP sums up gradients over the ranks, and drops the whole ones
 	Losses       // torch.nn.functional.cross_entropy or log_softmax, which the backward pass of a loss begins with
 )
 
@@ -112,6 +113,7 @@ var functions = []struct {
 	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},
 	{"torch/distributed/fsdp/", "_init_sharded_param reset_sharded_param init_all_gather_outputs alloc_storage " +
 		"flatten_tensors _get_shard _alloc_padded_unsharded_flat_param _use_low_precision_shard", NoPart, OfParameter | Distributed | Shards},
+	{"torch/distributed/fsdp/", "foreach_reduce", NoPart, ReducesGrads | Distributed | Shards},
 	{"torch/distributed/fsdp/", "", NoPart, Distributed | Shards},
 	{"/deepspeed/runtime/zero/", "", NoPart, Distributed | Shards},
 	{"torch/distributed/", "", NoPart, Distributed},
