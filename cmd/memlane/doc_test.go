@@ -23,13 +23,17 @@ import (
 // manualFolder contains the pages of the manual.
 const manualFolder = "../../docs/manual"
 
-// markdown returns the names of the README, the skill for agents and the pages of the manual.
+// markdown returns the names of the README, the skills for agents and the pages of the manual.
 func markdown(t *testing.T) []string {
 	pages, err := filepath.Glob(manualFolder + "/*.md")
 	if err != nil || len(pages) < 15 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
-	return append([]string{"../../README.md", "../../docs/skill/memlane/SKILL.md"}, pages...)
+	skills, err := filepath.Glob("../../docs/skill/*/SKILL.md")
+	if err != nil || len(skills) < 4 {
+		t.Fatalf("%d skills: %v", len(skills), err)
+	}
+	return slices.Concat([]string{"../../README.md"}, skills, pages)
 }
 
 // block is a fenced block of a page.
