@@ -18,6 +18,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane/internal/mcp/mcptest"
 	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -89,6 +90,27 @@ func TestMCP(t *testing.T) {
 		} else if got := mcptest.Whole(t, client, q.tool, q.arguments); got != want {
 			t.Errorf("%s: %.300q, want %.300q", q.tool, got, want)
 		}
+	}
+}
+
+// TestMCPWhere: a stack is a list of functions with file and line, innermost first.
+func TestMCPWhere(t *testing.T) {
+	document := mcptest.JSON(t, connected(t, "../../testdata"), "where", map[string]any{"path": "torchsnap/leak_loss.pickle", "function": "^forward$"})
+	text, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peaks struct {
+		Peaks []struct{ Rows []struct{ Site answer.Site } }
+	}
+	if err := json.Unmarshal(text, &peaks); err != nil {
+		t.Fatal(err)
+	}
+	site := peaks.Peaks[0].Rows[0].Site
+	const file = "/home/user/proj/keep/gen/leak_loss.py"
+	want := []answer.Frame{{Function: "forward", File: file, Line: 9}, {Function: "step", File: file, Line: 20}, {Function: "<module>", File: file, Line: 29}}
+	if !reflect.DeepEqual(site.Stack, want) || site.Function != "forward" || site.File != file || site.Line != 9 {
+		t.Errorf("%+v", site)
 	}
 }
 
