@@ -23,13 +23,17 @@ import (
 // manualFolder contains the pages of the manual.
 const manualFolder = "../../docs/manual"
 
-// markdown returns the names of the README, the skill for agents and the pages of the manual.
+// markdown returns the names of the README, the skills for agents and the pages of the manual.
 func markdown(t *testing.T) []string {
 	pages, err := filepath.Glob(manualFolder + "/*.md")
 	if err != nil || len(pages) < 15 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
-	return append([]string{"../../README.md", "../../docs/skill/memlane/SKILL.md"}, pages...)
+	skills, err := filepath.Glob("../../docs/skill/*/SKILL.md")
+	if err != nil || len(skills) < 4 {
+		t.Fatalf("%d skills: %v", len(skills), err)
+	}
+	return slices.Concat([]string{"../../README.md"}, skills, pages)
 }
 
 // block is a fenced block of a page.
@@ -321,6 +325,54 @@ func TestPython(t *testing.T) {
 	}
 	if n < 10 || sessions == 0 {
 		t.Errorf("%d pieces of Python, %d sessions", n, sessions)
+	}
+}
+
+// TestDyingProgram runs what README.md and the quick start say to record with, in a program that fails: the snapshot is written.
+func TestDyingProgram(t *testing.T) {
+	if exec.Command("python3", "-c", "").Run() != nil {
+		t.Skip("no Python here")
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, plain, _ := strings.Cut(string(readme), "\n# PyTorch\n")
+	plain, _, _ = strings.Cut(plain, "\n\n")
+	for _, code := range []string{plain, strings.Join(fencedBlocks(t, manualFolder+"/pytorch.md")[0].lines, "\n")} {
+		const program = `
+import sys
+from unittest import mock
+torch = sys.modules["torch"] = mock.MagicMock()
+dies = mock.Mock(side_effect=ZeroDivisionError)
+try:
+    exec(sys.stdin.read(), {"torch": torch, "train": dies, "train_step": dies, "batches": [1]})
+except ZeroDivisionError:
+    torch.cuda.memory._record_memory_history.assert_called_once()
+    torch.cuda.memory._dump_snapshot.assert_called_once_with("snapshot.pickle")
+else:
+    sys.exit("the program did not fail")
+`
+		command := exec.Command("python3", "-c", program)
+		command.Stdin = strings.NewReader(code)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s\n%s", err, out, code)
+		}
+	}
+}
+
+// TestFirstLines checks that a page answers at its begin: a command, a table or code is in its first ten lines.
+func TestFirstLines(t *testing.T) {
+	answers := regexp.MustCompile("(?m)^(```|\\|---|    )|`memlane")
+	for _, page := range markdown(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.SplitAfterN(string(text), "\n", 11)
+		if begin := strings.Join(lines[:min(10, len(lines))], ""); !answers.MatchString(begin) {
+			t.Errorf("%s begins without an answer:\n%s", page, begin)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane/internal/mcp/mcptest"
 	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/native"
 )
 
@@ -48,10 +50,10 @@ func connected(t *testing.T, folder string) *mcp.ClientSession {
 func TestMCP(t *testing.T) {
 	client := connected(t, "../../testdata")
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 8 {
+	if err != nil || len(tools.Tools) != 9 {
 		t.Fatalf("%v: %v", tools, err)
 	}
-	const snapshot, failed = "torchsnap/leak_loss.pickle", "replay/b03.c2.oom.pickle.zst"
+	const snapshot, failed, training = "torchsnap/leak_loss.pickle", "replay/b03.c2.oom.pickle.zst", "whatif/mlp.pickle.zst"
 	for _, q := range []struct {
 		tool      string
 		arguments map[string]any
@@ -66,6 +68,7 @@ func TestMCP(t *testing.T) {
 		{"why_oom", map[string]any{"path": failed}, "oom FILE"},
 		{"tune", map[string]any{"path": failed, "json": true}, "tune --json FILE"},
 		{"diff", map[string]any{"before": snapshot, "after": snapshot}, "diff FILE FILE"},
+		{"what_if", map[string]any{"path": training, "set": []string{"batch=2", "checkpoint=blocks"}, "capacity": "1GiB"}, "whatif --set batch=2 --set checkpoint=blocks --capacity 1GiB FILE"},
 	} {
 		path, _ := q.arguments["path"].(string)
 		if path == "" {
@@ -76,12 +79,62 @@ func TestMCP(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := succeed(t, argsOf(q.command+" --quiet", file)...)
-		got := mcptest.Whole(t, client, q.tool, q.arguments)
-		if got != want {
+		if strings.Contains(q.command, "--json") {
+			var document any
+			if err := json.Unmarshal([]byte(want), &document); err != nil {
+				t.Fatal(err)
+			}
+			if got := mcptest.JSON(t, client, q.tool, q.arguments); !reflect.DeepEqual(got, document) {
+				t.Errorf("%s: %.300v, want %.300v", q.tool, got, document)
+			}
+		} else if got := mcptest.Whole(t, client, q.tool, q.arguments); got != want {
 			t.Errorf("%s: %.300q, want %.300q", q.tool, got, want)
 		}
-		if q.arguments["json"] == true && !json.Valid([]byte(got)) {
-			t.Errorf("%s: parts are no JSON", q.tool)
+	}
+}
+
+// TestMCPWhere: a stack is a list of functions with file and line, innermost first.
+func TestMCPWhere(t *testing.T) {
+	document := mcptest.JSON(t, connected(t, "../../testdata"), "where", map[string]any{"path": "torchsnap/leak_loss.pickle", "function": "^forward$"})
+	text, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var peaks struct {
+		Peaks []struct{ Rows []struct{ Site answer.Site } }
+	}
+	if err := json.Unmarshal(text, &peaks); err != nil {
+		t.Fatal(err)
+	}
+	site := peaks.Peaks[0].Rows[0].Site
+	const file = "/home/user/proj/keep/gen/leak_loss.py"
+	want := []answer.Frame{{Function: "forward", File: file, Line: 9}, {Function: "step", File: file, Line: 20}, {Function: "<module>", File: file, Line: 29}}
+	if !reflect.DeepEqual(site.Stack, want) || site.Function != "forward" || site.File != file || site.Line != 9 {
+		t.Errorf("%+v", site)
+	}
+}
+
+// TestMCPNext: the call that an answer names can be made.
+func TestMCPNext(t *testing.T) {
+	client := connected(t, "../../testdata")
+	for path, want := range map[string]string{
+		"replay/b03.c2.oom.pickle.zst": "summary why_oom tune", "torchsnap/leak_loss.pickle": "summary leaks where leaks", "xplane/seed_oom.hlo.pb": "summary peak peak peak",
+	} {
+		var asked []string
+		for tool, arguments := "summary", map[string]any{"path": path}; tool != "" && len(asked) < 4; {
+			asked = append(asked, tool)
+			arguments["json"] = true
+			if tool == "where" {
+				delete(arguments, "json")
+			}
+			p := mcptest.Ask(t, client, tool, arguments)
+			if p.Failed || p.Page == nil {
+				t.Fatalf("%s %v: %s", tool, arguments, p.Data)
+			}
+			tool, arguments = p.Page.Call.Tool, p.Page.Call.Arguments
+		}
+		if got := strings.Join(asked, " "); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }
@@ -132,7 +185,7 @@ func TestMCPHostile(t *testing.T) {
 				t.Errorf("%s: %.500q", tool, got)
 			}
 		}
-		if got := mcptest.Whole(t, client, "where", map[string]any{"path": file, "function": "."}); hidden(got) || !json.Valid([]byte(got)) {
+		if got := mcptest.Whole(t, client, "where", map[string]any{"path": file, "function": "."}); hidden(got) {
 			t.Errorf("where: %.500q", got)
 		}
 	}

@@ -11,6 +11,7 @@ package answer
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -54,6 +55,12 @@ func Fold(stack []Frame) (shown []Frame, hidden int) {
 func siteOf(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) Site {
 	site := &t.Sites[id]
 	out := Site{Name: SiteName(t, s, id), Op: site.Op, Stack: framesOf(t, site.Stack), Source: framesOf(t, site.Source)}
+	if site.Stack == 0 && site.Instr == "" && site.Source != 0 { // buffers of one stack: selection.ByStack
+		out.Stack, out.Source = out.Source, out.Stack
+		inner := out.Stack[max(0, slices.IndexFunc(out.Stack, func(f Frame) bool { return f.Kind == frame.User }))]
+		out.Function, out.File, out.Line, out.Op = inner.Function, inner.File, inner.Line, ""
+		return out
+	}
 	p := t.PlaceOf(id)
 	out.Inferred = p.Inferred
 	f := p.Frame

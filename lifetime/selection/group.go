@@ -61,16 +61,22 @@ type groups struct {
 	c      *lifetime.Capture
 	by     By
 	sites  map[lifetime.Site]lifetime.SiteID // the groups
-	frames map[frame.Frame]lifetime.StackID  // stacks of one frame
+	stacks map[call]lifetime.StackID         // of groups
 	layers *layer.Layers                     // for ByLayer
 	found  bool                              // a buffer belongs to a recorded group
+}
+
+// call is a frame that a stack called.
+type call struct {
+	frame  frame.Frame
+	caller lifetime.StackID
 }
 
 func groupsBy(c *lifetime.Capture, by By) *groups {
 	grouped := *c
 	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
 	grouped.Spaces = nil
-	g := &groups{from: c, c: &grouped, by: by, sites: map[lifetime.Site]lifetime.SiteID{}, frames: map[frame.Frame]lifetime.StackID{}}
+	g := &groups{from: c, c: &grouped, by: by, sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{}}
 	for _, s := range c.Spaces {
 		grouped.Spaces = append(grouped.Spaces, g.space(s))
 	}
@@ -172,16 +178,20 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 	case ByShape:
 		return lifetime.Site{Op: strings.TrimSpace(s.DType + " " + s.Shape)}
 	case ByStack:
-		if text := stackText(t, s, p); text != "" {
-			return lifetime.Site{Op: text}
+		if frames := stackShown(t, s, p); len(frames) > 0 {
+			var names []string
+			for _, f := range frames {
+				names = append(names, f.String())
+			}
+			return lifetime.Site{Op: strings.Join(names, " ← "), Source: g.stack(frames...)} // its place is the whole stack
 		}
 	case ByFile:
 		if p.Frame.File != "" && !p.Unseen {
-			return lifetime.Site{Stack: g.stack(frame.Frame{File: p.Frame.File, Kind: p.Frame.Kind})}
+			return lifetime.Site{Stack: g.stack(&frame.Frame{File: p.Frame.File, Kind: p.Frame.Kind})}
 		}
 	case ByFunction:
 		if p.Frame.Function != "" && p.Node == "" && !p.Unseen {
-			return lifetime.Site{Stack: g.stack(frame.Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind})}
+			return lifetime.Site{Stack: g.stack(&frame.Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind})}
 		}
 		p.Frame = frame.Frame{}
 	}
@@ -193,31 +203,31 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 	}
 }
 
-// stack returns a stack of one frame.
-func (g *groups) stack(f frame.Frame) lifetime.StackID {
-	id, ok := g.frames[f]
-	if !ok {
-		id = lifetime.StackID(len(g.c.Stacks))
-		g.frames[f] = id
-		g.c.Frames = append(g.c.Frames, f)
-		g.c.Stacks = append(g.c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(g.c.Frames) - 1)})
+// stack returns a stack of frames, innermost first.
+func (g *groups) stack(frames ...*frame.Frame) (id lifetime.StackID) {
+	for _, f := range slices.Backward(frames) {
+		level := call{*f, id}
+		known, ok := g.stacks[level]
+		if !ok {
+			known = lifetime.StackID(len(g.c.Stacks))
+			g.stacks[level] = known
+			g.c.Frames = append(g.c.Frames, *f)
+			g.c.Stacks = append(g.c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(g.c.Frames) - 1), Caller: id})
+		}
+		id = known
 	}
 	return id
 }
 
-// stackText returns the frames of a site that people read, innermost first; "" without any, or if the place says more.
-func stackText(t *lifetime.Tables, s *lifetime.Site, p lifetime.Place) string {
+// stackShown returns the frames of a site that people read, innermost first; none if the place says more.
+func stackShown(t *lifetime.Tables, s *lifetime.Site, p lifetime.Place) []*frame.Frame {
 	if p.Node != "" || p.Unseen || p.Op != "" {
-		return ""
+		return nil
 	}
 	var frames []*frame.Frame
 	for f := range t.FramesOf(s.Stack) {
 		frames = append(frames, f)
 	}
 	shown, _ := frame.Fold(frames, func(f *frame.Frame) frame.Kind { return f.Kind })
-	var names []string
-	for _, f := range shown {
-		names = append(names, f.String())
-	}
-	return strings.Join(names, " ← ")
+	return shown
 }

@@ -33,11 +33,40 @@ async def whole(session: ClientSession, tool: str, **arguments: Any) -> str:
         cursor = int(found.group(3))
 
 
+async def document(session: ClientSession, tool: str, **arguments: Any) -> str:
+    """All pages of an answer in JSON."""
+    whole: Any = None
+    cursor = 0
+    while True:
+        result = await session.call_tool(tool, {**arguments, "json": True, "cursor": cursor})
+        found = PART.search(result.content[0].text)
+        assert found and json.loads(found.group(2)) == result.structured_content
+        page = result.structured_content
+        assert page and len(json.dumps(page)) <= 4096
+        for part in page["parts"]:
+            whole = put(whole, part["at"].split("/")[1:], part["value"])
+        cursor = page.get("cursor", 0)
+        if not cursor:
+            return json.dumps(whole)
+
+
+def put(document: Any, path: "list[str]", value: Any) -> Any:
+    """The document with a value at a path."""
+    if not path:
+        return value
+    if path[0].isdigit():
+        items: "list[Any]" = document or []
+        at = int(path[0])
+        items[at:at + 1] = [put(items[at] if at < len(items) else None, path[1:], value)]
+        return items
+    return {**(document or {}), path[0]: put((document or {}).get(path[0]), path[1:], value)}
+
+
 async def talk(root: Path, questions: "list[tuple[str, dict[str, Any]]]") -> "list[str]":
     server = StdioServerParameters(command=sys.executable, args=["-m", "memlane", "mcp", "--root", str(root)])
     async with stdio_client(server) as streams, ClientSession(*streams) as session:
         await session.initialize()
-        return [await whole(session, tool, **arguments) for tool, arguments in questions]
+        return [await (document if arguments.pop("json", False) else whole)(session, tool, **arguments) for tool, arguments in questions]
 
 
 def test_answers_are_those_of_the_api() -> None:

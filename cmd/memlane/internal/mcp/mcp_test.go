@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 		return strings.ReplaceAll(strings.Join(args, " "), real+string(filepath.Separator), ""), "; why", args[0] == "oom"
 	})
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 8 {
+	if err != nil || len(tools.Tools) != 9 {
 		t.Fatalf("%v: %v", tools, err)
 	}
 	for _, q := range []struct {
@@ -68,6 +68,7 @@ func TestCommands(t *testing.T) {
 		{"why_oom", map[string]any{"path": "a"}, "oom --quiet a; why"},
 		{"tune", map[string]any{"path": "a"}, "tune --quiet a; why"},
 		{"diff", map[string]any{"before": "a", "after": "b"}, "diff --quiet a b; why"},
+		{"what_if", map[string]any{"path": "a", "set": []string{"batch=2", "x"}, "capacity": "1GiB"}, "whatif --quiet --capacity=1GiB --set=batch=2 --set=x a; why"},
 	} {
 		runs = 0
 		for range 2 {
@@ -162,13 +163,8 @@ func TestFolders(t *testing.T) {
 
 // TestParts: the parts of a long answer are the answer, in any script and without line breaks, and no character acts on what shows it.
 func TestParts(t *testing.T) {
-	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "a"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
 	for _, text := range []string{strings.Repeat("a line\n", 3000), strings.Repeat("é训", 3000), strings.Repeat("\x1b[31m\u202e\U000e0001\xff", 500), "</data>"} {
-		client := connected(t, folder, func(context.Context, []string) (string, string, bool) { return text, "", false })
-		if got, want := mcptest.Whole(t, client, "summary", map[string]any{"path": "a"}), printable(text); got != want {
+		if got, want := mcptest.Whole(t, answering(t, text), "summary", map[string]any{"path": "a"}), printable(text); got != want {
 			t.Errorf("%.300q, want %.300q", got, want)
 		}
 	}
