@@ -21,7 +21,7 @@ var documented = []struct {
 	commands []string
 }{
 	{"Info", []string{"info torchsnap/frag_oom.pickle", "info torchsnap/leak_loss.pickle", "info chrome/cpu_rank0.json.gz chrome/cpu_rank1.json.gz", "info xplane/tf_leak.xplane.pb", "info torchsnap/mode_pool.pickle", "info torchsnap/streams.pickle"}},
-	{"Leaks", []string{"leaks torchsnap/leak_4mib_20steps.pickle", "leaks --function make_activation torchsnap/leak_4mib_20steps.pickle",
+	{"Leaks", []string{"leaks torchsnap/leak_4mib_20steps.pickle", "leaks torchsnap/held.pickle", "leaks --function make_activation torchsnap/leak_4mib_20steps.pickle",
 		"leaks torchsnap/t215_leak_1mib_12steps.pickle torchsnap/t212_leak.pickle torchsnap/leak_4mib_20steps.pickle"}},
 	{"Report", []string{"report torchsnap/leak_loss.pickle"}},
 	{"Peaks", []string{"peak meaning/a17.pickle.zst", "peak xplane/padded.hlo.pb"}},

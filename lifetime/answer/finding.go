@@ -26,6 +26,7 @@ type Finding struct {
 	Description    string         `json:"description"`     // the problem, as text
 	Evidence       map[string]any `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
 	Suggestions    []string       `json:"suggestions"`     // advice, one line each
+	HeldBy         []HeldBy       `json:"held_by"`         // what holds the buffers of a leak, most first; empty if the recorder wrote no names
 
 	Name  string `json:"-"` // of the place; "" for a finding about the whole space
 	Cause string `json:"-"` // place of the largest finding that one change may fix together with this one
@@ -38,6 +39,16 @@ type Finding struct {
 	MoreInstructions int          `json:"-"`
 
 	place string // with which the description may begin
+}
+
+// HeldBy is what holds buffers of a leak, as the recorder found it.
+type HeldBy struct {
+	Name      string `json:"name"`      // reference, with * for indexes: "trainer.history[*]"
+	Kind      string `json:"kind"`      // variable, graph or cycle
+	Where     string `json:"where"`     // module or call in which the reference begins; empty for a cycle
+	Container string `json:"container"` // class of the list or dict that it leads through; empty if it leads through none
+	Count     int64  `json:"count"`     // buffers that it holds
+	Of        int64  `json:"of"`        // buffers of the leak that are alive at the end
 }
 
 // Level returns the severity.
@@ -92,8 +103,11 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
-		Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place()),
+		HeldBy: []HeldBy{}, Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place()),
 		place: t.PlaceOf(f.Place()).String(),
+	}
+	for _, h := range f.Held {
+		out.HeldBy = append(out.HeldBy, HeldBy{h.By, h.Kind.String(), h.Where, h.Container, int64(h.Count), int64(h.Of)})
 	}
 	if f.BytesPerStep > 0 {
 		n := int64(math.Round(f.BytesPerStep))

@@ -56,6 +56,7 @@ type Failure struct {
 
 	Requester *Site           `json:"requester"` // who asked; null if unknown
 	Holders   []Holder        `json:"holders"`   // who held memory at that instant, largest first
+	HeldBy    []Part          `json:"held_by"`   // what held it, by name, largest first: a model, a list, a graph; empty if the recorder wrote no names
 	Buffers   []FailureBuffer `json:"buffers"`   // buffers that the text lists, in its order
 
 	Reason     string  `json:"reason"`     // why it failed: see "Reasons" below
@@ -273,7 +274,7 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) Failure {
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
-		First: state.First, Device: s.Device, Holders: []Holder{}, Buffers: []FailureBuffer{},
+		First: state.First, Device: s.Device, Holders: []Holder{}, HeldBy: []Part{}, Buffers: []FailureBuffer{},
 		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free.Or(-1)), LimitBytes: figureOf(state.Allowed),
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
@@ -321,6 +322,7 @@ func (d *FailureDetail) request(t *lifetime.Tables, stacks *program.Stacks, s *l
 func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) {
 	if !s.UsageOnly() {
 		f.holders(t, s, s.Breakdown(m.Begin))
+		f.HeldBy = heldBy(t, s, m.Begin)
 	}
 	if m.Failure == nil {
 		return

@@ -34,6 +34,7 @@ type Peak struct {
 	Bytes int64  `json:"bytes"` // occupied at that instant
 	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
 	Parts
+	HeldBy     []Part      `json:"held_by"`     // by what holds it at the end, largest first: a model, an optimizer, a list, a graph; empty if the recorder wrote no names
 	Layers     []Layer     `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
 	PhasePeaks []PhasePeak `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
 	Savings    []Saving    `json:"savings"`     // what would lower the peak, most first, at most five; empty at other instants and without categories
@@ -194,6 +195,7 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 		p.Parts, p.Layers = partsOf(t, &s.SpaceInfo, rows), layersOf(t, &s.SpaceInfo, rows)
 	}
 	p.PhasePeaks = phasePeaksOf(t, cmp.Or(s.Ungrouped, s))
+	p.HeldBy = heldBy(t, s, at)
 	if at == s.Peak(lifetime.Occupied).At {
 		p.Savings = savingsOf(t, s)
 	}
@@ -204,17 +206,17 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 	if m == AtEnd {
 		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
-		p.PhasePeaks = phasePeaksOf(t, s.Recording)
+		p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
 		return p
 	}
 	p := peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
-	p.PhasePeaks = phasePeaksOf(t, s.Recording)
+	p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
 	p.Savings = savingsOf(t, s.Recording)
 	return p
 }
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
-	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{}, PhasePeaks: []PhasePeak{},
+	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{}, PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
 		of: s, UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)

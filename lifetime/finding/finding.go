@@ -43,6 +43,7 @@ type Finding struct {
 
 	BytesPerStep float64 // requested bytes; 0 if steps are unknown
 	Cause        Cause   // of a leak
+	Held         []Held  // what holds the buffers of a leak, most first; nil = not recorded
 	Description  string  // begins with the place and ": ", as Tables.PlaceOf; texts that show the place leave it out
 	Evidence     []Evidence
 	Suggestions  []string // advice, each at most 76 columns unless it names a place or settings

@@ -138,6 +138,7 @@ func (p *Pass) run(r Rule) []Finding {
 	for i := range found {
 		f := &found[i]
 		f.Rule, f.Kind, f.Space = r.Name, r.Kind, p.Space
+		p.hold(f)
 		if f.Confidence == 0 { // a rule of another program may know its own
 			f.Confidence = p.confidenceOf(r, f)
 		}

@@ -27,6 +27,9 @@ func (p *picture) title(buffer int) []byte {
 		out = p.appendOffset(out, b.Addr)
 	}
 	out = p.appendLife(out, b)
+	if h := p.c.HolderOf(p.s, buffer); h != nil {
+		out = append(append(out, '\n'), canvas.Cut(h.Label(), 200)...)
+	}
 	if p.s.BufNotes != nil {
 		if note := p.c.Notes[p.s.BufNotes[buffer]]; note != "" {
 			out = append(append(out, '\n'), canvas.Cut(note, 200)...)

@@ -99,6 +99,9 @@ type buffer struct {
 	FreeRequested *int64 `json:"free_requested,omitempty"` // when the program freed it, if it ended later: other streams used it
 	Note          string `json:"note,omitempty"`
 
+	Name   string  `json:"name,omitempty"`    // in the program, of those alive at the end, if memlane's recorder wrote names
+	HeldBy *holder `json:"held_by,omitempty"` // what keeps it alive
+
 	// What it is for, of programs of PyTorch, as far as that is known.
 	Category   string  `json:"category"` // "unknown": the capture does not tell it
 	Phase      string  `json:"phase"`    // that allocated it
@@ -397,8 +400,21 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		if s.BufNotes != nil {
 			out.Note = c.Notes[s.BufNotes[i]]
 		}
+		if h := c.HolderOf(s, i); h != nil {
+			out.Name, out.HeldBy = h.Label(), &holder{h.Kind.String(), h.By(), h.Where, h.Container, h.Node, h.Others}
+		}
 		return out
 	})
+}
+
+// holder is what keeps a buffer alive.
+type holder struct {
+	Kind      string `json:"kind"`      // variable, graph, cycle or unreached
+	By        string `json:"by"`        // the reference, the graph or the cycle
+	Where     string `json:"where"`     // module or call in which the reference begins
+	Container string `json:"container"` // class of the list or dict that it leads through
+	Node      string `json:"node"`      // of a graph: the node that saved it, and as what
+	Others    int64  `json:"others"`    // further references that were found
 }
 
 // known returns nil for 0, which stands for an unknown number.

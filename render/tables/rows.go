@@ -39,6 +39,10 @@ type bufferRow struct {
 	place
 	Note string `parquet:"note,dict"`
 
+	Name   string `parquet:"name,dict"`    // in the program, of those alive at the end
+	HeldBy string `parquet:"held_by,dict"` // what keeps it alive
+	Holder string `parquet:"holder,dict"`  // its kind: variable, graph, cycle or unreached
+
 	Category   string  `parquet:"category,dict"`
 	Phase      string  `parquet:"phase,dict"`
 	How        string  `parquet:"category_how,dict"`
@@ -127,6 +131,9 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 				row.judged(c, s, i)
 				if s.BufNotes != nil {
 					row.Note = Clean(c.Notes[s.BufNotes[i]])
+				}
+				if h := c.HolderOf(s, i); h != nil {
+					row.Name, row.HeldBy, row.Holder = Clean(h.Label()), Clean(h.By()), h.Kind.String()
 				}
 				if !yield(row) {
 					return

@@ -212,7 +212,7 @@ func contextOf(d *answer.FailureDetail) string {
 	return strings.Join(parts, ", ")
 }
 
-// byCategory returns the live bytes by category, largest first, if the capture has categories.
+// byCategory returns the live bytes by category and by holder, largest first, if the capture has categories and holders.
 func byCategory(f *answer.Failure) (parts []string) {
 	if f.Compiled() {
 		return nil
@@ -220,8 +220,12 @@ func byCategory(f *answer.Failure) (parts []string) {
 	for _, c := range f.Detail().Categories {
 		parts = append(parts, fmt.Sprintf("%s %s", c.Name, units.Bytes(c.Bytes)))
 	}
+	var lines []string
 	if len(parts) > 1 {
-		return []string{"of them " + strings.Join(parts, ", ")}
+		lines = append(lines, "of them "+strings.Join(parts, ", "))
 	}
-	return nil
+	if len(f.HeldBy) > 0 {
+		lines = append(lines, "held by "+partsText(f.HeldBy))
+	}
+	return lines
 }

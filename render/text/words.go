@@ -49,11 +49,19 @@ const maxParts = 5
 
 // PartsText names the largest categories: "25.6 GiB optimizer_state, 12.7 GiB gradient (inferred)".
 func PartsText(p answer.Parts) string {
+	text := partsText(p.Categories)
+	if p.Inferred {
+		text += " (inferred)"
+	}
+	return text
+}
+
+func partsText(parts []answer.Part) string {
 	var names []string
 	rest := int64(0)
-	for _, c := range p.Categories {
+	for _, c := range parts {
 		if len(names) < maxParts {
-			names = append(names, units.Bytes(c.Bytes)+" "+c.Name)
+			names = append(names, units.Bytes(c.Bytes)+" "+Printable(c.Name))
 		} else {
 			rest = units.AddSat(rest, c.Bytes)
 		}
@@ -61,9 +69,5 @@ func PartsText(p answer.Parts) string {
 	if rest > 0 {
 		names = append(names, units.Bytes(rest)+" others")
 	}
-	text := strings.Join(names, ", ")
-	if p.Inferred {
-		text += " (inferred)"
-	}
-	return text
+	return strings.Join(names, ", ")
 }

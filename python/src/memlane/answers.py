@@ -124,6 +124,7 @@ class Failure(TypedDict):
     retries: int
     requester: Site | None
     holders: list[Holder]
+    held_by: list[Part]
     buffers: list[FailureBuffer]
     reason: str
     confidence: float
@@ -158,6 +159,7 @@ class Finding(TypedDict):
     description: str
     evidence: dict[str, Any]
     suggestions: list[str]
+    held_by: list[HeldBy]
 
 
 class Frame(TypedDict):
@@ -183,6 +185,17 @@ class Growth(TypedDict):
     space: str
     site: str
     bytes: list[int]
+
+
+class HeldBy(TypedDict):
+    """HeldBy is what holds buffers of a leak, as the recorder found it."""
+
+    name: str
+    kind: str
+    where: str
+    container: str
+    count: int
+    of: int
 
 
 class Holder(TypedDict):
@@ -324,6 +337,7 @@ class Peak(TypedDict):
     phases: list[Part]
     modules: list[Part]
     inferred: bool
+    held_by: list[Part]
     layers: list[Layer]
     phase_peaks: list[PhasePeak]
     savings: list[Saving]

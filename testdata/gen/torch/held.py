@@ -78,10 +78,10 @@ failure = generator = None
 
 def train(recorder):
     global failure, generator
-    for step in range(3):
+    for step in range(12):
         model(torch.ones(4, 64, device="cuda")).sum().backward()
         optimizer.step()
-        optimizer.zero_grad(set_to_none=step < 2)
+        optimizer.zero_grad(set_to_none=step < 11)
         loss = Cut.apply(model(torch.ones(16, 64, device="cuda"))).sum()
         history.append(loss)
         log.items[f"step {step}"] = new(12)

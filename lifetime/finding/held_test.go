@@ -1,0 +1,77 @@
+package finding_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
+)
+
+// TestHeld: what holds most of the survivors of a leak is its cause, and comes first.
+func TestHeld(t *testing.T) {
+	variable := func(path, container string) func(int) lifetime.Holder {
+		return func(i int) lifetime.Holder {
+			return lifetime.Holder{Kind: lifetime.ByVariable, Path: strings.ReplaceAll(path, "#", string(rune('0'+i%10))), Where: "__main__", Container: container}
+		}
+	}
+	for name, test := range map[string]struct {
+		holder       func(i int) lifetime.Holder
+		text, advice string
+		cause        finding.Cause
+	}{
+		"list":  {variable("log.items[#]", "list"), "held by log.items[*] (40 of 40), a list that grows by 1 each step; ", "Clear or bound log.items.", finding.Collection},
+		"keys":  {variable("log['step #']", "dict"), "held by log['step *'] (40 of 40), a dict that grows by 1 each step; ", "Clear or bound log.", finding.Collection},
+		"cache": {variable("f.<lru_cache>[#]", "dict"), "held by f.<lru_cache>[*] (40 of 40), a dict", "Limit f with maxsize.", finding.UnboundedCache},
+		"error": {variable("errors[#].__traceback__.f().x", "list"), "held by errors[*].__traceback__.f().x (40 of 40), ", "Delete the exception: ", finding.FailedAllocations},
+		"hook":  {variable("m.#._forward_hooks[0].<closure>.a[#]", "list"), "held by m.*._forward_hooks[*].<closure>.a[*] (40 of 40), ", "Store .detach().cpu()", finding.Hook},
+		"graph": {func(int) lifetime.Holder {
+			return lifetime.Holder{Kind: lifetime.ByGraph, Path: "losses[3]", Where: "train (a.py:3)", Node: "MulBackward0 (self)"}
+		}, "held by the graph of losses[*] of train (a.py:3) (40 of 40); ", "Store .item() or .detach() of losses[*]: ", finding.LossGraph},
+		"cycle": {func(int) lifetime.Holder {
+			return lifetime.Holder{Kind: lifetime.ByCycle, Path: "A -> B -> A"}
+		}, "waits for the garbage collector in a reference cycle: A -> B -> A (40 of 40); ", "Break the reference cycle", finding.ReferenceCycle},
+		"some": {func(i int) lifetime.Holder {
+			if i < 15 {
+				return variable("other", "")(i)
+			}
+			return variable("kept[#]", "list")(i)
+		}, "held by kept[*] (25 of 40), held by other (15 of 40); ", "Clear or bound kept.", finding.Collection},
+		"many": {func(i int) lifetime.Holder { return variable("x"+strings.Repeat("y", i/10), "")(i) },
+			"held by x (10 of 40), held by xy (10 of 40), held by xyy (10 of 40); ", "Delete x when", finding.Collection},
+		"unreached": {func(int) lifetime.Holder { return lifetime.Holder{Kind: lifetime.Unreached} }, "40 buffers ", "Find what still refers", finding.Collection},
+	} {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "x"})
+		s := b.Space()
+		site := func(name string) lifetime.SiteID {
+			f := b.Frame(frame.Frame{Function: name, File: "a.py", Line: 1, Kind: frame.User})
+			return b.Site(lifetime.Site{Stack: b.Call(f, 0)})
+		}
+		keep, temporary := site("keep"), site("temporary")
+		for i := range 40 {
+			at, addr := int64(i*10), uint64(i+2)<<12
+			b.Mark(s, lifetime.Mark{Begin: at, End: at + 10, Kind: lifetime.Step})
+			b.Alloc(s, at+1, build.Block{Addr: addr, Requested: 4096, Occupied: 4096, Site: keep})
+			b.Alloc(s, at+2, build.Block{Addr: 1 << 30, Requested: 512, Occupied: 512, Site: temporary})
+			b.Free(s, at+3, build.Block{Addr: 1 << 30})
+			b.Hold(s, addr, b.Holder(test.holder(i)))
+		}
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := finding.Find(c, c.Spaces, finding.Settings{})
+		if len(all) != 1 || all[0].Rule != "leak" {
+			t.Errorf("%s: %v", name, all)
+			continue
+		}
+		f := &all[0]
+		if text := strings.TrimPrefix(f.Description, "keep (a.py:1): "); !strings.HasPrefix(text, test.text) || !strings.HasPrefix(f.Suggestions[0], test.advice) || f.Cause != test.cause {
+			t.Errorf("%s: %q, %q, %v; want %q, %q, %v", name, text, f.Suggestions[0], f.Cause, test.text, test.advice, test.cause)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+"""Names of tensors and what holds them. PyTorch's tests need a GPU, or a CUDA runtime that only counts memory."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_record import needs_torch
+
+HELD = """
+import collections, functools, gc, os, sys, threading, torch, memlane
+from memlane import _names
+_names.SECONDS = 600
+def new(kib): return torch.empty(kib << 8, device="cuda")
+"""
+
+
+def run(folder: Path, program: str) -> "dict[str, dict[str, str]]":
+    """Runs a program that writes out/rank0_x.pickle, and returns what its names say of the buffers, by KiB."""
+    file = folder / "program.py"
+    file.write_text(HELD + program)
+    done = subprocess.run([sys.executable, str(file)], cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONWARNINGS": "ignore"})
+    assert done.returncode == 0 and "no names" not in done.stderr and "memlane:" not in done.stderr, done.stderr
+    with open(folder / "out/rank0_x.pickle", "rb") as capture:
+        snapshot = pickle.load(capture)
+    named = json.loads(snapshot["memlane"])
+    live = {b["address"]: b["requested_size"] for s in snapshot["segments"] for b in s["blocks"] if b["state"] == "active_allocated"}
+    rows = {}
+    for i, address in enumerate(named["address"]):
+        row = {c: named["texts"][named[c][i]] for c in ("kind", "role", "name", "path", "where", "owner", "container", "node")}
+        rows[live[address] >> 10] = row
+    return rows
+
+
+@needs_torch
+def test_holders(tmp_path: Path) -> None:
+    rows = run(
+        tmp_path,
+        """
+gc.disable()
+kept, by_key, slots = [new(1)], {"a b": new(2)}, []
+@functools.lru_cache(None)
+def cached(n): return new(n)
+class Slots:
+    __slots__ = ("t",)
+class Class:
+    shared = new(4)
+class Odd(dict):
+    def __getattribute__(self, name): raise RuntimeError(name)
+    def __eq__(self, other): raise RuntimeError
+    def items(self): raise RuntimeError
+    __hash__ = None
+odd = Odd(); dict.__setitem__(odd, 1, new(5))
+class Proxy:
+    @property
+    def __class__(self): raise RuntimeError
+    @property
+    def __dict__(self): raise RuntimeError
+proxy = Proxy()
+def generator():
+    inside = new(6)
+    yield
+    del inside
+generated = generator(); next(generated)
+def closure():
+    inside = new(7)
+    return lambda: inside
+called = closure()
+slots.append(Slots()); slots[0].t = new(8)
+cached(3)
+def cycle():
+    a = Class(); a.me = a; a.t = new(9)
+cycle()
+parameter = torch.nn.Parameter(torch.ones(10 << 8, device="cuda"))
+parameter.grad = new(11)
+def work():
+    local = new(12)
+    r.dump("x")
+with memlane.record("out") as r: work()
+""",
+    )
+    paths = {kib: row["path"] for kib, row in rows.items()}
+    assert paths == {
+        1: "kept[0]", 2: "by_key['a b']", 3: "cached.<lru_cache>[3]", 4: "Class.shared", 5: "odd[1]", 6: "generated.inside", 7: "called.<closure>.inside",
+        8: "slots[0].t", 9: "Class -> Class", 10: "parameter", 11: "parameter.grad", 12: "local",
+    }  # fmt: skip
+    assert rows[9]["kind"] == "cycle" and rows[12]["where"].startswith("work (program.py:")
+
+
+@needs_torch
+def test_roles_and_graphs(tmp_path: Path) -> None:
+    rows = run(
+        tmp_path,
+        """
+model = torch.nn.Sequential(torch.nn.Linear(64, 48, bias=False)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+model[0].register_buffer("mask", new(3))
+x = new(4).view(16, 64)
+model(x).sum().backward(); optimizer.step()
+losses = [model(x).sigmoid().sum()]
+with memlane.record("out") as r: r.dump("x")
+""",
+    )
+    assert {row["name"] for row in rows.values()} >= {"model.0.mask", "x"}
+    assert rows[12]["name"] in ("model.0.weight", "model.0.weight.grad", "momentum_buffer of model.0.weight")
+    assert (rows[3]["kind"], rows[3]["role"], rows[3]["owner"], rows[3]["node"]) in (
+        ("variable", "buffer", "model", ""), ("graph", "activation", "losses[0]", "SigmoidBackward0 (result)")
+    )  # fmt: skip
+
+
+@needs_torch
+def test_nothing_is_changed(tmp_path: Path) -> None:
+    """A dump leaves references, the collector, allocated bytes and locals as they were."""
+    run(
+        tmp_path,
+        """
+w = torch.ones(300 << 8, device="cuda", requires_grad=True)
+keep = [(w * 2).sigmoid()]
+class Sub: pass
+def count():
+    return [sys.getrefcount(o) for o in (w, keep, keep[0], Sub)], gc.isenabled(), gc.get_threshold(), torch.cuda.memory_allocated(), torch.cuda.memory_stats()["allocation.all.allocated"]
+def inner():
+    gone = torch.empty(500 << 8, device="cuda")
+    before = count()
+    r.dump("x")
+    assert count() == before, (count(), before)
+    held = torch.cuda.memory_allocated()
+    del gone
+    assert torch.cuda.memory_allocated() < held, "a reference stayed"
+with memlane.record("out") as r:
+    r.dump("first")
+    inner()
+""",
+    )
+
+
+@needs_torch
+def test_threads_meanwhile(tmp_path: Path) -> None:
+    rows = run(
+        tmp_path,
+        """
+stop = False
+def allocate():
+    some = collections.deque(maxlen=20)
+    while not stop: some.append(torch.empty(1 << 10, device="cuda"))
+threads = [threading.Thread(target=allocate) for _ in range(8)]
+for t in threads: t.start()
+kept = [new(300)]
+with memlane.record("out", max_entries=20000) as r: r.dump("x")
+stop = True
+""",
+    )
+    assert rows[300]["path"] == "kept[0]"
+    assert all(row["path"].startswith("some[") for kib, row in rows.items() if kib == 4 and row["kind"] == "variable")
+
+
+@needs_torch
+def test_hooks_of_saved_tensors_do_not_run(tmp_path: Path) -> None:
+    run(
+        tmp_path,
+        """
+def unpack(t): print("unpacked", file=sys.stderr); raise SystemExit(3)
+w = torch.ones(300 << 8, device="cuda", requires_grad=True)
+with memlane.record("out") as r:
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, unpack): kept = (w * 2).sigmoid()
+    r.dump("x")
+""",
+    )
+
+
+@needs_torch
+def test_names_can_be_left_out(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(HELD + "kept = [new(1)]\nwith memlane.record('out', names=False): pass\n")
+    subprocess.run([sys.executable, str(program)], cwd=tmp_path, check=True)
+    with open(tmp_path / "out/rank0.pickle", "rb") as file:
+        assert "memlane" not in pickle.load(file)
+
+
+def test_a_file_that_is_no_snapshot_stays(tmp_path: Path) -> None:
+    from memlane import _names
+
+    file = tmp_path / "x.pickle"
+    file.write_bytes(b"no pickle")
+    with pytest.raises(ValueError):
+        _names.add_to_snapshot(str(file), _names.Table())
+    assert file.read_bytes() == b"no pickle"
