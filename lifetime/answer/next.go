@@ -165,7 +165,10 @@ func afterDiff(d *Diff) string {
 
 // afterTune is what is asked after settings were tried on the recording of a file.
 func afterTune(t *Tune, file string) string {
-	if t.Keep || t.Recommended == "" {
+	switch {
+	case t.Leak != "":
+		return commandLine("leaks", file)
+	case t.Keep || t.Recommended == "":
 		return commandLine("peak", file)
 	}
 	return "PYTORCH_CUDA_ALLOC_CONF=" + Quoted(t.Recommended) + ", record it again, then " + commandLine("diff", file, "AFTER")

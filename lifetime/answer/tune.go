@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -27,6 +28,7 @@ type Tune struct {
 
 	Keep     bool          `json:"-"` // the recorded settings are the best
 	Given    bool          `json:"-"` // the settings were given, not searched
+	Leak     string        `json:"-"` // the leak that grows fastest from step to step; "" = none was found
 	Capacity int64         `json:"-"` // bytes of the first device; 0 = unlimited
 	Refused  []TuneRefusal `json:"-"`
 }
@@ -114,6 +116,8 @@ type Tuning struct {
 	captures  []TuneCapture
 	refused   []TuneRefusal
 	law       Replay
+	leak      string  // the fastest leak so far
+	rate      float64 // its bytes per step
 
 	// Set by Tune.
 	trials []replay.Trial
@@ -121,7 +125,7 @@ type Tuning struct {
 	best   int
 }
 
-// Add adds the spaces of a capture. It fails with a *selection.NothingError if none has a history of PyTorch's allocator.
+// Add adds the spaces of a capture with categories. It fails with a *selection.NothingError if none has a history of PyTorch's allocator.
 func (t *Tuning) Add(c *lifetime.Capture) error {
 	found := false
 	for _, s := range c.Spaces {
@@ -156,6 +160,12 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 		return &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's caching allocator with its segments; " +
 			"record one with torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"FILE\")"}
 	}
+	for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+		if f.IsLeak() && f.BytesPerStep > t.rate {
+			t.rate = f.BytesPerStep
+			t.leak = fmt.Sprintf("%s leaks %s per step", c.PlaceOf(f.Place()), units.Bytes(int64(t.rate)))
+		}
+	}
 	return nil
 }
 
@@ -177,7 +187,7 @@ const maxTuned = 9
 
 // Tune replays the recordings under the given settings, or searches if there are none. An error of stop ends it.
 func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
-	out := &Tune{Schema: Schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0}
+	out := &Tune{Schema: Schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0, Leak: t.leak}
 	if len(t.histories) == 0 {
 		return out, nil
 	}
@@ -349,17 +359,27 @@ func (s *TuneSetting) Result() string {
 	return fmt.Sprintf("within %.0f %%", 100*inexact)
 }
 
-// Verdict returns the recommendation, and the reason for it.
+// Verdict returns the recommendation, and the reason for it. Where a leak grows, no setting helps for long.
 func (t *Tune) Verdict() (verdict, reason string) {
+	verdict, reason = t.choice()
+	if t.Leak != "" {
+		reason += "; no setting helps for long: " + t.Leak
+	}
+	return verdict, reason
+}
+
+// choice returns the recommendation by the table, and the reason for it.
+func (t *Tune) choice() (verdict, reason string) {
 	own, best := &t.Settings[0], t.Setting(t.Recommended)
+	may := ""
 	switch {
 	case t.Keep && own.Outcome == "oom":
-		reason = "no other settings avoid the OOM"
+		reason, may = "no other settings avoid the OOM", "not run out of memory"
 	case t.Keep:
-		reason = fmt.Sprintf("no other settings need less by %.0f %%", 100*replay.MinGain)
-		if perhaps := t.perhaps(); perhaps != nil {
-			reason = fmt.Sprintf("with %s it may need less (%s), which the recording does not prove", perhaps.Conf, perhaps.Result())
-		}
+		reason, may = fmt.Sprintf("no other settings need less by %.0f %%", 100*replay.MinGain), "need less"
+	}
+	if perhaps := t.perhaps(); t.Keep && perhaps != nil {
+		reason = fmt.Sprintf("with %s it may %s (%s), which the recording does not prove", perhaps.Conf, may, perhaps.Result())
 	}
 	if t.Keep {
 		return "keep what you have: PYTORCH_CUDA_ALLOC_CONF=" + confValue(own.Conf), reason
@@ -391,9 +411,11 @@ func (t *Tune) gains(peak int64) bool {
 	return float64(peak) <= float64(t.Settings[0].PeakReservedBytes)*(1-replay.MinGain)
 }
 
-// perhaps returns the first row that gains; nil if there is none.
+// perhaps returns the first row that does not run out of memory and, if the recorded one does not either, gains; nil if there is none.
 func (t *Tune) perhaps() *TuneSetting {
-	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool { return s.Outcome == "ok" && t.gains(s.PeakReservedBytes) })
+	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool {
+		return s.Outcome == "ok" && (t.Settings[0].Outcome == "oom" || t.gains(s.PeakReservedBytes))
+	})
 	if i < 0 {
 		return nil
 	}

@@ -22,7 +22,7 @@ func Tune(w io.Writer, a *answer.Tune, s Style) error {
 func (p *Page) tuned(a *answer.Tune) {
 	verdict, reason := a.Verdict()
 	p.Line("%s", Printable(verdict))
-	p.Line("  %s", Printable(reason))
+	p.Para("  ", "  ", Printable(reason))
 	p.Line("  replay: %s", a.Replay.Text())
 	if a.Capacity > 0 {
 		p.Line("  capacity: %s", units.Bytes(a.Capacity))
