@@ -82,8 +82,8 @@ func (a *analysis) closures() {
 	}
 }
 
-// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before: what a line assigns the
-// result of a call to is freed when the call has ended.
+// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before: what a line assigns
+// the result of a call to is freed when the call has ended.
 func (a *analysis) returned() []bool {
 	all, has := make([]bool, len(a.s.Buffers)), false
 	if a.s.FreeSites == nil || !a.hasLines() {
