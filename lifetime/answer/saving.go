@@ -229,7 +229,8 @@ func (r *savings) foreach(stacks *program.Stacks) {
 	if largest < 0 {
 		return
 	}
-	r.add("foreach", "step the optimizer with fused=True or foreach=False, which needs no temporaries of all parameters at once", func(i int) (int64, bool) {
+	text := "step the optimizer with fused=True or foreach=False, which needs no temporaries of all parameters at once"
+	r.add("foreach", text, func(i int) (int64, bool) {
 		if i == largest {
 			return 2 * r.s.Buffers[i].Size, true
 		}
@@ -281,7 +282,8 @@ func (r *savings) save(action, text string, left, buffers int64, site lifetime.S
 	if float64(saved) < leastSaved*float64(r.peak.Bytes) {
 		return
 	}
-	one := Saving{Action: action, SavesBytes: saved, PeakBytes: left, Buffers: buffers, Text: text + " (" + units.Plural(buffers, "buffer") + ")"}
+	text += " (" + units.Plural(buffers, "buffer") + ")"
+	one := Saving{Action: action, SavesBytes: saved, PeakBytes: left, Buffers: buffers, Text: text}
 	if site != 0 {
 		of := siteOf(r.t, &r.s.SpaceInfo, site)
 		one.Site = &of
@@ -332,9 +334,9 @@ func (r *savings) phaseAt(t int64) (phase purpose.Phase) {
 	return phase
 }
 
-// chunk adds the line of the program whose temporaries and activations of one size hold most, if it is large: their operation may be computed
-// in chunks, like the loss of long sequences. Of a loss it is all of its chain: logits, their copy in 32 bits, the logarithm of the softmax,
-// and the gradients of these.
+// chunk adds the line of the program whose temporaries and activations of one size hold most, if it is large: their operation may be
+// computed in chunks, like the loss of long sequences. Of a loss it is all of its chain: logits, their copy in 32 bits, the logarithm of
+// the softmax, and the gradients of these.
 func (r *savings) chunk(stacks *program.Stacks) {
 	type key struct {
 		site lifetime.SiteID

@@ -1,0 +1,204 @@
+package category
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
+func (a *analysis) phases() {
+	a.optimizerSteps(a.s.Marks)
+	if !a.hasLines() {
+		a.closures()
+	}
+	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
+	calls := rootCalls{last: -1}
+	lines := a.hasLines()
+	between := false // the program allocated outside of all passes since the last span
+	returned := a.returned()
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			if b.Edge&lifetime.SiteFromFree == 0 {
+				a.out[i].Phase = a.r.place(b.Site).phase
+			}
+			a.sure[i] = a.out[i].Phase != purpose.UnknownPhase
+			a.isTorch = a.isTorch || a.sure[i] || a.r.named(a.at(b).path) != purpose.UnknownCategory
+			continue
+		}
+		f, phase := a.at(b), a.phaseOf(b)
+		calls.ended = calls.ended || returned[i]
+		if phase == purpose.UnknownPhase {
+			calls.ended = calls.ended || f.python
+			between = between || f.rooted || !lines
+			if !lines || !calls.sameLine(f) || a.last() != purpose.Forward {
+				continue
+			}
+			phase, between = purpose.Forward, false // works on the result of the call
+		}
+		a.isTorch = true
+		a.out[i].Phase, a.sure[i] = phase, true
+		begins := phase == purpose.Forward && calls.add(i, f, a.lasts) || phase == purpose.Backward && between
+		if phase == purpose.OtherPhase || phase == purpose.OptimizerPhase && a.last() == purpose.Backward && a.r.inEngine(f) {
+			continue // an optimizer that steps within the backward pass does not end it
+		}
+		a.add(phase, b.Begin, begins)
+		if phase == purpose.Backward && f.flags&returnsGrads != 0 {
+			a.spans[len(a.spans)-1].returns = true
+		}
+		between = false
+	}
+	calls.end(a.lasts)
+	a.passesWithoutModules()
+	a.addSteps()
+	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != purpose.OptimizerPhase })
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != purpose.UnknownPhase || !hasPasses && !a.at(b).python {
+			continue
+		}
+		a.out[i].Phase, a.sure[i] = a.between(b)
+		if a.out[i].Phase == purpose.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
+			a.out[i].Phase, a.sure[i] = purpose.Forward, true
+		}
+	}
+}
+
+// closures takes the closures out of steps of optimizers that call them, if stacks do not tell their forward passes: what is after the last
+// backward pass in a step is of the optimizer.
+func (a *analysis) closures() {
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 || a.r.place(b.Site).phase != purpose.Backward {
+			continue
+		}
+		if n, ok := a.stepAt(b.Begin); ok {
+			a.steps[n].Begin = b.Begin + 1
+		}
+	}
+}
+
+// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before: what a line assigns
+// the result of a call to is freed when the call has ended.
+func (a *analysis) returned() []bool {
+	all, has := make([]bool, len(a.s.Buffers)), false
+	if a.s.FreeSites == nil || !a.hasLines() {
+		return all
+	}
+	for c := range a.s.Changes() {
+		if c.Begin {
+			all[c.Buffer], has = has, false
+		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == noPart {
+			has = true
+		}
+	}
+	return all
+}
+
+// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of modules
+// ends a call.
+type rootCalls struct {
+	root  pathID
+	last  int  // buffer of the current call; -1 = none
+	ended bool // the program allocated outside since then
+}
+
+// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last allocation of
+// the call before.
+func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
+	if f.within != inModule {
+		return false
+	}
+	begins := r.last < 0 || r.ended || f.rootCall != r.root
+	if begins {
+		r.end(lasts)
+	}
+	r.root, r.last, r.ended = f.rootCall, i, false
+	return begins
+}
+
+// sameLine reports whether the line that made the last call allocated.
+func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && f.path == r.root }
+
+// hasLines reports whether stacks have the lines of calls. Those of traces have functions.
+func (a *analysis) hasLines() bool {
+	return a.s.Source < len(a.t.Sources) && a.t.Sources[a.s.Source].Traits.Stacks
+}
+
+func (r *rootCalls) end(lasts []bool) {
+	if r.last >= 0 {
+		lasts[r.last] = true
+	}
+}
+
+// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the graph
+// keeps to the backward pass.
+func (a *analysis) passesWithoutModules() {
+	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == purpose.Forward }) {
+		return
+	}
+	old := a.spans
+	var all []span
+	last := int64(math.MinInt64) // end of the span before
+	for _, s := range old {
+		if s.phase == purpose.Backward {
+			if begin, end, ok := a.keptBetween(last, s); ok {
+				all = append(all, span{phase: purpose.Forward, begin: begin, end: end})
+			}
+		}
+		all = append(all, s)
+		last = s.end
+	}
+	a.spans = all
+}
+
+// keptBetween returns the first allocation after an instant that a backward pass frees without Python, and the last allocation
+// before the pass. Allocations of its callers just before it belong to the pass.
+func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok bool) {
+	var callers []lifetime.Buffer
+	from, _ := slices.BinarySearchFunc(a.s.Buffers, after+1, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	for i := from; i < len(a.s.Buffers) && a.s.Buffers[i].Begin < backward.begin; i++ {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 {
+			continue
+		}
+		switch kept := !ok && b.End >= backward.begin && a.byGraph(i); {
+		case kept:
+			begin, ok = b.Begin, true
+			for _, c := range slices.Backward(callers) {
+				if !a.r.Reaches(a.at(&c).path, a.at(b).path) {
+					break
+				}
+				begin = c.Begin
+			}
+		case !ok:
+			callers = append(callers, *b)
+		}
+		end = b.Begin
+	}
+	return begin, end, ok
+}
+
+// afterForward reports whether the last phase before t is a forward pass.
+func (a *analysis) afterForward(t int64) bool {
+	last, _ := a.around(t)
+	return last >= 0 && a.spans[last].phase == purpose.Forward
+}
+
+// byGraph reports whether the autograd graph was the last to hold a buffer: the engine freed it without any Python. If
+// frees have no stacks, the time tells.
+func (a *analysis) byGraph(i int) bool {
+	b := &a.s.Buffers[i]
+	if b.Edge&(lifetime.EndOpen|lifetime.EndInferred) != 0 {
+		return false
+	}
+	if f := a.freed(i); f != nil {
+		return f.engine && !f.python || f.within == inBackwardCall
+	}
+	last, _ := a.around(b.End)
+	return last >= 0 && a.spans[last].phase == purpose.Backward && b.End <= a.spans[last].end
+}
