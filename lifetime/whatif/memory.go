@@ -224,7 +224,9 @@ func (m *model) scale(f float64) string {
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
 // a parameter. Its input may be copied to the same size, before the weight.
 func (m *model) weightCopies() map[int32]bool {
-	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
+	parameters := m.sizes(func(b *buffer) bool {
+		return b.category == purpose.ModelParameter || b.start && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
+	})
 	copies := map[int32]bool{}
 	for k := range m.passes {
 		var of *buffer // result of the operation

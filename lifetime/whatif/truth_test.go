@@ -24,9 +24,9 @@ var variants = map[string]string{
 	"nograd=1": "no_grad", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 
-func engineOf(t *testing.T) *Engine {
+func engineOf(t *testing.T, name string) *Engine {
 	t.Helper()
-	c, err := formats.Open("../../testdata/whatif/gpt_small.pickle.zst", formats.Input{})
+	c, err := formats.Open("../../testdata/whatif/"+name+".pickle.zst", formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,21 @@ func engineOf(t *testing.T) *Engine {
 	return e
 }
 
+// TestCopiesOfOlderWeights: weights that are older than the recording, and have no gradients, are copied under autocast whatever the batch is.
+func TestCopiesOfOlderWeights(t *testing.T) {
+	const real = 40531968
+	s, err := Parse("batch=0.5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := engineOf(t, "autocast_forward").Run(s, replay.Device{}); r.Low > real || r.High < real {
+		t.Errorf("%d to %d, but the program needed %d (%s)", r.Low, r.High, real, r.Refused)
+	}
+}
+
 // TestTruth compares predictions with the peaks of the real allocator of programs that were really changed.
 func TestTruth(t *testing.T) {
-	e := engineOf(t)
+	e := engineOf(t, "gpt_small")
 	table, err := os.ReadFile("../../testdata/whatif/gpt_small.table.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +93,7 @@ func TestTruth(t *testing.T) {
 // TestSearch holds the promises of Search: each plan fits when it is replayed on such a device, and needs all of its changes; the largest
 // batch fits, and twice of it does not.
 func TestSearch(t *testing.T) {
-	e := engineOf(t)
+	e := engineOf(t, "gpt_small")
 	fits := func(edits string, capacity int64) bool {
 		s, err := Parse(edits)
 		if err != nil {
@@ -130,7 +142,7 @@ func TestSearch(t *testing.T) {
 
 // TestDrop removes what a function allocates, and nothing else.
 func TestDrop(t *testing.T) {
-	e := engineOf(t)
+	e := engineOf(t, "gpt_small")
 	s, err := Parse("drop=embedding")
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +171,7 @@ func TestDrop(t *testing.T) {
 
 // TestCapture asks of captures of scenarios what must hold of every capture, and that the recorded program is what was recorded.
 func TestCapture(t *testing.T) {
-	e := engineOf(t)
+	e := engineOf(t, "gpt_small")
 	for _, edits := range []string{"", "checkpoint=blocks,batch=2", "optimizer=sgd,accumulate=2", "no_grad", "offload=activations", "loss.chunks=4"} {
 		var s Scenario
 		if edits != "" {
