@@ -79,3 +79,41 @@ func TestWorkflow(t *testing.T) {
 		}
 	}
 }
+
+// TestPinnedActions checks that workflows run actions of a commit, which nobody can change, and that only the job that signs may.
+func TestPinnedActions(t *testing.T) {
+	for _, name := range []string{".github/workflows/release.yml", "action.yml", "docs/ci/github.yml"} {
+		text, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, uses := range regexp.MustCompile(`uses: .*`).FindAllString(string(text), -1) {
+			if !regexp.MustCompile(`^uses: [\w/-]+@[0-9a-f]{40} # v[0-9]+\.[0-9]+\.[0-9]+$`).MatchString(uses) {
+				t.Errorf("%s: %s", name, uses)
+			}
+		}
+		var workflow struct {
+			Permissions map[string]string
+			Jobs        map[string]struct {
+				Permissions map[string]string
+				Steps       []struct{ Uses, Run string }
+			}
+		}
+		if err := yaml.Unmarshal(text, &workflow); err != nil {
+			t.Fatal(err)
+		}
+		signs := func(permissions map[string]string) bool {
+			return permissions["id-token"] != "" || permissions["attestations"] != ""
+		}
+		if signs(workflow.Permissions) {
+			t.Errorf("%s: all jobs may sign", name)
+		}
+		for job, of := range workflow.Jobs {
+			for _, step := range of.Steps {
+				if attests := strings.HasPrefix(step.Uses, "actions/attest"); attests && !signs(of.Permissions) || signs(of.Permissions) && step.Run != "" {
+					t.Errorf("%s: job %s has %v for %s%s", name, job, of.Permissions, step.Uses, step.Run)
+				}
+			}
+		}
+	}
+}
