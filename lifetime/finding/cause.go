@@ -202,7 +202,7 @@ func (p *Pass) withinFunctions(g *causeGroup) bool {
 			if kept[k] != i-1 || p.Space.Buffers[i-1].Site != site {
 				continue
 			}
-			if line := p.program.LineOf(site); strings.HasSuffix(p.Frames[line].File, "torch/nn/functional.py") {
+			if program.IsFunctional(&p.Frames[p.program.LineOf(site)]) {
 				pairs++
 			}
 		}

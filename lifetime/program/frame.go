@@ -3,6 +3,8 @@ package program
 import (
 	"slices"
 	"strings"
+
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // Part is a part of PyTorch that tells the phase of an allocation.
@@ -66,9 +68,9 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "zero_grad", InOptimizer, ClearsGrads},
 	{"torch/nn/modules/linear.py", "forward", NoPart, Linear},
 	{"torch/nn/modules/transformer.py", "forward", InModule, Linear}, // the fast path of inference calls no module
-	{"torch/nn/functional.py", "embedding embedding_bag", NoPart, Embeds},
-	{"torch/nn/functional.py", "cross_entropy log_softmax", NoPart, Losses},
-	{"torch/nn/functional.py", "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear},
+	{functional, "embedding embedding_bag", NoPart, Embeds},
+	{functional, "cross_entropy log_softmax", NoPart, Losses},
+	{functional, "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear},
 	{"torch/nn/modules/", "__init__", InSetup, Constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", InSetup, Initializes},
 	{"torch/nn/parameter.py", "__deepcopy__", InSetup, OfParameter},
@@ -161,3 +163,8 @@ var roots = map[string]bool{
 	"<module>": true, "_run_module_as_main": true, "_run_code": true, "run_code": true, "_bootstrap": true, "_bootstrap_inner": true, "run": true,
 	"_start": true, "main": true, "_run_once": true,
 }
+
+const functional = "torch/nn/functional.py"
+
+// IsFunctional reports whether a frame is a function of torch.nn.functional.
+func IsFunctional(f *frame.Frame) bool { return strings.HasSuffix(f.File, functional) }
