@@ -73,18 +73,27 @@ try: fail()
 except ValueError as e: error = e
 ready, stop = threading.Event(), threading.Event()
 worker = threading.Thread(target=thread); worker.start(); ready.wait()
-def work():
-    local = T("local")
+code = '''
+def names():
     live = [o for o in gc.get_objects() if type(o) is T]
     found = {}
-    own = lambda variables: variables.get("__name__", "").startswith("memlane")
+    own = lambda variables: variables.get("__name__") == "walking"
     walk = _walk.Walk(lambda of: 2 if of is T else 1, lambda index, o, kind: found.__setitem__(o.name, index), 600, 10**7)
     for roots in walk.roots(own):
         for root in roots: walk.start(root)
         walk.run()
     paths = {name: walk.path(index)[1] for name, index in found.items()}
     paths.update((o.name, text) for o, text, cyclic in walk.unreached(live, own) if cyclic)
+    walk.close()
     return paths
+'''
+walking = {"__name__": "walking", "gc": gc, "T": T, "_walk": _walk}
+exec(code, walking)
+names = walking["names"]
+del walking
+def work():
+    local = T("local")
+    return names()
 print(work())
 stop.set()
 """

@@ -102,6 +102,14 @@ class Walk:
         self._attributes: set[int] = set()  # ids of dicts of attributes
         self._cells: dict[int, tuple[str, ...]] = {}  # names of the cells of a closure, by id
 
+    def close(self) -> None:
+        """Drops all references, also those in cycles with the frames that were walked."""
+        for o in self.objects:
+            if type(o) is Root:
+                o.members.clear()
+        self.objects.clear()
+        self.__dict__.clear()
+
     @property
     def late(self) -> bool:
         return time.monotonic() > self._deadline
