@@ -95,7 +95,7 @@ class _Finder:
             if walk.stopped:
                 table.note = f"names stop after {len(walk.objects):,} objects and {table.seconds:.1f} s"
         finally:  # no reference may stay, nor a cycle for the collector
-            walk.__dict__.clear()
+            walk.close()
             self.__dict__.clear()
             if enabled:
                 gc.enable()

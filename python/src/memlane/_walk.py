@@ -102,6 +102,14 @@ class Walk:
         self._attributes: set[int] = set()  # ids of dicts of attributes
         self._cells: dict[int, tuple[str, ...]] = {}  # names of the cells of a closure, by id
 
+    def close(self) -> None:
+        """Drops all references, also those in cycles with the frames that were walked."""
+        for o in self.objects:
+            if type(o) is Root:
+                o.members.clear()
+        self.objects.clear()
+        self.__dict__.clear()
+
     @property
     def late(self) -> bool:
         return time.monotonic() > self._deadline
@@ -150,8 +158,9 @@ class Walk:
         program.sort(key=lambda r: r.where != "__main__")
         names = {t.ident: t.name for t in list(sys.modules["threading"].__dict__["_active"].values())} if "threading" in sys.modules else {}
         main = sys.modules["threading"].main_thread().ident if "threading" in sys.modules else None
+        top: types.FrameType | None
         for thread, top in sys._current_frames().items():
-            frame: types.FrameType | None = top
+            frame = top
             suffix = "" if thread == main else f", thread {names.get(thread, thread)}"
             while frame is not None:
                 self.seen.add(id(frame))
@@ -165,6 +174,7 @@ class Walk:
                         program.append(Root(name if type(name) is str else "exec", list(frame.f_globals.items())))
                     program.append(Root(place_of(frame.f_code, frame.f_lineno) + suffix, local_variables(frame)))
                 frame = frame.f_back
+        top = frame = None  # the frame of this call must not hold itself, and with it all roots
         handled = getattr(sys, "_current_exceptions", dict)()
         for exception in handled.values():
             value = exception[1] if type(exception) is tuple else exception
