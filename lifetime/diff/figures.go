@@ -87,7 +87,7 @@ func Difference(before, after int64) string {
 		return text
 	}
 	if times := float64(after) / float64(before); times >= 10 {
-		return fmt.Sprintf("%s (%s times)", text, units.Count(int64(min(times, 1<<53))))
+		return fmt.Sprintf("%s (%s times)", text, units.Count(int64(math.Round(min(times, 1<<53)))))
 	}
 	return fmt.Sprintf("%s (%+.1f %%)", text, 100*float64(change)/float64(before))
 }
