@@ -152,10 +152,11 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	if f.Value(FigFreed) > 0 {
 		number += " of " + units.Count(int64(f.Value(FigAllocated)))
 	}
-	kept := fmt.Sprintf("%s buffers (%s) were never freed", number, units.Bytes(f.Amount.Bytes)) + doubt
+	more := ""
 	if older := p.olderAt(place, f.Kept); older.Count >= minRises {
-		kept += fmt.Sprintf("; %s older ones (%s) are alive, too", units.Count(older.Count), units.Bytes(older.Bytes))
+		more = fmt.Sprintf(", %s older ones (%s)", units.Count(older.Count), units.Bytes(older.Bytes))
 	}
+	kept := fmt.Sprintf("%s buffers (%s)%s were never freed", number, units.Bytes(f.Amount.Bytes), more) + doubt
 	f.describe(place.String(), kept, p.outlook(f, p.began(f))...)
 }
 
