@@ -161,6 +161,7 @@ with memlane.record("out") as r: work()
     )
     paths = {kib: row["path"] for kib, row in rows.items()}
     assert paths == {
+        0: "holder",
         1: "kept[0]", 2: "by_key['a b']", 3: "cached.<lru_cache>[3]", 4: "Class.shared", 5: "odd[1]", 6: "generated.inside", 7: "called.<closure>.inside",
         8: "slots[0].t", 9: "Class -> Class", 10: "holder.other", 11: "inner", 12: "local",
     }  # fmt: skip
