@@ -43,7 +43,7 @@ func whatifCommand() *cli.Command {
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
 				named("batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations")...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
-			&cli.BoolFlag{Name: "search", Usage: "find the cheapest changes that fit the capacity,\nand the largest batch of each"},
+			toggle("search", "find the cheapest changes that fit the\ncapacity, and the largest batch of each"),
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
 		Action: predict,

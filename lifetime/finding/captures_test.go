@@ -87,6 +87,11 @@ func TestTorchCaptures(t *testing.T) {
 		"small_leak_cycles": {{device, "leak_small", "small.py", 12, 30 * 2048, 30}},
 		"cuprof_leak":       {{device, "forward", "cuda_prof.py", 8, 6 * 65536, 6}},
 		"t215_cuprof_leak":  {{device, "forward", "cuda_prof.py", 8, 4 * 65536, 4}},
+		"held": {
+			{device, "new", "held.py", 14, 24*6<<10 + 12*(5+12+13)<<10, 60}, // of a hook, a context, a dict and a queue
+			{device, "forward", "held.py", 24, 24 * 4096, 24},
+			{device, "train", "held.py", 85, 12*4096 + 12*4, 24},
+		},
 		"twodev":            {{"cuda:1", "leaky_step", "twodev.py", 11, 10 << 20, 10}},
 		"t215_twodev":       {{"cuda:1", "leaky_step", "twodev.py", 11, 6 << 20, 6}},
 	}

@@ -64,12 +64,12 @@ func find(t testing.TB, c *lifetime.Capture, settings finding.Settings) []findin
 }
 
 // checkFinding checks that a finding has the kind of its rule, evidence from the table, a cause if it is a leak or a
-// failure, and one line of advice.
+// failure, and one line of advice, or one for each recorded holder.
 func checkFinding(t testing.TB, f *finding.Finding) {
 	t.Helper()
 	at := slices.IndexFunc(finding.Rules(), func(r finding.Rule) bool { return r.Name == f.Rule })
 	if at < 0 || f.Kind != finding.Rules()[at].Kind || f.Space == nil || f.Confidence <= 0 || f.Confidence > 1 || f.Description == "" ||
-		len(f.Suggestions) != 1 {
+		len(f.Suggestions) == 0 || len(f.Suggestions) > max(1, len(f.Held)) {
 		t.Errorf("incomplete: %+v", f)
 	}
 	for _, e := range f.Evidence {
