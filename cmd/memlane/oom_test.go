@@ -107,7 +107,7 @@ func TestToolsOfDevices(t *testing.T) {
 		"XPU" + elsewhere:  {"xpu-smi", "torch.xpu.memory._record_memory_history()"},
 		"NPU" + elsewhere:  {"npu-smi", "torch.npu.memory._record_memory_history()"},
 		"MPS backend out of memory (MPS allocated: 6.04 GB, other allocations: 1.04 GB, max allowed: 6.77 GB). Tried to allocate 459.07 MB on private pool.": {
-			"watermark", "torch.mps.current_allocated_memory()"},
+			"WATERMARK", "torch.mps.current_allocated_memory()"},
 	} {
 		answer, stderr, status := memlane("RuntimeError: "+text+"\n", "oom", "--quiet", "-")
 		if status != statusOK {
@@ -118,7 +118,7 @@ func TestToolsOfDevices(t *testing.T) {
 				t.Errorf("no %s: %s", name, answer)
 			}
 		}
-		if want[0] != "nvidia-smi" && strings.Contains(answer, "nvidia-smi") || want[0] == "watermark" && strings.Contains(answer, "a recording") {
+		if want[0] != "nvidia-smi" && strings.Contains(answer, "nvidia-smi") || want[0] == "WATERMARK" && strings.Contains(answer, "a recording") {
 			t.Errorf("tools of another device: %s", answer)
 		}
 	}

@@ -112,8 +112,11 @@ func TestLeaksTruth(t *testing.T) {
 		"small_leak_cycles": {"cuda:0 leak_small small.py:12 30 x 2048"},
 		"cuprof_leak":       {"cuda:0 forward cuda_prof.py:8 6 x 65536"},
 		"t215_cuprof_leak":  {"cuda:0 forward cuda_prof.py:8 4 x 65536"},
-		"twodev":            {"cuda:1 leaky_step twodev.py:11 10 x 1048576"},
-		"t215_twodev":       {"cuda:1 leaky_step twodev.py:11 6 x 1048576"},
+		"held": {
+			"cuda:0 new held.py:14 60 x 8601", "cuda:0 forward held.py:24 24 x 4096", "cuda:0 train held.py:85 24 x 2050",
+		},
+		"twodev":      {"cuda:1 leaky_step twodev.py:11 10 x 1048576"},
+		"t215_twodev": {"cuda:1 leaky_step twodev.py:11 6 x 1048576"},
 	}
 	for name, file := range pickles(t) {
 		var got []string

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -28,8 +29,9 @@ func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 			index[name], all = k, append(all, Part{Name: name})
 		}
 		b := &s.Buffers[i]
-		all[k].Bytes, all[k].RequestedBytes, all[k].Count = all[k].Bytes+b.Size, all[k].RequestedBytes+b.Requested, all[k].Count+1
-		total += b.Size
+		all[k].Bytes, all[k].RequestedBytes = units.AddSat(all[k].Bytes, b.Size), units.AddSat(all[k].RequestedBytes, b.Requested)
+		all[k].Count++
+		total = units.AddSat(total, b.Size)
 	}
 	for i := range all {
 		all[i].Share = share(all[i].Bytes, total)

@@ -92,8 +92,8 @@ func TestTorchCaptures(t *testing.T) {
 			{device, "forward", "held.py", 24, 24 * 4096, 24},
 			{device, "train", "held.py", 85, 12*4096 + 12*4, 24},
 		},
-		"twodev":            {{"cuda:1", "leaky_step", "twodev.py", 11, 10 << 20, 10}},
-		"t215_twodev":       {{"cuda:1", "leaky_step", "twodev.py", 11, 6 << 20, 6}},
+		"twodev":      {{"cuda:1", "leaky_step", "twodev.py", 11, 10 << 20, 10}},
+		"t215_twodev": {{"cuda:1", "leaky_step", "twodev.py", 11, 6 << 20, 6}},
 	}
 	files, err := filepath.Glob("../../testdata/torchsnap/*.pickle")
 	if err != nil || len(files) < 40 {

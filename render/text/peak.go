@@ -208,9 +208,9 @@ func (p *Page) instructions(k *answer.Peak) {
 	if o.Donated > 0 {
 		donated = fmt.Sprintf(" (%s donated)", units.Bytes(o.Donated))
 	}
-	p.Line("inputs %s%s, outputs %s, temporaries %s, constants %s%s\npadding %s, %s of the total",
-		units.Bytes(o.Inputs), donated, units.Bytes(o.Outputs),
-		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted, units.Bytes(o.Padding), shareOf(o.Padding, total))
+	p.Para("", "  ", fmt.Sprintf("inputs %s%s, outputs %s, temporaries %s, constants %s%s", units.Bytes(o.Inputs), donated, units.Bytes(o.Outputs),
+		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted))
+	p.Line("padding %s, %s of the total", units.Bytes(o.Padding), shareOf(o.Padding, total))
 	row := func(bytes, share, padding, category, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-15s  ", bytes, share, padding, category)
 		p.Line("%s", strings.TrimRight(line+shorten.Name(text, p.width-len(line)), " "))

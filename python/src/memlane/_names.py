@@ -218,6 +218,9 @@ class Torch(_Finder):
                 for parent in (walk.parents[index], *walk.extra.get(id(walk.objects[index]), ())):
                     counts[parent] = counts.get(parent, 0) + 1
             for index, tensor in self._tensors:
+                if time.monotonic() - walk.began > 2 * SECONDS:  # as long again for the names as for the walk
+                    walk.stopped = True
+                    break
                 device, address, size = self._place(tensor)
                 if not address or not still and address not in self._storages:
                     continue
