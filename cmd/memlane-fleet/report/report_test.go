@@ -17,6 +17,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -240,7 +241,7 @@ func TestHostileNames(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(all["fleet.txt"]) {
-			if strings.HasPrefix(strings.TrimSpace(line), "::") || utf8.RuneCountInString(line) > 81 {
+			if strings.HasPrefix(strings.TrimSpace(line), "::") || shorten.Columns(line) > 81 {
 				t.Errorf("%q: the text has the line %q", name, line)
 			}
 		}
