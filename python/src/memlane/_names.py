@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Names of live tensors and what holds them, as text for a capture: docs/manual/formats.md describes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Walks the objects of this process from what the program names, and says by which path each is reached.
 
 Nothing of the program runs: types are compared with "is", objects are neither compared nor printed, and no attribute is read that a class may
