@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Names of live tensors and what holds them, as text for a capture: docs/manual/formats.md describes it."""
 
 from __future__ import annotations
@@ -348,7 +347,7 @@ class Torch(_Finder):
         """Returns role, name and owner of parameters, buffers, gradients and states of optimizers, by id."""
         walk = self._walk
         names: dict[int, tuple[str, str, str]] = {}
-        inside = set()
+        inside: set[int] = set()
         for _, module in self._modules:
             inside.update(id(m) for m in self._members(module, "_modules").values())
         for index, module in self._modules:
@@ -369,7 +368,8 @@ class Torch(_Finder):
                 todo += [(f"{prefix}.{name}", child) for name, child in reversed(self._members(m, "_modules").items())]
         for index, optimizer in self._optimizers:
             attributes = _walk.dict_of(optimizer) or {}
-            owner, state = walk.path(index)[1], attributes.get("state")
+            owner = walk.path(index)[1]
+            state: Any = attributes.get("state")
             if dict not in _walk.mro(type(state)):
                 continue
             for parameter, values in list(dict.items(state)):
@@ -402,7 +402,7 @@ class Torch(_Finder):
 
     @staticmethod
     def _members(module: Any, name: str) -> dict[str, Any]:
-        members = (_walk.dict_of(module) or {}).get(name)
+        members: Any = (_walk.dict_of(module) or {}).get(name)
         return {k: v for k, v in list(dict.items(members)) if v is not None and type(k) is str} if dict in _walk.mro(type(members)) else {}
 
     def _add_saved(self, node: Any, at: int) -> None:
@@ -420,7 +420,7 @@ class Torch(_Finder):
                 continue
             for tensor in value if type(value) in (tuple, list) else (value,):
                 if self._kind_of(type(tensor)) == _TENSOR:
-                    self._walk.add(tensor, at, f" ({attribute.removeprefix('_saved_')})")  # type: ignore[union-attr]
+                    self._walk.add(tensor, at, f" ({attribute.removeprefix('_saved_')})")
 
 
 def add_to_snapshot(path: str, table: Table) -> None:

@@ -1,4 +1,3 @@
-# mypy: ignore-errors
 """Walks the objects of this process from what the program names, and says by which path each is reached.
 
 Nothing of the program runs: types are compared with "is", objects are neither compared nor printed, and no attribute is read that a class may
@@ -139,14 +138,14 @@ class Walk:
 
     def roots(self, own: Callable[[Any], bool]) -> tuple[list[Root], list[Root]]:
         """Returns the variables of the program, and those of libraries. own tells modules and frames' globals that are not walked."""
-        program, libraries = [], []
+        program, libraries = [], []  # type: ignore[var-annotated]
         dicts: set[int] = set()
         for name, module in list(sys.modules.items()):
             if type(module) is not types.ModuleType and not isinstance(type(module), type):
                 continue
             if types.ModuleType not in mro(type(module)):
                 continue
-            variables = types.ModuleType.__dict__["__dict__"].__get__(module)
+            variables = types.ModuleType.__dict__["__dict__"].__get__(module)  # type: ignore[index]
             self.seen.add(id(module))
             if type(variables) is not dict or id(variables) in dicts:
                 continue
@@ -171,12 +170,13 @@ class Walk:
                     if id(frame.f_globals) not in dicts:
                         dicts.add(id(frame.f_globals))
                         self.seen.add(id(frame.f_globals))
-                        name = frame.f_globals.get("__name__")
+                        name = frame.f_globals.get("__name__")  # type: ignore[assignment]
                         program.append(Root(name if type(name) is str else "exec", list(frame.f_globals.items())))
                     program.append(Root(place_of(frame.f_code, frame.f_lineno) + suffix, local_variables(frame)))
-                frame = frame.f_back
-        top = frame = None  # the frame of this call must not hold itself, and with it all roots
-        handled = getattr(sys, "_current_exceptions", dict)()
+                frame = frame.f_back  # type: ignore[assignment]
+        # the frame of this call must not hold itself, and with it all roots
+        top = frame = None  # type: ignore[assignment]
+        handled: dict[Any, Any] = getattr(sys, "_current_exceptions", dict)()
         for exception in handled.values():
             value = exception[1] if type(exception) is tuple else exception
             if value is not None:
@@ -309,11 +309,11 @@ class Walk:
                     labels[id(c)] = ""
         else:
             self._label_special(o, labels)
-            attributes = dict_of(o)
-            if attributes is not None:
-                self._attributes.add(id(attributes))
-                labels[id(attributes)] = ""
-                for key, value in list(attributes.items()):
+            found = dict_of(o)
+            if found is not None:
+                self._attributes.add(id(found))
+                labels[id(found)] = ""
+                for key, value in list(found.items()):
                     labels.setdefault(id(value), f".{key}" if type(key) is str else ".?")
             for base in bases:
                 for name, slot in list(type.__dict__["__dict__"].__get__(base).items()):
