@@ -21,6 +21,7 @@ type program struct {
 	instructions []instruction    // by id
 	byName       map[string]int32 // built when an old file needs it
 	frames       frameIndex
+	shardings    shardings
 
 	assigned    bool // there is a buffer assignment
 	values      []value
@@ -107,11 +108,18 @@ func (p *program) readModule(at wire.Span) error {
 			p.id = int64(f.Value)
 		case moduleFrames:
 			m.Inside("stack_frame_index", -1, p.readFrames(f.Body))
+		case moduleOutputs:
+			p.shardings.results = f.Body
+		case moduleParameters:
+			p.shardings.parameters = append(p.shardings.parameters, f.Body)
+		case moduleDevices:
+			m.Inside("device_assignment", -1, wire.Numbers(p.proto, f.Body, map[uint64]*int64{devicesComputations: &p.shardings.devices}))
 		case moduleComputations:
 			m.Inside("computations", computations, p.readComputation(f.Body))
 			computations++
 		}
 	}
+	m.Inside("computations", -1, p.readShardings())
 	return m.Err
 }
 
@@ -121,6 +129,9 @@ func (p *program) readComputation(at wire.Span) error {
 	n := 0
 	p.instructions = slices.Grow(p.instructions, wire.Count(p.proto, at, computationInstructions))
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag == computationName && p.text(f.Body) == p.entry {
+			p.shardings.entry = at
+		}
 		if f.Tag != computationInstructions {
 			continue
 		}
