@@ -293,6 +293,15 @@ type Value struct {
 	Site       SiteID
 }
 
+// Role is what the data flow of a compiled training step shows an argument to be for.
+type Role string
+
+// Roles. The step overwrites arguments that have one.
+const (
+	Trained Role = "trained" // the differentiated computation uses it, and its new value depends on the backward pass
+	State   Role = "state"   // its new value depends on the backward pass, and it goes only into that and the new value of one trained argument
+)
+
 // Sharding is how the devices that run a compiled program share a tensor. Its zero value means that it was not recorded.
 type Sharding struct {
 	Split  string // number of parts of each dimension: "1x8"; "" = it is not split
@@ -415,6 +424,7 @@ type Site struct {
 	Opcode string
 	Source StackID // call stack in the source code; set if Stack has scopes
 	Sharding
+	Role Role
 
 	// Unseen: the allocation was before the window. Stack is then that of the free, 0 if it was not recorded.
 	Unseen bool

@@ -193,6 +193,9 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 		if of := s.p.shardings.of[origin{d.id, index}]; a.rank > 0 && (of.Split == "" || strings.Count(of.Split, "x")+1 == a.rank) {
 			made.Sharding = of
 		}
+		if index == "" {
+			made.Role = s.p.roles[d.id]
+		}
 	}
 	out.id = s.b.Site(made)
 	return out, nil

@@ -288,6 +288,7 @@ func (n *writer) site(id lifetime.SiteID) int {
 		n.named("opcode", s.Opcode)
 		n.named("split", s.Split)
 		n.known("copies", s.Copies)
+		n.named("role", string(s.Role))
 		n.known("source", int64(source))
 		if s.Unseen {
 			n.known("unseen", 1)
