@@ -429,6 +429,8 @@ class Row(TypedDict):
     share: float
     instr: str
     padding_bytes: int | None
+    split: str
+    copies: int
 
 
 class Saving(TypedDict):
