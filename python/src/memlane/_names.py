@@ -160,7 +160,7 @@ class Torch(_Finder):
         self._roots: list[tuple[int, Any]] = []  # of graphs: nodes, with the index of what holds them
         self._saved: dict[type, list[str]] = {}
         self._base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-        self._address = getattr(torch._C, "_data_address", self._base.data_ptr)
+        self._address = getattr(torch._C, "_data_address", None)  # of the storage
         self._walk: _walk.Walk
         self._looked = 0  # tensors whose gradients and graphs were reached
         self._of_graphs: list[tuple[int, int]] = []  # ranges of objects that only graphs hold
@@ -267,10 +267,15 @@ class Torch(_Finder):
                 device, item = self._get(o, "device"), self._base.element_size(o)
                 if device.type not in ("cuda", "xpu"):
                     return 0, 0, 0
-                address, size = self._address(o) - self._base.storage_offset(o) * item, self._base.numel(o) * item
+                address, size = self._address_of_storage(o, item), self._base.numel(o) * item
             return (device.index or 0, address, size) if device.type in ("cuda", "xpu") and address > 0 else (0, 0, 0)
         except Exception:  # of a tensor without storage
             return 0, 0, 0
+
+    def _address_of_storage(self, tensor: Any, item: int) -> int:
+        if self._address is not None:
+            return int(self._address(tensor))
+        return int(self._base.data_ptr(tensor)) - int(self._base.storage_offset(tensor)) * item  # versions of PyTorch without lazy copies
 
     def _described(self, o: Any) -> str:
         if self._kind_of(type(o)) != _TENSOR:
