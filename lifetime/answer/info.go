@@ -64,6 +64,7 @@ type Space struct {
 	UsageOnly         bool     `json:"usage_only"`          // true if only totals were recorded: live is then the level at the end, with a count of 0
 	EndBytes          int64    `json:"end_bytes"`           // in use at the end: the live buffers, base_bytes and the stack
 	Live              Live     `json:"live"`                // buffers alive at the end
+	HeldBy            []Part   `json:"held_by"`             // buffers alive at the end by what holds them, largest first: a model, an optimizer, a list, a graph; empty if the recorder wrote no names
 	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
 	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the recording
 	Peak              TopLevel `json:"peak"`                // highest level in the recording
@@ -180,6 +181,7 @@ func InfoOf(o *outline.Outline) Capture {
 				space.Replay = &law
 			}
 		}
+		space.HeldBy = heldBy(&o.Tables, s.Recording, s.AtEnd())
 		space.AtPeak = partsOf(&o.Tables, &s.SpaceInfo, s.PeakRows)
 		info.Spaces = append(info.Spaces, space)
 	}

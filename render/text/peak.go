@@ -28,7 +28,7 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 			p.Line("")
 			p.Para("by category: ", "  ", PartsText(k.Parts))
 		}
-		if k := &a.Peaks[i]; len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) && a.By != string(selection.ByName) {
+		if k := &a.Peaks[i]; len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) {
 			p.Para("held by: ", "  ", partsText(k.HeldBy))
 		}
 		for n := range a.Peaks[i].Savings {

@@ -476,6 +476,7 @@ class Space(TypedDict):
     usage_only: bool
     end_bytes: int
     live: Live
+    held_by: list[Part]
     reserved_bytes: int | None
     reserved_peak_bytes: int | None
     peak: TopLevel
