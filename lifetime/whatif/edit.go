@@ -38,15 +38,15 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "drop", Values: "FILE:LINE|FUNCTION", Doc: "as if a line allocated nothing", check: isSomething, off: offDrop,
 			apply: func(m *model, v string) string { return m.dropSite(v) }},
-		{Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass", check: isSomething, off: offFreeEarly,
-			apply: func(m *model, v string) string { return m.freeEarly(v) }},
+		{Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass",
+			check: isSomething, off: offFreeEarly, apply: func(m *model, v string) string { return m.freeEarly(v) }},
 		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch,
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
 		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
-		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward passes only, or those without a backward pass without a graph",
+		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward passes only; evaluation: only those that never train",
 			check: isOneOf("", "evaluation"), off: offNoGrad, apply: func(m *model, v string) string { return m.noGrad(m.blocks, v == "") }},
 		{Name: "checkpoint", Values: "blocks", Doc: "compute blocks again in the backward", check: isOneOf("blocks"), off: offCheckpoint,
 			apply: func(m *model, _ string) string { return m.checkpoint(m.blocks) }},
@@ -68,8 +68,8 @@ func Kinds() []Kind {
 			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
 		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
 			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
-		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them", check: isOneOf("on", "off"), off: offGradients,
-			apply: func(m *model, v string) string {
+		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
+			check: isOneOf("on", "off"), off: offGradients, apply: func(m *model, v string) string {
 				if v == "on" {
 					return m.freeGradients()
 				}

@@ -95,7 +95,8 @@ func (m *model) held(yield func(b *buffer, next float64, line lifetime.SiteID)) 
 		default:
 			continue
 		}
-		if !b.start && b.phase != purpose.Forward && b.phase != purpose.Backward || b.end == never || m.s.Buffers[b.like].Edge&lifetime.EndInferred != 0 {
+		isOfPass := b.start || b.phase == purpose.Forward || b.phase == purpose.Backward
+		if !isOfPass || b.end == never || m.s.Buffers[b.like].Edge&lifetime.EndInferred != 0 {
 			continue
 		}
 		k, _ := slices.BinarySearch(starts, b.begin.n+after)

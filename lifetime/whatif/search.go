@@ -24,8 +24,8 @@ type Room struct{ Low, High float64 }
 // maxPlans is how many plans Search returns at most.
 const maxPlans = 5
 
-// combinations calls fits for combinations of at most most remedies, the cheapest first, until it returns an error. Those with a change that
-// they do not need are left out.
+// combinations calls fits for combinations of at most most remedies, the cheapest first, until it returns an error. It leaves out those with
+// a change that they do not need.
 func (e *Engine) combinations(most int, fits func(s Scenario, of []Remedy) (bool, error)) error {
 	all := e.Remedies()
 	var fitting []uint
@@ -93,8 +93,8 @@ func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 	return plans, nil
 }
 
-// Past returns the cheapest change with which a program that ran out of memory finds memory for all requests that were recorded, and what to
-// do for it; nil if there is none, or if the replay of the recorded program does not run out.
+// Past returns the cheapest change with which a program that ran out of memory finds memory for all recorded requests, and what to do for
+// it; nil if there is none, or if the replay of the recorded program does not run out.
 func (e *Engine) Past() (past Scenario, advice string) {
 	capacity := e.Capacity()
 	if capacity == 0 || e.fits(nil, capacity) {

@@ -36,7 +36,7 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 				p.Line("what would lower the peak, the cheapest first")
 			}
 			of := &a.Peaks[i].Savings[n]
-			p.Para("  ", "    ", "to "+between(of.PeakBytes, of.LowBytes, of.HighBytes)+" with "+changeOf(of)+". "+Printable(of.Advice))
+			p.Para("  ", "    ", between(of.PeakBytes, of.LowBytes, of.HighBytes)+" with "+changeOf(of)+". "+Printable(of.Advice))
 		}
 	}
 	return p.To(w)
