@@ -33,9 +33,10 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 		}
 		for n := range a.Peaks[i].Savings {
 			if n == 0 {
-				p.Line("what would lower the peak")
+				p.Line("what would lower the peak, the cheapest first")
 			}
-			p.Para("  ", "    ", a.Peaks[i].Savings[n].String())
+			of := &a.Peaks[i].Savings[n]
+			p.Para("  ", "    ", between(of.PeakBytes, of.LowBytes, of.HighBytes)+" with "+changeOf(of)+". "+Printable(of.Advice))
 		}
 	}
 	return p.To(w)
