@@ -75,7 +75,7 @@ func TestCandidates(t *testing.T) {
 var free = map[string]bool{
 	"from": true, "space": true, "module": true, "memory-space": true, "min-size": true, "max-memory": true, "function": true, "threshold": true,
 	"rank-from": true, "buffer": true, "max-blocks": true, "width": true, "height": true, "every": true, "capacity": true, "fraction": true, "scale": true, "http": true, "output": true, "word": true,
-	"categories": true, "root": true,
+	"categories": true, "root": true, "name": true,
 }
 
 // TestFlagValues checks that each flag with words accepts the words that it lists.
