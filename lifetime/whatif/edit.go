@@ -46,7 +46,7 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
-		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward passes only; evaluation: only those that never train",
+		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward only; evaluation: where nothing trains",
 			check: isOneOf("", "evaluation"), off: offNoGrad, apply: func(m *model, v string) string { return m.noGrad(m.blocks, v == "") }},
 		{Name: "checkpoint", Values: "blocks", Doc: "compute blocks again in the backward", check: isOneOf("blocks"), off: offCheckpoint,
 			apply: func(m *model, _ string) string { return m.checkpoint(m.blocks) }},
