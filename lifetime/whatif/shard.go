@@ -11,7 +11,7 @@ import (
 // and their gradients, as PyTorch's FSDP2 does with each block that repeats and the rest as units:
 //   - the parameters of a block are whole while it runs, those of the rest from the first forward to the end of the backward pass;
 //   - what the last block gathered is freed when the next one has its own, and in the backward pass the next block is gathered ahead;
-//   - gradients are whole until the backward pass of their unit ends, and what is reduced is freed when the next unit has reduced its own.
+//   - gradients are whole until the backward pass of their unit ends, and what is reduced is freed when the next unit reduces its own.
 func (m *model) shard(ranks int64, parameters bool) string {
 	part := func(size int64) int64 { return (size + ranks - 1) / ranks }
 	states := false
@@ -100,7 +100,7 @@ func (m *model) shard(ranks int64, parameters bool) string {
 			}
 			if p.back < p.end {
 				put(of[0], pos{ahead, .6, 0, 0}, pos{begins[j], .8, 0, 0}, sum(of))
-				put(of[0], pos{ends[j], .4, 0, 0}, pos{done, .45, 0, 0}, sum(of))
+				put(of[0], pos{ends[j], .4, 0, 0}, pos{done, .39, 0, 0}, sum(of))
 			}
 			for _, b := range of {
 				put(b, pos{u[0].begin.n, -2, b.begin.n, 0}, pos{next, -2, 0, 0}, b.size)
