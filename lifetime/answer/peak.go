@@ -66,6 +66,8 @@ type Row struct {
 	Share          float64 `json:"share"`           // share of the total, 0 to 1
 	Instr          string  `json:"instr"`           // instruction of a compiled program
 	PaddingBytes   *int64  `json:"padding_bytes"`   // padding in a compiled program
+	Split          string  `json:"split"`           // parts of each dimension on the devices that run a compiled program: "1x8"; empty if it is not split
+	Copies         int64   `json:"copies"`          // devices that have the same part; 0 if that was not recorded
 }
 
 // Parts sums up memory by what it is for. Each list is largest first and sums to all bytes; it is empty if nothing is known.
@@ -232,7 +234,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	for _, r := range byCategory(t, s, rows) {
 		site := &t.Sites[r.Site]
 		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes),
-			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category}
+			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category, Split: site.Split, Copies: site.Copies}
 		if static(s) {
 			padding := r.Bytes - r.Requested
 			row.PaddingBytes = &padding
@@ -243,7 +245,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	out.Layers = layersOf(t, s, rows)
 	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
-		out.Program = compiledOf(program, rows)
+		out.Program = compiledOf(t, program, rows)
 		later = laterValues(t, program)
 	}
 	out.Total, out.Places = placesOf(t, s, rows, later)

@@ -430,6 +430,8 @@ class Row(TypedDict):
     share: float
     instr: str
     padding_bytes: int | None
+    split: str
+    copies: int
 
 
 class Site(TypedDict):
@@ -464,6 +466,7 @@ class Space(TypedDict):
     usage_only: bool
     end_bytes: int
     live: Live
+    held_by: list[Part]
     reserved_bytes: int | None
     reserved_peak_bytes: int | None
     peak: TopLevel
