@@ -317,7 +317,11 @@ func (m *model) halve() string {
 	any := false
 	for i := range m.buffers {
 		b := &m.buffers[i]
-		isMask := i+1 < len(m.buffers) && m.buffers[i+1].size == 4*b.size && m.pieceOf(b).stack >= 0 && m.pieceOf(b).stack == m.pieceOf(&m.buffers[i+1]).stack
+		isMask := false
+		if stack := m.pieceOf(b).stack; i+1 < len(m.buffers) && stack >= 0 {
+			next := &m.buffers[i+1]
+			isMask = next.size == 4*b.size && m.pieceOf(next).stack == stack
+		}
 		switch op := m.places[b.place].op; {
 		case b.size <= smallest || isMask || b.category == purpose.Workspace || b.category == purpose.Input || op == "arange" || op == "randint":
 		case b.category == purpose.UnknownCategory && b.start:
