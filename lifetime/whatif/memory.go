@@ -33,7 +33,6 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			continue
 		}
 		any = true
-		pass := m.inPass(k)
 		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
 		for _, u := range units {
 			first, out := u[0], u[len(u)-1]
@@ -56,12 +55,7 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			if last == 0 {
 				continue
 			}
-			anchor := p.back
-			for i := range pass {
-				if b := &pass[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
-					anchor = max(anchor, b.end.n)
-				}
-			}
+			anchor := m.backwardBegins(k, u, dies)
 			for _, b := range mine {
 				switch {
 				case b == out:
@@ -96,6 +90,19 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 	}
 	m.moved = true
 	return ""
+}
+
+// backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
+// of what later units save.
+func (m *model) backwardBegins(k int, u unit, dies float64) float64 {
+	begins, out := m.passes[k].back, u[len(u)-1]
+	pass := m.inPass(k)
+	for i := range pass {
+		if b := &pass[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
+			begins = max(begins, b.end.n)
+		}
+	}
+	return begins
 }
 
 // offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
@@ -306,6 +313,34 @@ func (m *model) lengthen(f float64) string {
 		}
 		return f
 	})
+}
+
+// halve has two bytes for what has four. Inputs are taken for indices, and buffers of an operation that are a quarter of its next one for
+// masks.
+func (m *model) halve() string {
+	if len(m.weightCopies()) > 0 {
+		return "the program already computes in 16 bits"
+	}
+	any := false
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		isMask := false
+		if stack := m.pieceOf(b).stack; i+1 < len(m.buffers) && stack >= 0 {
+			next := &m.buffers[i+1]
+			isMask = next.size == 4*b.size && m.pieceOf(next).stack == stack
+		}
+		switch op := m.places[b.place].op; {
+		case b.size <= smallest || isMask || b.category == purpose.Workspace || b.category == purpose.Input || op == "arange" || op == "randint":
+		case b.category == purpose.UnknownCategory && b.start:
+			m.less += b.size / 2
+		default:
+			b.size, any = b.size/2, any || b.category == purpose.ModelParameter
+		}
+	}
+	if !any {
+		return "no parameter is known"
+	}
+	return ""
 }
 
 // linear are operations whose results grow with the length alone.

@@ -139,7 +139,8 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 	for i := range m.axis {
 		m.axis[i] = float64(i)
 	}
-	m.sort()
+	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
+	m.sorted = len(m.buffers)
 	m.findSteps()
 	m.findPasses()
 	return m
@@ -508,12 +509,18 @@ func (m *model) settle() {
 		}
 	}
 	m.n = len(items)
-	m.sort()
-}
-
-func (m *model) sort() {
-	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
-	m.sorted = len(m.buffers)
+	ordered := make([]buffer, 0, len(m.buffers))
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.begin.n < 0 {
+			ordered = append(ordered, *b)
+		}
+	}
+	for _, it := range items {
+		if it.rank == rankAllocate {
+			ordered = append(ordered, m.buffers[it.index])
+		}
+	}
+	m.buffers, m.sorted = ordered, len(ordered)
 }
 
 // add adds a buffer like another one.

@@ -21,7 +21,7 @@ var variants = map[string]string{
 	"optim=adam8":    "optimizer=adam8bit", "optim=cpu": "optimizer.device=host", "optim=adamw_loop": "foreach=off",
 	"optim=adamw_fused": "foreach=fused",
 	"accum=2":           "accumulate=2", "set_to_none=0": "set_to_none=off", "offload_act=1": "offload=activations", "chunks=8": "loss.chunks=8",
-	"nograd=1": "no_grad", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
+	"nograd=1": "no_grad", "bf16=1": "precision=bf16", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 
 func engineOf(t *testing.T, name string) *Engine {
@@ -246,6 +246,32 @@ func TestCapture(t *testing.T) {
 		}
 		if edits == "" && len(c.Spaces[0].Buffers) != len(e.base.s.Buffers) {
 			t.Errorf("%d buffers of %d", len(c.Spaces[0].Buffers), len(e.base.s.Buffers))
+		}
+	}
+}
+
+// TestShard: with PyTorch's fully_shard of each block and of the whole over four ranks of a fake process group, the allocator of one rank
+// had this peak. Ranks share states alone with ZeRO 1.
+func TestShard(t *testing.T) {
+	e := engineOf(t, "gpt_small")
+	run := func(edits string) Result {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Run(s, replay.Device{})
+	}
+	const real = 268297216
+	if r := run("shard=4:parameters"); r.Low > real || r.High < real {
+		t.Errorf("%d to %d, but the program needed %d (%s)", r.Low, r.High, real, r.Refused)
+	}
+	states, without := run("shard=4:optimizer"), run("optimizer.device=host")
+	if states.Peak >= e.Recorded.Peak || states.Peak <= without.Peak {
+		t.Errorf("states over four ranks: %d, all %d, none %d", states.Peak, e.Recorded.Peak, without.Peak)
+	}
+	for _, edits := range []string{"shard=1:optimizer", "shard=4", "shard=4:gradients"} {
+		if _, err := Parse(edits); err == nil {
+			t.Errorf("%s is no error", edits)
 		}
 	}
 }
