@@ -14,6 +14,8 @@
 //   - Compiled programs (label kind=executable) belong to no device. They are the space "executables". If JAX does not
 //     know their size (on CPU), they are left out.
 //   - A label kind other than "buffer" is the region of the site. Old versions of JAX number the devices: "device:0".
+//   - Names that memlane's recorder added belong to buffers by device, size and stack: there are no addresses. If more arrays have
+//     names than there are such buffers, none of them is used.
 //
 // The reader refuses profiles of other sample types (such as those of Go programs) and truncated files, because the
 // names are stored at the end. Samples with missing references or negative values are counted and skipped. A file is

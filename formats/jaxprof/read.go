@@ -42,6 +42,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 			"as jax.profiler.save_device_memory_profile writes", t.names())
 	}
 	r.source = b.Source(lifetime.Source{File: file, Format: "jaxprof", Producer: "JAX"})
+	r.readNames()
 	i := 0
 	m := wire.Scan(profile, wire.Span{End: len(profile)})
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
@@ -73,6 +74,7 @@ type reader struct {
 	source       int
 	count, bytes int // indexes of the allocations and their bytes among the values of a sample
 
+	named       *named // nil if the recorder added no names
 	spaces      map[owner]build.SpaceRef
 	buffers     int64              // so far
 	ids, values []int64            // scratch
@@ -203,12 +205,20 @@ func (r *reader) live(space build.SpaceRef, s *sample) {
 		count = 1
 	}
 	r.buffers += count
+	var like likeness
+	if r.named != nil && note == 0 {
+		like = r.likeness(s)
+	}
 	for n := range count {
 		buf.Size = s.bytes / count
 		if n == 0 {
 			buf.Size += s.bytes % count
 		}
 		buf.Requested = buf.Size
-		r.b.Interval(space, build.Interval{Buffer: buf, Note: note})
+		v := build.Interval{Buffer: buf, Note: note}
+		if like.stack != "" {
+			r.name(like, &v)
+		}
+		r.b.Interval(space, v)
 	}
 }

@@ -14,6 +14,7 @@ type tables struct {
 	functions map[int64]function
 	locations map[int64]location
 	frames    map[int64]lifetime.FrameID // of the locations used so far
+	recorded  string                     // what memlane's recorder added
 }
 
 type function struct{ name, file int64 } // texts
@@ -43,6 +44,8 @@ func tablesOf(profile []byte) (*tables, error) {
 			t.functions[id] = fn
 		case profileString:
 			t.texts = append(t.texts, string(profile[f.Body.At:f.Body.End]))
+		case profileNames:
+			t.recorded = string(profile[f.Body.At:f.Body.End])
 		}
 	}
 	return t, m.Err

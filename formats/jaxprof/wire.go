@@ -9,6 +9,7 @@ const (
 	profileLocation   = 4<<3 | wire.Bytes
 	profileFunction   = 5<<3 | wire.Bytes
 	profileString     = 6<<3 | wire.Bytes
+	profileNames      = 1000<<3 | wire.Bytes // of memlane's recorder
 
 	valueType = 1<<3 | wire.Number
 	valueUnit = 2<<3 | wire.Number

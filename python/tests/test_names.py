@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import memlane
 import pytest
-from test_record import needs_torch
+from test_record import needs_jax, needs_torch
 
 HELD = """
 import collections, functools, gc, os, sys, threading, torch, memlane
@@ -72,7 +73,7 @@ dict.__setitem__(odd, 1, T("odd")); slots.t = T("slots"); cached(1); next(genera
 try: fail()
 except ValueError as e: error = e
 ready, stop = threading.Event(), threading.Event()
-worker = threading.Thread(target=thread); worker.start(); ready.wait()
+worker = threading.Thread(target=thread, daemon=True); worker.start(); ready.wait()
 code = '''
 def names():
     live = [o for o in gc.get_objects() if type(o) is T]
@@ -93,7 +94,12 @@ names = walking["names"]
 del walking
 def work():
     local = T("local")
-    return names()
+    cell = lambda: local
+    before = sys.getrefcount(local), sys.getrefcount(kept[0]), sys.getrefcount(Class)
+    found = names()
+    after = sys.getrefcount(local), sys.getrefcount(kept[0]), sys.getrefcount(Class)
+    assert before == after, (before, after)
+    return found
 print(work())
 stop.set()
 """
@@ -255,6 +261,45 @@ def test_names_can_be_left_out(tmp_path: Path) -> None:
     subprocess.run([sys.executable, str(program)], cwd=tmp_path, check=True)
     with open(tmp_path / "out/rank0.pickle", "rb") as file:
         assert "memlane" not in pickle.load(file)
+
+
+JAX = """
+import gc, sys, jax, jax.numpy as jnp, memlane
+from memlane import _names
+_names.SECONDS = 600
+gc.disable()
+class Node: pass
+class Trainer:
+    def __init__(self): self.params = {"dense": {"kernel": jnp.ones((64, 64)), "bias": jnp.zeros(48)}}
+trainer, cache = Trainer(), {}
+for step in range(3): cache[step] = jnp.full(1000 + step, 1.0)
+both = jax.device_put(jnp.ones(4096), jax.sharding.NamedSharding(jax.sharding.Mesh(jax.devices(), "x"), jax.sharding.PartitionSpec("x")))
+def cycle():
+    node = Node(); node.me = node; node.array = jnp.ones(3000)
+cycle()
+def work():
+    local = jnp.ones(2000)
+    count = lambda: ([sys.getrefcount(a) for a in (local, both, *cache.values())], len(jax.live_arrays()))
+    before = count()
+    r.dump("x")
+    assert count() == before, (before, count())
+with memlane.record("out", framework="jax") as r: work()
+"""
+
+
+@needs_jax
+def test_names_of_jax(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(JAX)
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, env=env)
+    assert done.returncode == 0 and "names:" not in done.stderr, done.stderr
+    peaks = memlane.open(tmp_path / "out/rank0_x.prof").peak(by="name", at="end")
+    first, second = ({row["site"]["name"]: row["bytes"] for row in peak["rows"]} for peak in peaks if peak["bytes"])
+    assert first == {
+        "trainer.params['dense']['kernel']": 16384, "trainer.params['dense']['bias']": 192, "cache[*]": 12012, "local": 8000, "both": 8192,
+        "a reference cycle: Node -> Node": 12000,
+    }  # fmt: skip
+    assert second == {"both": 8192}
 
 
 def test_a_file_that_is_no_snapshot_stays(tmp_path: Path) -> None:

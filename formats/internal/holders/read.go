@@ -15,7 +15,8 @@ import (
 type Entry struct {
 	Device  int64
 	Address uint64
-	Bytes   int64 // of the tensor, which may be a part of its buffer
+	Bytes   int64  // of the tensor, which may be a part of its buffer
+	Stack   string // digest of the lines of its stack, where there are no addresses
 	Holder  lifetime.Holder
 }
 
@@ -40,6 +41,7 @@ type table struct {
 	Container []int64  `json:"container"`
 	Node      []int64  `json:"node"`
 	Tensor    []int64  `json:"tensor"`
+	Stack     []int64  `json:"stack"`
 }
 
 // Read calls take with each tensor of a text, in order, and counts in b what it cannot read.
@@ -94,7 +96,7 @@ func (t *table) entry(i int) (e Entry, ok bool) {
 		return t.Texts[n]
 	}
 	kind, known := lifetime.Parse[lifetime.HolderKind](text(t.Kind))
-	e = Entry{number(t.Device), t.Address[i], number(t.Bytes), lifetime.Holder{
+	e = Entry{number(t.Device), t.Address[i], number(t.Bytes), text(t.Stack), lifetime.Holder{
 		Kind: kind, Category: purpose.CategoryOf(text(t.Role)), Name: text(t.Name), Path: text(t.Path), Where: text(t.Where), Owner: text(t.Owner),
 		Container: text(t.Container), Node: text(t.Node), Tensor: text(t.Tensor), Others: max(0, number(t.Others)),
 	}}

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gc
 import gzip
+import hashlib
 import json
+import math
 import os
 import struct
 import sys
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from memlane import _walk
 
 KEY = "memlane"  # of a snapshot
+FIELD = 1000  # of a profile of JAX
 SECONDS = 2.0
 _OBJECTS = 1_250_000  # 200 MB of this process
 _LONG = 300  # characters of a name
+_DEEP = 100  # steps of a path whose types are looked at
 _RESULTS = (" (result", " (output", " (indices", " (save_", " (reserve")  # what an operation saves of what it computed
 _TENSOR, _STORAGE, _MODULE, _OPTIMIZER, _NODE = range(_walk.PLAIN + 1, _walk.PLAIN + 6)
 
@@ -40,7 +45,7 @@ class _Texts:
 
 # Columns of numbers; those of texts are numbers of texts.
 _NUMBERS = ("device", "address", "bytes", "others")
-_OF_TEXTS = ("kind", "role", "name", "path", "where", "owner", "container", "node", "tensor")
+_OF_TEXTS = ("kind", "role", "name", "path", "where", "owner", "container", "node", "tensor", "stack")
 
 
 class Table:
@@ -120,6 +125,15 @@ class _Finder:
         raise NotImplementedError
 
 
+def _counts(walk: _walk.Walk, indexes: Iterable[int]) -> dict[int, int]:
+    """Returns how many of some objects each object holds."""
+    counts: dict[int, int] = {}
+    for index in indexes:
+        for parent in (walk.parents[index], *walk.extra.get(id(walk.objects[index]), ())):
+            counts[parent] = counts.get(parent, 0) + 1
+    return counts
+
+
 def held(walk: _walk.Walk, index: int, counts: dict[int, int]) -> dict[str, str]:
     """Returns path, where, owner and container of an object that variables hold."""
     parent = walk.holder(index, counts)
@@ -137,8 +151,16 @@ def held(walk: _walk.Walk, index: int, counts: dict[int, int]) -> dict[str, str]
     return row
 
 
+def _too_late(walk: _walk.Walk) -> bool:
+    """Reports whether naming has taken as long again as the walk may take."""
+    late = time.monotonic() - walk.began > 2 * SECONDS
+    walk.stopped = walk.stopped or late
+    return late
+
+
 def _attributes(path: str) -> str:
     """Returns a path through modules as people write it."""
+    path = path.replace("._dict['", "['")  # flax.core.FrozenDict
     for inner in ("._modules['", "._parameters['", "._buffers['"):
         while inner in path:
             before, _, after = path.partition(inner)
@@ -160,7 +182,7 @@ class Torch(_Finder):
         self._roots: list[tuple[int, Any]] = []  # of graphs: nodes, with the index of what holds them
         self._saved: dict[type, list[str]] = {}
         self._base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
-        self._address = getattr(torch._C, "_data_address", self._base.data_ptr)
+        self._address = getattr(torch._C, "_data_address", None)  # of the storage
         self._walk: _walk.Walk
         self._looked = 0  # tensors whose gradients and graphs were reached
         self._of_graphs: list[tuple[int, int]] = []  # ranges of objects that only graphs hold
@@ -213,13 +235,9 @@ class Torch(_Finder):
             names = self._named()
             still = self._counted() == self._allocations
             rows: dict[tuple[int, int], dict[str, Any]] = {}
-            counts: dict[int, int] = {}
-            for index, _ in self._tensors:
-                for parent in (walk.parents[index], *walk.extra.get(id(walk.objects[index]), ())):
-                    counts[parent] = counts.get(parent, 0) + 1
+            counts = _counts(walk, (index for index, _ in self._tensors))
             for index, tensor in self._tensors:
-                if time.monotonic() - walk.began > 2 * SECONDS:  # as long again for the names as for the walk
-                    walk.stopped = True
+                if _too_late(walk):
                     break
                 device, address, size = self._place(tensor)
                 if not address or not still and address not in self._storages:
@@ -267,10 +285,15 @@ class Torch(_Finder):
                 device, item = self._get(o, "device"), self._base.element_size(o)
                 if device.type not in ("cuda", "xpu"):
                     return 0, 0, 0
-                address, size = self._address(o) - self._base.storage_offset(o) * item, self._base.numel(o) * item
+                address, size = self._address_of_storage(o, item), self._base.numel(o) * item
             return (device.index or 0, address, size) if device.type in ("cuda", "xpu") and address > 0 else (0, 0, 0)
         except Exception:  # of a tensor without storage
             return 0, 0, 0
+
+    def _address_of_storage(self, tensor: Any, item: int) -> int:
+        if self._address is not None:
+            return int(self._address(tensor))
+        return int(self._base.data_ptr(tensor)) - int(self._base.storage_offset(tensor)) * item  # versions of PyTorch without lazy copies
 
     def _described(self, o: Any) -> str:
         if self._kind_of(type(o)) != _TENSOR:
@@ -421,6 +444,112 @@ class Torch(_Finder):
             for tensor in value if type(value) in (tuple, list) else (value,):
                 if self._kind_of(type(tensor)) == _TENSOR:
                     self._walk.add(tensor, at, f" ({attribute.removeprefix('_saved_')})")
+
+
+class Jax(_Finder):
+    """Of JAX. Make one before the profile is written.
+
+    A profile has no addresses. The stack, the size and the device of an array say which buffers of the profile it can be.
+    """
+
+    def __init__(self, jax: Any) -> None:
+        super().__init__()
+        self.live = jax.live_arrays()
+        kinds = {type(a) for a in self.live}
+        self.classes = {id(of): _TENSOR for of in kinds}
+        self._wanted = {id(a) for a in self.live}
+        self._indexes: list[int] = []
+
+    def add_to(self, path: str) -> None:
+        add_to_profile(path, self.table())
+
+    def _found(self, index: int, o: Any, kind: int) -> None:
+        if id(o) in self._wanted:
+            self._indexes.append(index)
+
+    def _fill(self, walk: _walk.Walk, table: Table) -> None:
+        walk.seen.update((id(self._wanted), id(self._indexes)))
+        self._reach(walk)
+        rows: dict[tuple[int, int], dict[str, Any]] = {}
+        counts = _counts(walk, self._indexes)
+        for index in self._indexes:
+            if _too_late(walk):
+                break
+            row = held(walk, index, counts)
+            row.update(kind="variable", name=row["path"], role=self._role(walk, index))
+            self._add(rows, walk.objects[index], row, len(walk.extra.get(id(walk.objects[index]), ())))
+        for array, text, cycle in walk.unreached(self.live, _own):
+            self._add(rows, array, {"kind": "cycle" if cycle else "unreached", "path": text}, 0)
+        for row in rows.values():
+            table.add(row)
+
+    def _add(self, rows: dict[tuple[int, int], dict[str, Any]], array: Any, row: dict[str, str], others: int) -> None:
+        """Adds a row for each device that has a part of an array. Several arrays may share a buffer."""
+        try:
+            if array.is_deleted():
+                return
+            row = {**row, "tensor": f"{array.dtype} {list(array.shape)}", "stack": self._stack(array)}
+            whole = len(array.devices()) == 1
+            for device in array.sharding.addressable_devices:
+                # the address of a part would make an array of it that stays
+                key = int(device.id), int(array.unsafe_buffer_pointer()) if whole else id(array)
+                size = array.on_device_size_in_bytes() if whole else math.prod(array.sharding.shard_shape(array.shape)) * array.dtype.itemsize
+                if key in rows:
+                    rows[key]["others"] += 1
+                else:
+                    rows[key] = {**row, "others": others, "device": key[0], "address": key[1], "bytes": int(size)}
+        except Exception:  # deleted meanwhile; of a kind without memory, such as keys
+            pass
+
+    def _stack(self, array: Any) -> str:
+        """Returns a digest of the lines that made an array, innermost first, as the profile has them; "" if they are unknown."""
+        traceback = array.traceback
+        if traceback is None:
+            return ""
+        lines = "".join(f"{f.file_name}:{f.line_num}\n" for f in traceback.frames)
+        return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+    @staticmethod
+    def _role(walk: _walk.Walk, index: int) -> str:
+        """Returns what the types of libraries say of an array that they hold."""
+        at = walk.parents[index]
+        for _ in range(_DEEP):
+            if at < 0 or type(walk.objects[at]) is _walk.Root:
+                break
+            of = type(walk.objects[at])
+            module = of.__dict__.get("__module__")
+            package = module.split(".", 1)[0] if type(module) is str else ""
+            if package == "optax" or package == "flax" and of.__name__ == "OptState":
+                return "optimizer_state"
+            if package == "flax" and of.__name__ == "Param":
+                return "parameter"
+            at = walk.parents[at]
+        return ""
+
+
+def add_to_profile(path: str, table: Table) -> None:
+    """Adds a table to a profile of JAX, as a field that other readers of pprof skip. The file is replaced as a whole."""
+    with open(path, "rb") as file:
+        profile = file.read()
+    text = table.text().encode("ascii")
+    field = _varint(FIELD << 3 | 2) + _varint(len(text)) + text
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with open(part, "wb") as file:
+            file.write(profile + (gzip.compress(field) if profile[:2] == b"\x1f\x8b" else field))  # messages and members follow each other
+        os.replace(part, path)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
+
+
+def _varint(n: int) -> bytes:
+    out = bytearray()
+    while n > 127:
+        out.append(n & 127 | 128)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
 
 
 def add_to_snapshot(path: str, table: Table) -> None:

@@ -387,8 +387,8 @@ class _Jax:
     def dump(self, path: str) -> None:
         self._jax.profiler.save_device_memory_profile(path)
 
-    def finder(self) -> None:
-        """Returns nothing: profiles of JAX have no addresses to which names could belong."""
+    def finder(self) -> _names.Jax:
+        return _names.Jax(self._jax)
 
     def out_of_memory(self, error: BaseException) -> bool:
         return "RESOURCE_EXHAUSTED" in str(error)

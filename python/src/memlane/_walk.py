@@ -373,18 +373,27 @@ class Walk:
 
     def unreached(self, live: list[Any], own: Callable[[Any], bool]) -> list[tuple[Any, str, bool]]:
         """Returns the objects of a list that no path leads to: each with the types on the way to it, and whether these are a cycle."""
-        seen, known = self.seen, self._kinds
-        wanted = [o for o in live if id(o) not in seen]
+        wanted = [o for o in live if id(o) not in self.seen]
         if self.stopped or self.late or not wanted:
             return []
-        rest = [o for o in gc.get_objects() if id(o) not in seen and known.get(type(o)) != SKIPPED]
+        rest = gc.get_objects()
         above: dict[int, list[Any]] = {}
-        mine = {id(rest), id(wanted), id(above), id(live), id(self.objects), id(self.__dict__)}
+        try:
+            return self._look_above(wanted, rest, above, {id(rest), id(wanted), id(above), id(live), id(self.objects), id(self.__dict__)}, own)
+        finally:  # one of the objects may lead to above, which would be a cycle with all that it holds
+            rest.clear()
+            above.clear()
+
+    def _look_above(
+        self, wanted: list[Any], rest: list[Any], above: dict[int, list[Any]], mine: set[int], own: Callable[[Any], bool]
+    ) -> list[tuple[Any, str, bool]]:
         for i, o in enumerate(rest):
             if not i & 4095 and self.late:
                 self.stopped = True
                 return []
-            if id(o) in mine or type(o) is types.FrameType and own(o.f_globals) or type(o) in (Root, Walk):
+            if id(o) in self.seen or self._kinds.get(type(o)) == SKIPPED or id(o) in mine:
+                continue
+            if type(o) is types.FrameType and own(o.f_globals) or type(o) in (Root, Walk):
                 continue
             for c in gc.get_referents(o):
                 if id(c) not in self.seen:
