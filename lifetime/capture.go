@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/chunked"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -292,6 +293,34 @@ type Value struct {
 	Site       SiteID
 }
 
+// Role is what the data flow of a compiled training step shows an argument to be for.
+type Role string
+
+// Roles. The step overwrites arguments that have one.
+const (
+	Trained Role = "trained" // the differentiated computation uses it, and its new value depends on the backward pass
+	State   Role = "state"   // its new value depends on the backward pass, and it goes only into that and the new value of one trained argument
+)
+
+// Sharding is how the devices that run a compiled program share a tensor. Its zero value means that it was not recorded.
+type Sharding struct {
+	Split  string // number of parts of each dimension: "1x8"; "" = it is not split
+	Copies int64  // devices that have the same part; 0 = not recorded
+}
+
+// String returns "split 1x4, on 2 devices each", "replicated on 8 devices" or "".
+func (s Sharding) String() string {
+	switch {
+	case s.Copies == 0:
+		return ""
+	case s.Split == "":
+		return "replicated on " + units.Plural(s.Copies, "device")
+	case s.Copies == 1:
+		return "split " + s.Split
+	}
+	return "split " + s.Split + ", on " + units.Plural(s.Copies, "device") + " each"
+}
+
 // Region is memory that the allocator reserved from the device. Buffers lie in it.
 type Region struct {
 	Begin, End int64
@@ -394,6 +423,8 @@ type Site struct {
 	Instr  string // its name, and in braces the position of the value in its result
 	Opcode string
 	Source StackID // call stack in the source code; set if Stack has scopes
+	Sharding
+	Role Role
 
 	// Unseen: the allocation was before the window. Stack is then that of the free, 0 if it was not recorded.
 	Unseen bool

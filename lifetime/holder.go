@@ -86,6 +86,42 @@ func (h *Holder) Whole() string {
 	return h.Owner
 }
 
+// maxLevels bounds Levels: a name may have any number of dots.
+const maxLevels = 16
+
+// Levels returns what leads to the buffer, outermost first, with "*" for indexes: "model", "layers.*", "weight".
+func (h *Holder) Levels() []string {
+	whole, rest := FoldIndexes(h.Whole()), FoldIndexes(h.Label())
+	if h.Kind == ByGraph && h.Name == "" {
+		return []string{whole, h.Node}
+	}
+	levels := []string{whole}
+	rest = strings.TrimPrefix(rest, whole)
+	if state, of, ok := strings.Cut(rest, " of "); ok && h.Category == purpose.OptimizerState {
+		levels, rest = append(levels, state), of
+	}
+	depth, begin := 0, 0 // of brackets, of the level
+	for i := 0; i <= len(rest) && len(levels) < maxLevels; i++ {
+		switch {
+		case i < len(rest) && strings.IndexByte("[(<", rest[i]) >= 0:
+			depth++
+		case i < len(rest) && strings.IndexByte("])>", rest[i]) >= 0:
+			depth--
+		case i == len(rest) || rest[i] == '.' && depth == 0:
+			part := rest[begin:i]
+			if len(levels) == maxLevels-1 {
+				part = rest[begin:]
+			}
+			if begin = i + 1; part == "*" {
+				levels[len(levels)-1] += ".*"
+			} else if part != "" {
+				levels = append(levels, part)
+			}
+		}
+	}
+	return levels
+}
+
 // FoldIndexes replaces the numbers that tell the members of a list, a dict or a chain of modules apart: "layers.3.items[12]" is
 // "layers.*.items[*]".
 func FoldIndexes(path string) string {

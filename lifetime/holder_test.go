@@ -1,10 +1,37 @@
 package lifetime_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
+
+// TestLevels: what leads to a buffer is its holder, then the parts of its name. Their number is bounded.
+func TestLevels(t *testing.T) {
+	for want, h := range map[string]lifetime.Holder{
+		"model|layers.*|up|weight":   {Kind: lifetime.ByVariable, Name: "model.layers.3.up.weight", Path: "model.layers.3.up.weight", Owner: "model"},
+		"model|layers.*|weight|grad": {Kind: lifetime.ByVariable, Name: "model.layers.3.weight.grad", Owner: "model"},
+		"trainer.optimizer|exp_avg|model|a|weight": {Kind: lifetime.ByVariable, Category: purpose.OptimizerState, Name: "exp_avg of model.a.weight",
+			Owner: "trainer.optimizer"},
+		"log.items|['step *.*']":              {Kind: lifetime.ByVariable, Path: "log.items['step 1.5']", Owner: "log.items"},
+		"history|[*]":                         {Kind: lifetime.ByVariable, Path: "history[3]", Owner: "history"},
+		"x":                                   {Kind: lifetime.ByVariable, Path: "x", Owner: "x"},
+		"variables of train (a.py:3)|loss":    {Kind: lifetime.ByVariable, Path: "loss", Where: "train (a.py:3)"},
+		"the graph of history[*]|MmBackward0": {Kind: lifetime.ByGraph, Path: "history[1]", Node: "MmBackward0"},
+		"a reference cycle: Node -> Node":     {Kind: lifetime.ByCycle, Path: "Node -> Node"},
+		"C++ or a call that runs":             {Kind: lifetime.Unreached},
+	} {
+		if got := strings.Join(h.Levels(), "|"); got != want {
+			t.Errorf("%+v: %s, want %s", h, got, want)
+		}
+	}
+	deep := lifetime.Holder{Kind: lifetime.ByVariable, Path: "a" + strings.Repeat(".b", 100_000), Owner: "a"}
+	if n := len(deep.Levels()); n != 16 {
+		t.Errorf("%d levels", n)
+	}
+}
 
 func TestFoldIndexes(t *testing.T) {
 	for path, want := range map[string]string{

@@ -38,7 +38,7 @@ func diffCommand() *cli.Command {
 			"  memlane diff -o diff.svg before.pickle after.pickle\n" +
 			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
-		Flags: captureFlags(functionFlag(), byFlag(),
+		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{},
 				Usage: "exit status 1 if `RULE` is met: 'peak>+5%',\n'end>+64MiB', new-leak; can be repeated"}, named(diff.NewLeak)...),
 			toggle("per-step", "compare bytes allocated per step, not in total"),

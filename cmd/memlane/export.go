@@ -38,7 +38,7 @@ func exportCommand() *cli.Command {
 			"  memlane export --to collapsed snapshot.pickle | flamegraph.pl > peak.svg\n" +
 			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
-		Flags: spaceFlags(functionFlag(),
+		Flags: spaceFlags(functionFlag(), nameFlag(),
 			oneOf(&cli.StringFlag{Name: "to", Usage: "write `FORMAT`, one of the list above"}, to...),
 			oneOf(&cli.StringFlag{Name: "table", Usage: "the table `NAME`: " + orList(tableNames)}, tableNames...),
 			outputFlag(), forceFlag()),

@@ -18,9 +18,9 @@ func mcpCommand() *cli.Command {
 		Name:  "mcp",
 		Usage: "answer questions of an AI agent, by the Model Context Protocol",
 		Description: "A server on standard input and output. Its tools give the answers of the\n" +
-			"commands: summary (info), why_oom (oom), leaks, peak, what_if, tune, diff and\n" +
-			"where (peak --by stack); captures lists what there is. It reads captures\n" +
-			"below the roots, and writes nothing.\n\n" +
+			"commands: summary (info), why_oom (oom), leaks, peak, what_if, tune, diff,\n" +
+			"where (peak --by stack) and who_holds (peak --by name --at end); captures\n" +
+			"lists what there is. It reads captures below the roots, and writes nothing.\n\n" +
 			"Examples:\n" +
 			"  memlane mcp --root .\n" +
 			"  claude mcp add memlane -- memlane mcp --root ~/captures",

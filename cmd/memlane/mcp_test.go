@@ -50,7 +50,7 @@ func connected(t *testing.T, folder string) *mcp.ClientSession {
 func TestMCP(t *testing.T) {
 	client := connected(t, "../../testdata")
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 9 {
+	if err != nil || len(tools.Tools) != 10 {
 		t.Fatalf("%v: %v", tools, err)
 	}
 	const snapshot, failed, training = "torchsnap/leak_loss.pickle", "replay/b03.c2.oom.pickle.zst", "whatif/mlp.pickle.zst"
@@ -65,6 +65,8 @@ func TestMCP(t *testing.T) {
 		{"leaks", map[string]any{"path": snapshot, "json": true}, "leaks --json FILE"},
 		{"peak", map[string]any{"path": snapshot, "by": "category", "at": "end"}, "peak --by category --at end FILE"},
 		{"where", map[string]any{"path": snapshot, "function": "^forward$"}, "peak --by stack --function ^forward$ --json FILE"},
+		{"who_holds", map[string]any{"path": "torchsnap/held.pickle"}, "peak --by name --at end FILE"},
+		{"who_holds", map[string]any{"path": "torchsnap/held.pickle", "name": "^log", "json": true}, "peak --by name --name ^log --at end --json FILE"},
 		{"why_oom", map[string]any{"path": failed}, "oom FILE"},
 		{"tune", map[string]any{"path": failed, "json": true}, "tune --json FILE"},
 		{"diff", map[string]any{"before": snapshot, "after": snapshot}, "diff FILE FILE"},

@@ -30,7 +30,7 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
-		Flags: captureFlags(functionFlag(), byFlag(),
+		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"}, named(answer.Moments...)...),
 			jsonFlag()),
 		Action: peak,

@@ -34,7 +34,7 @@ func pprofCommand() *cli.Command {
 			"  memlane pprof --every 10 -o heap.pb.gz snapshot.pickle\n" +
 			"  go tool pprof -diff_base heap-1.pb.gz -top heap-4.pb.gz\n" +
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
-		Flags: captureFlags(functionFlag(), byFlag(),
+		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak",
 				Usage: "`WHEN` inuse is measured: peak, end, or instants\nsuch as 20ms,40ms with one file each"}, named("peak", "end")...),
 			&cli.StringFlag{Name: "every", Usage: "one file for the beginning of every `N`th step"},

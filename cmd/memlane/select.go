@@ -33,13 +33,18 @@ func functionFlag() cli.Flag {
 	return &cli.StringFlag{Name: "function", Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
 }
 
+// nameFlag returns --name of the same commands.
+func nameFlag() cli.Flag {
+	return &cli.StringFlag{Name: "name", Usage: "only buffers whose recorded name or holder matches\n`REGEXP`, such as 'layers\\.3\\.'"}
+}
+
 // byFlag returns --by of the commands that sum up buffers.
 func byFlag() cli.Flag {
 	var names []word
 	for _, by := range selection.Bys {
 		names = append(names, word{string(by), ""})
 	}
-	return oneOf(&cli.StringFlag{Name: "by", Value: string(selection.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool\nor stream"}, names...)
+	return oneOf(&cli.StringFlag{Name: "by", Value: string(selection.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool,\nstream, name or holder"}, names...)
 }
 
 // spaceFlags returns the flags of captureFlags except those that limit the window.
@@ -105,6 +110,11 @@ func selectionOf(c *cli.Context) (s selection.Selection, err error) {
 	}
 	if function := c.String("function"); function != "" && c.String("rules") == "" { // rulesOf reads --function itself
 		if s.Function, err = regexpOf("function", function); err != nil {
+			return s, err
+		}
+	}
+	if name := c.String("name"); name != "" {
+		if s.Name, err = regexpOf("name", name); err != nil {
 			return s, err
 		}
 	}

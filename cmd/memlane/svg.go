@@ -56,7 +56,7 @@ func svgCommand() *cli.Command {
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
-		Flags: captureFlags(functionFlag(), byFlag(),
+		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			choiceFlag("view", "blocks", "VIEW", views),
 			choiceFlag("layout", "stacked", "LAYOUT", layouts),
 			colorFlag(),

@@ -72,15 +72,17 @@ func predict(c *cli.Context) error {
 	if err := checkName(c, ".json", ".txt", ".svg", ".png", ".native"); err != nil {
 		return err
 	}
-	var before, after *lifetime.Capture // if another output shows them
 	shown := outputEndsIn(c, ".svg") || outputEndsIn(c, ".png") || outputEndsIn(c, ".native")
+	if shown {
+		asked.Changed = &answer.Changed{}
+	}
 	out := &answer.WhatIf{Schema: answer.Schema, Spaces: []answer.WhatIfSpace{}}
 	r := captures(0)
 	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) } // leaks keep their categories
 	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
 		spaces, err := answer.WhatIfOf(capture, asked)
-		if err == nil && shown && after == nil {
-			before, after, err = answer.Changed(capture, spaces)
+		if err == nil && shown && asked.Changed.After == nil {
+			err = &selection.NothingError{File: capture.Name(), Why: "no change can be predicted; see memlane whatif without -o"}
 		}
 		out.Spaces = append(out.Spaces, spaces...)
 		return err
@@ -93,10 +95,10 @@ func predict(c *cli.Context) error {
 		case c.Bool("json") || outputEndsIn(c, ".json"):
 			return model.WriteJSON(w, out)
 		case outputEndsIn(c, ".native"):
-			return native.Write(w, after)
+			return native.Write(w, asked.Changed.After)
 		case shown:
-			d := diff.Compare(before, after, finding.Settings{})
-			return nothingError(after, chart.Diff(w, d, d.Main(), chartOptions(c)))
+			d := diff.Compare(asked.Changed.Before, asked.Changed.After, finding.Settings{})
+			return nothingError(asked.Changed.After, chart.Diff(w, d, d.Main(), chartOptions(c)))
 		}
 		return text.WhatIf(w, out, styleOf(w))
 	})

@@ -80,9 +80,10 @@ func TestWorkflow(t *testing.T) {
 	}
 }
 
-// TestPinnedActions checks that workflows run actions of a commit, which nobody can change, and that only the job that signs may.
+// TestPinnedActions checks that workflows run actions of a commit, which nobody can change, and that only jobs that need an identity
+// (to sign, or to publish) have one, without commands of their own.
 func TestPinnedActions(t *testing.T) {
-	for _, name := range []string{".github/workflows/release.yml", "action.yml", "docs/ci/github.yml"} {
+	for _, name := range []string{".github/workflows/release.yml", "action.yml", "docs/ci/github.yml", "docs/ci/pages.yml"} {
 		text, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -102,15 +103,16 @@ func TestPinnedActions(t *testing.T) {
 		if err := yaml.Unmarshal(text, &workflow); err != nil {
 			t.Fatal(err)
 		}
-		signs := func(permissions map[string]string) bool {
+		identity := func(permissions map[string]string) bool {
 			return permissions["id-token"] != "" || permissions["attestations"] != ""
 		}
-		if signs(workflow.Permissions) {
-			t.Errorf("%s: all jobs may sign", name)
+		needs := regexp.MustCompile(`^(actions/(attest|deploy-pages)|pypa/)`)
+		if identity(workflow.Permissions) {
+			t.Errorf("%s: all jobs have an identity", name)
 		}
 		for job, of := range workflow.Jobs {
 			for _, step := range of.Steps {
-				if attests := strings.HasPrefix(step.Uses, "actions/attest"); attests && !signs(of.Permissions) || signs(of.Permissions) && step.Run != "" {
+				if has := identity(of.Permissions); needs.MatchString(step.Uses) && !has || has && step.Run != "" {
 					t.Errorf("%s: job %s has %v for %s%s", name, job, of.Permissions, step.Uses, step.Run)
 				}
 			}

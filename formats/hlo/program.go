@@ -21,6 +21,8 @@ type program struct {
 	instructions []instruction    // by id
 	byName       map[string]int32 // built when an old file needs it
 	frames       frameIndex
+	shardings    shardings
+	roles        map[int64]lifetime.Role // of arguments, by instruction
 
 	assigned    bool // there is a buffer assignment
 	values      []value
@@ -96,7 +98,8 @@ func parse(proto []byte) (*program, error) {
 
 func (p *program) readModule(at wire.Span) error {
 	m := wire.Scan(p.proto, at)
-	computations := 0
+	computations, entry := 0, int64(0)
+	var aliases []wire.Span
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
 		case moduleName:
@@ -107,10 +110,30 @@ func (p *program) readModule(at wire.Span) error {
 			p.id = int64(f.Value)
 		case moduleFrames:
 			m.Inside("stack_frame_index", -1, p.readFrames(f.Body))
+		case moduleEntryID:
+			entry = int64(f.Value)
+		case moduleAliases:
+			a := wire.Scan(p.proto, f.Body)
+			for g, ok := a.Next(); ok; g, ok = a.Next() {
+				if g.Tag == aliasEntries {
+					aliases = append(aliases, g.Body)
+				}
+			}
+			m.Inside("input_output_alias", -1, a.Err)
+		case moduleOutputs:
+			p.shardings.results = f.Body
+		case moduleParameters:
+			p.shardings.parameters = append(p.shardings.parameters, f.Body)
+		case moduleDevices:
+			m.Inside("device_assignment", -1, wire.Numbers(p.proto, f.Body, map[uint64]*int64{devicesComputations: &p.shardings.devices}))
 		case moduleComputations:
 			m.Inside("computations", computations, p.readComputation(f.Body))
 			computations++
 		}
+	}
+	m.Inside("computations", -1, p.readShardings())
+	if m.Err == nil {
+		m.Err = p.readFlows(at, aliases, entry)
 	}
 	return m.Err
 }
@@ -121,6 +144,9 @@ func (p *program) readComputation(at wire.Span) error {
 	n := 0
 	p.instructions = slices.Grow(p.instructions, wire.Count(p.proto, at, computationInstructions))
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag == computationName && p.text(f.Body) == p.entry {
+			p.shardings.entry = at
+		}
 		if f.Tag != computationInstructions {
 			continue
 		}

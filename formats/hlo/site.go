@@ -13,6 +13,7 @@ import (
 
 // definition is an instruction as the origin of the values that it defines.
 type definition struct {
+	id                   int64
 	name, opcode, opName string
 	shape                wire.Span
 	stack, source        lifetime.StackID
@@ -32,6 +33,7 @@ type site struct {
 // thousands of values.
 type array struct {
 	dtype, text string
+	rank        int // number of dimensions
 	unpadded    int64
 	known       bool
 }
@@ -111,6 +113,7 @@ func (s *sites) at(instruction int32, path []int64) (site, error) {
 		if err := s.define(d, s.p.instructions[instruction].at); err != nil {
 			return site{}, err
 		}
+		d.id = s.p.instructions[instruction].id
 	}
 	if found, ok := d.parts[index]; ok {
 		return found, nil
@@ -187,6 +190,12 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 		}
 		out.unpadded, out.known = a.unpadded, a.known
 		made.DType, made.Shape = a.dtype, a.text
+		if of := s.p.shardings.of[origin{d.id, index}]; a.rank > 0 && (of.Split == "" || strings.Count(of.Split, "x")+1 == a.rank) {
+			made.Sharding = of
+		}
+		if index == "" {
+			made.Role = s.p.roles[d.id]
+		}
 	}
 	out.id = s.b.Site(made)
 	return out, nil
@@ -206,7 +215,7 @@ func (s *sites) array(at wire.Span) (array, error) {
 	if err != nil {
 		return array{}, err
 	}
-	made := array{dtype: shape.dtype(), text: string(text)}
+	made := array{dtype: shape.dtype(), text: string(text), rank: len(shape.dimensions)}
 	made.unpadded, made.known = shape.bytes()
 	s.shapes[string(bytes)] = made
 	return made, nil

@@ -16,15 +16,44 @@ const (
 	moduleEntry        = 2<<3 | packed
 	moduleComputations = 3<<3 | packed
 	moduleID           = 5<<3 | number
+	moduleEntryID      = 6<<3 | number
+	moduleAliases      = 8<<3 | packed
+	moduleOutputs      = 12<<3 | packed
+	moduleParameters   = 14<<3 | packed
+	moduleDevices      = 15<<3 | packed
 	moduleFrames       = 17<<3 | packed
 
-	computationInstructions = 2<<3 | packed
+	devicesComputations = 2<<3 | number
 
-	instructionName     = 1<<3 | packed
-	instructionOpcode   = 2<<3 | packed
-	instructionShape    = 3<<3 | packed
-	instructionMetadata = 7<<3 | packed
-	instructionID       = 35<<3 | number
+	shardingType       = 1<<3 | number
+	shardingDimensions = 3<<3 | packed
+	shardingDimension  = 3<<3 | number
+	shardingTuple      = 5<<3 | packed
+	shardingCopiesLast = 6<<3 | number
+	shardingLastKinds  = 8<<3 | packed
+	shardingLastKind   = 8<<3 | number
+
+	computationName         = 1<<3 | packed
+	computationInstructions = 2<<3 | packed
+	computationID           = 5<<3 | number
+	computationRoot         = 6<<3 | number
+
+	instructionName       = 1<<3 | packed
+	instructionOpcode     = 2<<3 | packed
+	instructionShape      = 3<<3 | packed
+	instructionMetadata   = 7<<3 | packed
+	instructionParameter  = 9<<3 | number
+	instructionTupleIndex = 13<<3 | number
+	instructionID         = 35<<3 | number
+	instructionOperands   = 36<<3 | packed
+	instructionOperand    = 36<<3 | number
+	instructionCalls      = 38<<3 | packed
+	instructionCall       = 38<<3 | number
+
+	aliasEntries   = 1<<3 | packed
+	aliasOutputs   = 1<<3 | packed
+	aliasOutput    = 1<<3 | number
+	aliasParameter = 2<<3 | number
 
 	metadataOpName       = 2<<3 | packed
 	metadataSourceFile   = 3<<3 | packed

@@ -64,6 +64,7 @@ type Space struct {
 	UsageOnly         bool     `json:"usage_only"`          // true if only totals were recorded: live is then the level at the end, with a count of 0
 	EndBytes          int64    `json:"end_bytes"`           // in use at the end: the live buffers, base_bytes and the stack
 	Live              Live     `json:"live"`                // buffers alive at the end
+	HeldBy            []Part   `json:"held_by"`             // buffers alive at the end by what holds them, largest first: a model, an optimizer, a list, a graph; empty if the recorder wrote no names
 	ReservedBytes     *int64   `json:"reserved_bytes"`      // reserved from the device at the end; null if not recorded
 	ReservedPeakBytes *int64   `json:"reserved_peak_bytes"` // highest reserved memory in the recording
 	Peak              TopLevel `json:"peak"`                // highest level in the recording
@@ -154,7 +155,9 @@ type Program struct {
 	Unsorted, // of an unknown purpose
 	Padding, // bytes
 	Planned, // bytes that the memory must have: region.Planned
-	Donated int64 // bytes of the inputs that outputs overwrite: alias_size_in_bytes of JAX's memory_analysis()
+	Donated, // bytes of the inputs that outputs overwrite: alias_size_in_bytes of JAX's memory_analysis()
+	Replicated, // bytes of inputs and outputs that several devices hold
+	Parted int64 // the same, each divided by the number of its copies
 }
 
 // InfoOf describes the contents of a capture.
@@ -167,7 +170,7 @@ func InfoOf(o *outline.Outline) Capture {
 	}
 	of := recorded(o)
 	for _, s := range o.Spaces {
-		space := spaceOf(s)
+		space := spaceOf(&o.Tables, s)
 		if whole := of.spaces[s]; !static(&s.SpaceInfo) {
 			space.Steps = stepsOf(of.Steps(whole))
 		}
@@ -178,6 +181,7 @@ func InfoOf(o *outline.Outline) Capture {
 				space.Replay = &law
 			}
 		}
+		space.HeldBy = heldBy(&o.Tables, s.Recording, s.AtEnd())
 		space.AtPeak = partsOf(&o.Tables, &s.SpaceInfo, s.PeakRows)
 		info.Spaces = append(info.Spaces, space)
 	}
@@ -207,7 +211,7 @@ func lossesOf(t *lifetime.Tables) []Loss {
 	return all
 }
 
-func spaceOf(s *outline.Space) Space {
+func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 	info := Space{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
@@ -221,7 +225,7 @@ func spaceOf(s *outline.Space) Space {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
 	}
 	if static(&s.SpaceInfo) {
-		info.Program = compiledOf(s.Program, s.PeakRows)
+		info.Program = compiledOf(t, s.Program, s.PeakRows)
 		info.PaddingBytes = &info.Program.Padding
 		if n, ok := s.MemorySpace(); ok {
 			info.MemorySpace = &n
@@ -298,7 +302,7 @@ func poolMemory(u *region.PoolUse) PoolMemory {
 }
 
 // compiledOf sums up the rows of an instant of a compiled program by purpose.
-func compiledOf(s *lifetime.Space, rows []lifetime.Row) *Program {
+func compiledOf(t *lifetime.Tables, s *lifetime.Space, rows []lifetime.Row) *Program {
 	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space"),
 		Planned: region.Planned(s)}
 	for i := range s.Regions {
@@ -319,6 +323,10 @@ func compiledOf(s *lifetime.Space, rows []lifetime.Row) *Program {
 			purpose = &p.Unsorted
 		}
 		*purpose = units.AddSat(*purpose, r.Bytes)
+		if copies := t.Sites[r.Site].Copies; copies > 1 {
+			p.Replicated = units.AddSat(p.Replicated, r.Bytes)
+			p.Parted = units.AddSat(p.Parted, r.Bytes/copies)
+		}
 		p.Padding = units.AddSat(p.Padding, r.Bytes-r.Requested)
 	}
 	return p

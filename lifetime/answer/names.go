@@ -59,11 +59,13 @@ type Instruction struct {
 	Name  string // "fusion.3"
 	Op    string // "jit(step)/mlp/dot_general"
 	Place string // "train.py:42"
+
+	Sharding lifetime.Sharding
 }
 
 func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {
 	s := &t.Sites[site]
-	return Instruction{s.Instr, s.Op, t.SourcePlace(site)}
+	return Instruction{s.Instr, s.Op, t.SourcePlace(site), s.Sharding}
 }
 
 // Bare reports whether only the name is known.

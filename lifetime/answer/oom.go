@@ -65,6 +65,8 @@ type Failure struct {
 	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
 	Next       string  `json:"next"`       // command that shows more, or how to record more
 
+	Past *WhatIfScenario `json:"past"` // cheapest change with which the last request fits when the recording is replayed; null if none is known
+
 	detail FailureDetail
 }
 
@@ -176,6 +178,9 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 			if f := failureOf(&c.Tables, stacks, &of[i]); of[i].Inferred && !static(&s.SpaceInfo) {
 				near = append(near, f)
 			} else {
+				if i == len(of)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
+					f.Past = pastOf(&c.Tables, s)
+				}
 				all = append(all, f)
 			}
 		}

@@ -34,10 +34,10 @@ type Peak struct {
 	Bytes int64  `json:"bytes"` // occupied at that instant
 	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
 	Parts
-	HeldBy     []Part      `json:"held_by"`     // by what holds it at the end, largest first: a model, an optimizer, a list, a graph; empty if the recorder wrote no names
-	Layers     []Layer     `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
-	PhasePeaks []PhasePeak `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
-	Savings    []Saving    `json:"savings"`     // what would lower the peak, most first, at most five; empty at other instants and without categories
+	HeldBy     []Part           `json:"held_by"`     // by what holds it at the end, largest first: a model, an optimizer, a list, a graph; empty if the recorder wrote no names
+	Layers     []Layer          `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
+	PhasePeaks []PhasePeak      `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
+	Savings    []WhatIfScenario `json:"savings"`     // what would lower the peak, the cheapest first; empty at other instants
 
 	Total         lifetime.Amount `json:"-"`
 	Places        []Place         `json:"-"` // the rows by name, largest first
@@ -66,6 +66,8 @@ type Row struct {
 	Share          float64 `json:"share"`           // share of the total, 0 to 1
 	Instr          string  `json:"instr"`           // instruction of a compiled program
 	PaddingBytes   *int64  `json:"padding_bytes"`   // padding in a compiled program
+	Split          string  `json:"split"`           // parts of each dimension on the devices that run a compiled program: "1x8"; empty if it is not split
+	Copies         int64   `json:"copies"`          // devices that have the same part; 0 if that was not recorded
 }
 
 // Parts sums up memory by what it is for. Each list is largest first and sums to all bytes; it is empty if nothing is known.
@@ -204,6 +206,15 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
 func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
+	p := BreakdownOf(t, s, m)
+	if m == AtPeak {
+		p.Savings = savingsOf(t, s.Recording)
+	}
+	return p
+}
+
+// BreakdownOf is OutlinePeakOf without savings, which take longer than the rest.
+func BreakdownOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 	if m == AtEnd {
 		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
 		p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
@@ -211,12 +222,11 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 	}
 	p := peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
 	p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
-	p.Savings = savingsOf(t, s.Recording)
 	return p
 }
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
-	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []Saving{}, PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
+	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{}, PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
 		of: s, UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
@@ -224,7 +234,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	for _, r := range byCategory(t, s, rows) {
 		site := &t.Sites[r.Site]
 		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes),
-			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category}
+			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category, Split: site.Split, Copies: site.Copies}
 		if static(s) {
 			padding := r.Bytes - r.Requested
 			row.PaddingBytes = &padding
@@ -235,7 +245,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	out.Layers = layersOf(t, s, rows)
 	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
-		out.Program = compiledOf(program, rows)
+		out.Program = compiledOf(t, program, rows)
 		later = laterValues(t, program)
 	}
 	out.Total, out.Places = placesOf(t, s, rows, later)

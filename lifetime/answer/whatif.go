@@ -44,6 +44,8 @@ type WhatIfScenario struct {
 	Recomputed        int64       `json:"recomputed"`               // buffers that each step computes again
 	CopiedBytes       int64       `json:"copied_bytes"`             // to and from the host in each step
 	Passes            int         `json:"passes"`                   // forward and backward passes that each step has more
+	Advice            string      `json:"advice"`                   // what to do, in a sentence; empty for changes that were asked for by name
+	Site              *Site       `json:"site"`                     // line that the advice is about; null if it is not about one
 	Batch             *WhatIfRoom `json:"largest_batch"`            // how far the batch can grow until it does not fit; null = not searched
 	Sequence          *WhatIfRoom `json:"longest_sequence"`         // the same for the length of sequences; null also if the recording does not tell
 }
@@ -54,34 +56,76 @@ type WhatIfRoom struct {
 	High float64 `json:"high_factor"` // fits if the prediction is right
 }
 
-// tried are the scenarios of a command that names none.
-var tried = []string{"checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "foreach=off", "loss.chunks=8", "offload=activations", "batch=0.5"}
-
 // worthwhile is the share of the peak that a change must save to be shown without being named, as for settings of the allocator.
 const worthwhile = .02
 
+// maxAuto is the number of buffers up to which changes are tried without being asked for: about a second.
+const maxAuto = 50_000
+
+// savingsOf returns what would lower the peak of a space, the cheapest first. It needs categories, and a history of PyTorch's allocator.
+func savingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
+	if e := autoEngine(t, s); e != nil {
+		return lowering(t, s, e, 0)
+	}
+	return []WhatIfScenario{}
+}
+
+// autoEngine returns the engine of a space for changes that nobody asked for; nil if there is none.
+func autoEngine(t *lifetime.Tables, s *lifetime.Space) (e *whatif.Engine) {
+	if s != nil && s.Purposes != nil && len(cmp.Or(s.Ungrouped, s).Buffers) <= maxAuto {
+		e, _ = whatif.New(t, cmp.Or(s.Ungrouped, s))
+	}
+	return e
+}
+
+// pastOf returns the cheapest change with which the last request of a space finds memory; nil if none is known.
+func pastOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
+	e := autoEngine(t, s)
+	if e == nil {
+		return nil
+	}
+	edits, advice := e.Past()
+	if edits == nil {
+		return nil
+	}
+	past := scenarioOf(e, edits, e.Capacity())
+	past.Advice = advice
+	return &past
+}
+
+// lowering returns the changes that save a part of the peak that is worthwhile, the cheapest first.
+func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) []WhatIfScenario {
+	all := []WhatIfScenario{}
+	for _, r := range e.Remedies() {
+		one := scenarioOf(e, r.Scenario, capacity)
+		if float64(one.SavedBytes) < worthwhile*float64(e.Recorded.Peak) {
+			continue
+		}
+		one.Advice = r.Advice
+		if r.Held != 0 {
+			site := siteOf(t, &s.SpaceInfo, r.Held)
+			one.Site = &site
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // WhatIfAsked is what memlane whatif answers.
 type WhatIfAsked struct {
-	Scenarios []whatif.Scenario // nil = those that may lower the peak; what saves 2 % of it is kept
+	Scenarios []whatif.Scenario // nil = those that lower the peak by 2 %, the cheapest first
 	Capacity  int64             // bytes; 0 = that of a recorded OOM
 	Search    bool              // find scenarios that fit the capacity
 	Stop      func() error      // ends a search with an error
+	Changed   *Changed          // filled with the first scenario that can be predicted; nil = not wanted
 }
+
+// Changed is a memory ID as it was recorded, and as it would be in a scenario.
+type Changed struct{ Before, After *lifetime.Capture }
 
 // WhatIfOf returns what the spaces of a capture would need in scenarios. It fails with a *selection.NothingError if there is no history of
 // PyTorch's allocator, or nothing to search for.
 func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err error) {
-	scenarios := asked.Scenarios
-	all := scenarios == nil && !asked.Search
-	if all {
-		for _, text := range tried {
-			s, err := whatif.Parse(text)
-			if err != nil {
-				return nil, err
-			}
-			scenarios = append(scenarios, s)
-		}
-	}
 	for _, s := range c.Spaces {
 		h := replay.Of(s, c.Sources[s.Source].Settings)
 		if h == nil {
@@ -91,9 +135,23 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: law, Scenarios: []WhatIfScenario{}}
 		if e, _ := whatif.New(&c.Tables, s); e != nil {
 			capacity := cmp.Or(asked.Capacity, e.Capacity())
-			out.scenarios(e, scenarios, all, capacity)
+			if capacity > 0 {
+				out.CapacityBytes = &capacity
+			}
+			out.Scenarios = append(out.Scenarios, scenarioOf(e, nil, capacity))
+			for _, edits := range asked.Scenarios {
+				out.Scenarios = append(out.Scenarios, scenarioOf(e, edits, capacity))
+			}
+			if asked.Scenarios == nil && !asked.Search {
+				out.Scenarios = append(out.Scenarios, lowering(&c.Tables, s, e, capacity)...)
+			}
 			if asked.Search {
 				if err := out.search(e, capacity, asked.Stop); err != nil {
+					return nil, err
+				}
+			}
+			if asked.Changed != nil && asked.Changed.After == nil {
+				if err := asked.Changed.set(e, out.Scenarios); err != nil {
 					return nil, err
 				}
 			}
@@ -106,48 +164,24 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 	return spaces, nil
 }
 
-// Changed returns the first memory ID of a capture with a scenario that can be predicted, as it was recorded and as it would be, both
-// as captures. It fails with a *selection.NothingError if there is none.
-func Changed(c *lifetime.Capture, spaces []WhatIfSpace) (before, after *lifetime.Capture, err error) {
-	for i := range spaces {
-		at := slices.IndexFunc(spaces[i].Scenarios, func(s WhatIfScenario) bool { return len(s.Edits) > 0 && s.Refused == "" })
-		of := slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.ID() == spaces[i].ID })
-		if at < 0 || of < 0 {
-			continue
-		}
-		edits, err := whatif.Parse(strings.Join(spaces[i].Scenarios[at].Edits, ","))
-		if err != nil {
-			return nil, nil, err
-		}
-		e, _ := whatif.New(&c.Tables, c.Spaces[of])
-		before, _ = e.Capture(nil)
-		after, _ = e.Capture(edits)
-		return before, after, nil
+// set takes the first scenario that can be predicted, if there is one.
+func (c *Changed) set(e *whatif.Engine, scenarios []WhatIfScenario) error {
+	at := slices.IndexFunc(scenarios, func(s WhatIfScenario) bool { return len(s.Edits) > 0 && s.Refused == "" })
+	if at < 0 {
+		return nil
 	}
-	return nil, nil, &selection.NothingError{File: c.Name(), Why: "no change can be predicted; see memlane whatif without -o"}
+	edits, err := whatif.Parse(strings.Join(scenarios[at].Edits, ","))
+	if err == nil {
+		c.Before, _ = e.Capture(nil)
+		c.After, _ = e.Capture(edits)
+	}
+	return err
 }
 
 // Complete sets Next.
 func (w *WhatIf) Complete() {
 	if len(w.Spaces) > 0 {
 		w.Next = commandLine("peak", "--by", "category", w.Spaces[0].File)
-	}
-}
-
-func (s *WhatIfSpace) scenarios(e *whatif.Engine, scenarios []whatif.Scenario, saving bool, capacity int64) {
-	if capacity > 0 {
-		s.CapacityBytes = &capacity
-	}
-	s.Scenarios = append(s.Scenarios, scenarioOf(e, nil, capacity))
-	for _, edits := range scenarios {
-		r := scenarioOf(e, edits, capacity)
-		if saving && float64(r.SavedBytes) < worthwhile*float64(e.Recorded.Peak) {
-			continue
-		}
-		s.Scenarios = append(s.Scenarios, r)
-	}
-	if saving {
-		slices.SortStableFunc(s.Scenarios[1:], func(x, y WhatIfScenario) int { return cmp.Compare(x.PeakBytes, y.PeakBytes) })
 	}
 }
 

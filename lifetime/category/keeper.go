@@ -33,11 +33,14 @@ func (r *reader) inConstructor(path pathID) bool {
 	return f.Function == "__init__" // path 0 has the empty frame
 }
 
-// names tell by a function or its file what it makes: _allocate_kv_cache, cache_utils.py, create_weights.
-var names = []struct {
+// ofName is what a name tells.
+type ofName struct {
 	category purpose.Category
 	name     *regexp.Regexp // of "FILE FUNCTION"
-}{
+}
+
+// names tell by a function or its file what it makes: _allocate_kv_cache, cache_utils.py, create_weights.
+var names = []ofName{
 	{purpose.Cache, regexp.MustCompile(`(?i)kv_?cache|(^|[/_])cache(s|_utils|_engine|_manager)?\.py `)},
 	{purpose.ModelParameter, regexp.MustCompile(`(?i) _?(init|create|make|alloc|allocate)_weights?(_\w+)?$`)},
 	// Megatron-LM makes a buffer of all parameters, if they are sharded, and then one of all gradients.
@@ -52,12 +55,7 @@ func (r *reader) named(path pathID) purpose.Category {
 	found := purpose.UnknownCategory
 	for at, n := path, 0; n < 3 && found == purpose.UnknownCategory; n++ {
 		callers, f := r.Callers(r.outside(at))
-		for i := range names {
-			if names[i].name.MatchString(f.File + " " + f.Function) {
-				found = names[i].category
-				break
-			}
-		}
+		found = r.categoryOf(f)
 		if found == purpose.Gradient && r.hasLineAfter(f) {
 			found = purpose.ModelParameter
 		}
@@ -65,6 +63,19 @@ func (r *reader) named(path pathID) purpose.Category {
 	}
 	r.byName[path] = found
 	return found
+}
+
+// categoryOf returns the category that a function tells by its name or file. Many paths share a function.
+func (r *reader) categoryOf(f *frame.Frame) purpose.Category {
+	c, known := r.byFunction[f]
+	if !known {
+		i := slices.IndexFunc(names, func(n ofName) bool { return n.name.MatchString(f.File + " " + f.Function) })
+		if i >= 0 {
+			c = names[i].category
+		}
+		r.byFunction[f] = c
+	}
+	return c
 }
 
 // hasLineAfter reports whether any stack has a later line of a function.

@@ -84,6 +84,19 @@ var groups = []group{
 				c := v.arguments[v.b.Site]
 				return c, keep, c != purpose.UnknownCategory
 			}}},
+		{"argument_flow", purpose.FromLifetime,
+			"an argument that a training step overwrites: the differentiated computation uses parameters; a state goes only into its own new value and that of one parameter",
+			"jax/_src/interpreters/ad.py, jvp and transpose",
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
+				switch role := v.t.Sites[v.b.Site].Role; {
+				case v.b.Kind != lifetime.Parameter:
+				case role == lifetime.Trained:
+					return purpose.ModelParameter, keep, true
+				case role == lifetime.State:
+					return purpose.OptimizerState, keep, true
+				}
+				return 0, 0, false
+			}}},
 		{"gradient_of_argument", purpose.FromLifetime,
 			"the backward part of a differentiated program computes it, and it has the shape of a parameter",
 			"jax/_src/interpreters/ad.py, transpose",

@@ -254,7 +254,7 @@ func (a *analysis) nameArguments() {
 			category = purpose.OptimizerState
 		}
 		a.arguments[b.Site] = category
-		if category == purpose.ModelParameter {
+		if category == purpose.ModelParameter || category == purpose.UnknownCategory && site.Role == lifetime.Trained {
 			a.shapes[arrayOf(site.Shape)] = true
 		}
 	}

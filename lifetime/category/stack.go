@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -64,12 +65,15 @@ type reader struct {
 	texts  texts                       // of verdicts
 	byName map[pathID]purpose.Category // see named
 
+	byFunction map[*frame.Frame]purpose.Category // see categoryOf
+
 	opScopes       []opScope // by SiteID; nil = not read
 	differentiates bool      // an operation is part of a pass with derivatives
 }
 
 func newReader(t *lifetime.Tables) *reader {
-	r := &reader{Stacks: program.NewStacks(t), t: t, places: make([]place, len(t.Sites)), byName: map[pathID]purpose.Category{}}
+	r := &reader{Stacks: program.NewStacks(t), t: t, places: make([]place, len(t.Sites)),
+		byName: map[pathID]purpose.Category{}, byFunction: map[*frame.Frame]purpose.Category{}}
 	r.texts.ids = interned.New[string, textID](&r.texts.all)
 	return r
 }

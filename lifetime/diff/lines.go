@@ -16,6 +16,9 @@ func alignLines(before, after []*placeSum, pair func(b, a *placeSum)) {
 	functions := map[placeKey]*function{}
 	for side, places := range [][]*placeSum{before, after} {
 		for _, p := range inLineOrder(places) {
+			if p.taken {
+				continue
+			}
 			f := functions[p.key(0)]
 			if f == nil {
 				f = &function{}

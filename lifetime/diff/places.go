@@ -18,6 +18,7 @@ type placeSum struct {
 	op     string          // its operation
 	path   []string        // parts of the path of its file, base name first
 	unseen bool            // memory from before the window, without a site
+	names  string          // that the recorder found for its buffers, sorted; "" = none
 	taken  bool            // by match
 }
 
@@ -47,6 +48,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 			sum.site, sum.most, sum.op = row.Site, most, c.Sites[row.Site].Op
 		}
 	}
+	setNames(&c.Tables, side.Space, func(site lifetime.SiteID) *placeSum { return at(c.PlaceOf(site)) })
 	if base := side.Space.Base; base != 0 {
 		amount := lifetime.Amount{Bytes: base, Requested: base}
 		at(lifetime.Place{Unseen: true}).add(Figures{Peak: amount, End: amount})
@@ -91,8 +93,8 @@ func (p *placeSum) key(line int) placeKey {
 	return placeKey{at.Frame.Function, p.path[0], line, at.Node, at.Op, at.Shape, at.Unseen}
 }
 
-// match pairs the places of two sides: the lines of a function in their order, because code moves, then places with their
-// lines, then those in other folders without.
+// match pairs the places of two sides: those with the same names, the lines of a function in their order, because code moves, then
+// places with their lines, then those in other folders without.
 func match(before, after []*placeSum, lines bool) (all []matched) {
 	stages := []func(p *placeSum) placeKey{
 		func(p *placeSum) placeKey {
@@ -112,6 +114,7 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 		}
 	}
 	pair := func(b, a *placeSum) { a.taken, b.taken, partner[b] = true, true, a }
+	pairNamed(before, after, pair)
 	if lines {
 		alignLines(before, after, pair)
 	}

@@ -1,6 +1,8 @@
 package finding_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +11,43 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 )
+
+// TestReferenceCycle: what waits for the garbage collector is told, by the classes of the cycle, also without a leak and without a history.
+func TestReferenceCycle(t *testing.T) {
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{File: "x"})
+	s := b.Space()
+	at := func(line int) lifetime.SiteID {
+		f := b.Frame(frame.Frame{Function: "make", File: "a.py", Line: line, Kind: frame.User})
+		return b.Site(lifetime.Site{Stack: b.Call(f, 0)})
+	}
+	for i, path := range []string{"A -> B -> A", "A -> B -> A", "Loop -> Loop", "", "Tiny -> Tiny"} {
+		size := int64(1 << 20)
+		if path == "Tiny -> Tiny" {
+			size = 512
+		}
+		addr := uint64(i+1) << 24
+		b.Live(s, build.Block{Addr: addr, Requested: size, Occupied: size, Site: at(i)})
+		if path != "" {
+			b.Hold(s, addr, b.Holder(lifetime.Holder{Kind: lifetime.ByCycle, Path: path}))
+		}
+	}
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+		got = append(got, fmt.Sprint(f.Rule, " ", f.Description, " ", f.Confidence, " ", f.Suggestions))
+	}
+	const advice = " 1 [Break the cycle with del or weakref, or call gc.collect().]"
+	want := []string{"reference_cycle make (a.py): the reference cycle A -> B -> A holds 2 buffers (2.00 MiB) until the garbage collector runs" + advice,
+		"reference_cycle make (a.py:2): the reference cycle Loop -> Loop holds 1 buffer (1.00 MiB) until the garbage collector runs" + advice}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
 
 // TestHeld: what holds most of the survivors of a leak is its cause, and comes first.
 func TestHeld(t *testing.T) {

@@ -50,6 +50,8 @@ func Rules() []Rule {
 			Explains: true, byNumber: true, Run: withHistory(leaking)},
 		{Name: "growing_buffer", Kind: KindLeak, Doc: "call sites that replace their buffer by a larger one again and again",
 			Explains: true, Run: withHistory(growingBuffer)},
+		{Name: "reference_cycle", Kind: KindRetention, Doc: "buffers that wait for the garbage collector, as the recorder saw",
+			Explains: true, Run: referenceCycle},
 		{Name: "delayed_free", Kind: KindRetention, Doc: "buffers that are freed many at a time, long after most of them were allocated",
 			Explains: true, Run: withHistory(delayedFree)},
 		{Name: "cache", Kind: KindRetention, Doc: "call sites whose buffers grew in number and then stopped: full caches, not leaks",

@@ -277,7 +277,7 @@ func (n *reader) intern(f *fields) error {
 		n.sites = append(n.sites, n.b.Site(lifetime.Site{
 			Stack: n.stacks[f.ref("stack", len(n.stacks))], Op: f.key["op"], Module: f.key["module"], Region: f.key["region"], Shape: f.key["shape"],
 			DType: f.key["dtype"], Instr: f.key["instr"], Opcode: f.key["opcode"], Source: n.stacks[f.ref("source", len(n.stacks))],
-			Unseen: f.int("unseen") != 0,
+			Unseen: f.int("unseen") != 0, Sharding: lifetime.Sharding{Split: f.key["split"], Copies: f.int("copies")}, Role: lifetime.Role(f.key["role"]),
 		}))
 	case "note":
 		n.notes = append(n.notes, n.b.Note(f.at[2]))

@@ -149,7 +149,7 @@ space source=1 module="jit_f(5)" entry="main.6" axis="program order" begin=-1 en
 region +0 +3 0x0 512 kind="" stream=0 pool="" site=0 edge=end-open index=3 uses="parameter,output,constant,thread-local,tuple"
 frame 4 scope "layer_3" "m.py" 4 column=9
 stack 5 4
-site 3 stack=5 op="" module="" region="r" shape="f32[2]{0}" dtype="f32" instr="add.1{0}" opcode="add" source=4
+site 3 stack=5 op="" module="" region="r" shape="f32[2]{0}" dtype="f32" instr="add.1{0}" opcode="add" split="2" copies=4 role="state" source=4
 buffer +1 +2 0x0 512 8 site=3 edge=- kind=temporary value=-4
 buffer +1 +2 0x200 512 8 site=3 edge=- kind=output value=0
 value -4 +1 +2 512 8 root=-4 allocation=3 offset=0 site=3

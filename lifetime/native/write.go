@@ -286,6 +286,9 @@ func (n *writer) site(id lifetime.SiteID) int {
 		n.named("dtype", s.DType)
 		n.named("instr", s.Instr)
 		n.named("opcode", s.Opcode)
+		n.named("split", s.Split)
+		n.known("copies", s.Copies)
+		n.named("role", string(s.Role))
 		n.known("source", int64(source))
 		if s.Unseen {
 			n.known("unseen", 1)

@@ -31,7 +31,7 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 		return
 	}
 	var all []remedy
-	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, recompute, narrower} {
+	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, shard, recompute, narrower} {
 		r := try(t, s)
 		if drop := peak - r.peak; r.advice != "" && drop > 0 && float64(drop) >= leastDrop*float64(peak) {
 			r.peak = needed - drop // the text may not list all
@@ -84,8 +84,12 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 // layout.
 func BufferName(t *lifetime.Tables, id lifetime.SiteID) string {
 	site := &t.Sites[id]
-	op, _, _ := strings.Cut(site.Op, "[")
-	name := cmp.Or(op[strings.LastIndex(op, "/")+1:], site.Instr)
+	name := site.Op // of an argument, its path: w['up']
+	if site.Opcode != "parameter" {
+		name, _, _ = strings.Cut(name, "[")
+		name = name[strings.LastIndex(name, "/")+1:]
+	}
+	name = cmp.Or(name, site.Instr)
 	if place := t.SourcePlace(id); place != "" {
 		name += " (" + place + ")"
 	}
@@ -166,6 +170,50 @@ func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
 			}
 			return s.Buffers[i].Size
 		})}
+}
+
+// shard divides inputs and outputs of which several devices have copies among these devices. Its advice names the largest. The program may
+// gather them again, so this is the best case.
+func shard(t *lifetime.Tables, s *lifetime.Space) remedy {
+	most, largest, n, all, left := int64(0), 0, 0, int64(0), int64(0)
+	divided := make([]int64, len(s.Buffers)) // by the number of copies
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		copies := t.Sites[b.Site].Copies
+		divided[i] = b.Size
+		if b.Kind != lifetime.Parameter && b.Kind != lifetime.Output || copies < 2 || divisible(t.Sites[b.Site].Shape, copies) < 0 {
+			continue
+		}
+		divided[i] = b.Size / copies
+		n++
+		all, left = units.AddSat(all, b.Size), units.AddSat(left, divided[i])
+		if b.Size > most {
+			most, largest = b.Size, i
+		}
+	}
+	if n == 0 {
+		return remedy{}
+	}
+	site := &t.Sites[s.Buffers[largest].Site]
+	more := ""
+	if n > 1 {
+		more = fmt.Sprintf(", and %d more likewise", n-1)
+	}
+	return remedy{cost: 1, how: "with copies sharded at best", advice: fmt.Sprintf("Shard %s by axis %d over the %s that have copies%s: %s become %s at best.",
+		BufferName(t, s.Buffers[largest].Site), divisible(site.Shape, site.Copies), units.Plural(site.Copies, "device"), more, units.Bytes(all), units.Bytes(left)),
+		peak: PeakWith(s, func(i int) int64 { return divided[i] })}
+}
+
+// divisible returns the longest dimension of a shape that n divides; -1 if there is none.
+func divisible(shape string, n int64) int {
+	axis, longest := -1, int64(0)
+	_, dimensions, _ := strings.Cut(shortShape(shape), "[")
+	for i, text := range strings.Split(strings.TrimSuffix(dimensions, "]"), ",") {
+		if d, err := strconv.ParseInt(text, 10, 64); err == nil && d > longest && d%n == 0 {
+			axis, longest = i, d
+		}
+	}
+	return axis
 }
 
 // narrower halves arrays of f32 and f64.

@@ -41,7 +41,31 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Captu
 	if d.Reason != Limit && d.Reason != Larger {
 		j.replay()
 	}
+	cycle, waiting := j.cycles()
+	fits := waiting > 0 && leakFilled(&j.State, j.Mark, j.Reason, waiting, j.fitted)
 	j.nameLeak(found)
+	if fits {
+		j.Proof = j.without(waiting)
+		j.Advice = fmt.Sprintf("Break the cycle %s with del or weakref, or call gc.collect(): %s wait in it.", cycle, units.Bytes(waiting))
+	}
+}
+
+// cycles returns the classes of the largest reference cycle at the failure, and the bytes that wait in all for the garbage collector, as
+// the recorder saw.
+func (j *recorded) cycles() (largest string, waiting int64) {
+	bytes := map[string]int64{}
+	for _, i := range j.Space.LiveAt(j.Mark.Begin) {
+		h := j.t.HolderOf(j.Space, i)
+		if h == nil || h.Kind != lifetime.ByCycle {
+			continue
+		}
+		by, size := lifetime.FoldIndexes(h.Path), j.Space.Buffers[i].Size
+		bytes[by], waiting = units.AddSat(bytes[by], size), units.AddSat(waiting, size)
+		if bytes[by] > bytes[largest] || bytes[by] == bytes[largest] && by < largest {
+			largest = by
+		}
+	}
+	return largest, waiting
 }
 
 // retries returns the bytes that the allocator gave back to the device right before the failure, to make room, and how often it
@@ -113,7 +137,12 @@ func (j *recorded) nameLeak(found []Grown) {
 	j.because(j.t, Leak)
 	j.Confidence = min(j.Confidence, top.Confidence)
 	j.Advice = cmp.Or(top.Advice, "Fix the leak in "+j.t.PlaceOf(top.Site).String()+".")
-	j.Proof = fmt.Sprintf("without it %s would be in use instead of %s", units.Bytes(j.State.Live-leaked), units.Bytes(j.State.Live))
+	j.Proof = j.without(leaked)
+}
+
+// without says what would have been in use at the failure.
+func (j *recorded) without(bytes int64) string {
+	return fmt.Sprintf("without it %s would be in use instead of %s", units.Bytes(j.State.Live-bytes), units.Bytes(j.State.Live))
 }
 
 // leakFilled reports whether a recorded failure is due to leaked bytes: without them the request would have fit. without is the

@@ -36,19 +36,26 @@ func (p *Program) historyOf(s *lifetime.Space) *history {
 	if h == nil {
 		h = &history{s: s, buffers: map[lifetime.SiteID][]int{}}
 		p.histories[s] = h
-		var began []int
+		counts := make([]int, len(p.Sites)+1)
 		for i := range s.Buffers {
 			if s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
-				began = append(began, i)
+				counts[s.Buffers[i].Site+1]++
 			}
 		}
-		slices.SortStableFunc(began, func(x, y int) int { return cmp.Compare(s.Buffers[x].Site, s.Buffers[y].Site) })
-		for from, to := 0, 0; from < len(began); from = to {
-			site := s.Buffers[began[from]].Site
-			for to < len(began) && s.Buffers[began[to]].Site == site {
-				to++
+		for site := range p.Sites {
+			counts[site+1] += counts[site]
+		}
+		began, next := make([]int, counts[len(p.Sites)]), slices.Clone(counts)
+		for i := range s.Buffers {
+			if site := s.Buffers[i].Site; s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+				began[next[site]] = i
+				next[site]++
 			}
-			h.order, h.buffers[site] = append(h.order, site), began[from:to]
+		}
+		for site := range p.Sites {
+			if from, to := counts[site], counts[site+1]; from < to {
+				h.order, h.buffers[lifetime.SiteID(site)] = append(h.order, lifetime.SiteID(site)), began[from:to]
+			}
 		}
 	}
 	return h

@@ -111,8 +111,10 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 		} else if is == purpose.Forward || is == purpose.OptimizerPhase {
 			runs = false
 		}
-		op := p.PlaceOf(b.Site).Op
-		python = python || f.Python || op != "" && !strings.HasPrefix(op, "aten::")
+		if python = python || f.Python; !python {
+			op := p.PlaceOf(b.Site).Op
+			python = op != "" && !strings.HasPrefix(op, "aten::")
+		}
 		if allocated = units.AddSat(allocated, b.Size); b.Edge&lifetime.EndOpen != 0 {
 			open, sites[b.Site] = units.AddSat(open, b.Size), true
 		}

@@ -1,6 +1,9 @@
 package replay
 
-import "math"
+import (
+	"maps"
+	"math"
+)
 
 // Device describes the device of a replay. Sizes are bytes.
 type Device struct {
@@ -39,10 +42,13 @@ const (
 )
 
 // simulated is a device with a capacity. Snapshots do not tell how a driver chooses
-// addresses. Here a segment takes the lowest free range of exactly its size, else
-// addresses that were never used: above all others, or below them if it is descending.
+// addresses. Under the recorded settings, a segment takes the one that the next segment of
+// its size was recorded at. Otherwise it takes the lowest free range of exactly its size,
+// else addresses that were never used: above all others, or below them if it is descending.
 type simulated struct {
 	descending bool
+	recorded   map[int64][]uint64 // see History.addressesOf
+	taken      map[key]bool       // recorded addresses
 
 	free      int64 // bytes
 	rangeSize int64
@@ -51,8 +57,13 @@ type simulated struct {
 	holes     sorted // released segments
 }
 
-func newSimulated(d Device) *simulated {
-	m := &simulated{free: math.MaxInt64, rangeSize: boundlessRange, next: firstAddress, nextRange: firstRange}
+func newSimulated(d Device, recorded map[int64][]uint64) *simulated {
+	m := &simulated{recorded: maps.Clone(recorded), taken: map[key]bool{}, free: math.MaxInt64, rangeSize: boundlessRange, next: firstAddress, nextRange: firstRange}
+	for size, all := range recorded {
+		for _, addr := range all {
+			m.next = max(m.next, addr+uint64(size))
+		}
+	}
 	if d.Capacity > 0 {
 		m.free = d.Capacity
 		m.rangeSize = d.Capacity + d.Capacity/8
@@ -65,8 +76,19 @@ func (m *simulated) alloc(size int64) (addr uint64, ok bool) {
 		return 0, false
 	}
 	m.free -= size
+	if next := m.recorded[size]; len(next) > 0 {
+		m.recorded[size] = next[1:]
+		if k := (key{size: size, addr: next[0]}); !m.taken[k] {
+			m.taken[k] = true
+			if hole, ok := m.holes.get(m.holes.find(k)); ok && hole == k {
+				m.holes.remove(k)
+			}
+			return k.addr, true
+		}
+	}
 	if hole, ok := m.holes.get(m.holes.find(key{size: size})); ok && hole.size == size {
 		m.holes.remove(hole)
+		m.taken[hole] = true
 		return hole.addr, true
 	}
 	if m.descending {
@@ -81,6 +103,7 @@ func (m *simulated) alloc(size int64) (addr uint64, ok bool) {
 func (m *simulated) release(addr uint64, size int64) {
 	m.free += size
 	m.holes.insert(key{size: size, addr: addr})
+	delete(m.taken, key{size: size, addr: addr})
 }
 
 func (m *simulated) reserve() (addr uint64, size int64) {

@@ -48,6 +48,8 @@ type segment struct {
 	expandable   bool
 }
 
+func (s *segment) key() key { return key{size: s.size, addr: s.addr} }
+
 // History is what a space records of the allocator, in order.
 type History struct {
 	Settings Settings // of the recording
@@ -59,6 +61,8 @@ type History struct {
 	// The state at the start of the recording: indexes of requests and segments.
 	startRequests []int32
 	startSegments []int32
+
+	addresses map[int64][]uint64 // of segments that were taken, by size and in order; see addressesOf
 
 	pools        map[string]int32 // private pools
 	poolsUnknown bool             // the pool of a segment was not recorded
@@ -94,6 +98,7 @@ func Of(s *lifetime.Space, recorded []lifetime.Setting) *History {
 	h.read()
 	h.Settings = h.settings(recorded)
 	h.markEmptyCache()
+	h.addresses = h.addressesOf()
 	return &h.History
 }
 
@@ -268,6 +273,33 @@ func (h *historian) segment(e *rare) {
 	}
 	h.number++
 	h.add(e.op, of)
+}
+
+// addressesOf returns where the driver put the segments that the program took, by their size and in order. Left out are expandable ones,
+// and addresses where segments of several sizes lay: which one a replay would find free cannot be told.
+func (h *History) addressesOf() map[int64][]uint64 {
+	ranges := slices.Clone(h.segments)
+	slices.SortFunc(ranges, func(x, y segment) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.size, y.size)) })
+	ranges = slices.CompactFunc(ranges, func(x, y segment) bool { return x.addr == y.addr && x.size == y.size })
+	shared := map[key]bool{}
+	for i, last := 1, 0; i < len(ranges); i++ {
+		if ranges[i].addr < ranges[last].end() {
+			shared[ranges[last].key()], shared[ranges[i].key()] = true, true
+		}
+		if ranges[i].end() >= ranges[last].end() {
+			last = i
+		}
+	}
+	all := map[int64][]uint64{}
+	for _, e := range h.events {
+		if e.op != opSegment {
+			continue
+		}
+		if s := &h.segments[e.of]; !s.expandable && !shared[s.key()] && s.end() > s.addr && s.size <= maxSize { // damaged captures have others
+			all[s.size] = append(all[s.size], s.addr)
+		}
+	}
+	return all
 }
 
 // pool returns the number of a region's private pool; 0 = the default pool.

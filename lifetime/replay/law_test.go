@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math/bits"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -22,6 +23,9 @@ type naive struct {
 	segments []*area
 	next     uint64
 	events   int
+
+	scatters  bool  // the order of addresses is not that of the segments
+	scattered uint8 // segments so far
 }
 
 // area is a segment, or an expandable range, divided into cells.
@@ -164,7 +168,12 @@ func (n *naive) grow(size, stream int64, small bool) (*area, int) {
 	if n.reserved()+segment > n.capacity {
 		return nil, 0
 	}
-	a := &area{addr: n.next, stream: stream, small: small, cells: []cell{{addr: n.next, size: segment}}}
+	addr := n.next
+	if n.scatters { // drivers put segments above and below others
+		addr = 0x100000000000 + uint64(bits.Reverse8(n.scattered))<<32
+		n.scattered++
+	}
+	a := &area{addr: addr, stream: stream, small: small, cells: []cell{{addr: addr, size: segment}}}
 	n.next += uint64(segment) + 4<<20 // never adjacent, never reused
 	n.segments = append(n.segments, a)
 	region := a.region(&a.cells[0])
@@ -354,6 +363,7 @@ func TestAnyProgram(t *testing.T) {
 
 func anyProgram(t *rapid.T) {
 	n := &naive{s: drawSettings(t), b: build.New(build.Everything), next: 0x7f0000000000, capacity: 1 << 50}
+	n.scatters = rapid.Bool().Draw(t, "scatters")
 	if rapid.IntRange(0, 2).Draw(t, "bounded") == 0 && n.s.MaxSplit == unlimited {
 		n.capacity = rapid.Int64Range(40, 200).Draw(t, "capacity") * mib
 	}
@@ -431,5 +441,45 @@ func startsAsRecorded(t *rapid.T, h *History) {
 	}
 	if a.reserved != want {
 		t.Fatalf("%q: %d bytes are reserved at the start, want %d", h.Settings, a.reserved, want)
+	}
+}
+
+// TestRecordedAddresses: the recorded addresses decide which of two equal free blocks is taken, and so the peak.
+func TestRecordedAddresses(t *testing.T) {
+	n := &naive{s: Default(), b: build.New(build.Everything), capacity: 1 << 50, on: true, scatters: true}
+	n.b.Source(lifetime.Source{})
+	n.space = n.b.Space()
+	n.b.InOrder(n.space)
+	n.b.Describe(n.space, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
+	get := func(size int64) uint64 {
+		addr, ok := n.alloc(size*mib, 0)
+		if !ok {
+			t.Fatal("the device is full")
+		}
+		return addr
+	}
+	get(30)
+	first := []uint64{get(6), get(6), get(6)}
+	second := []uint64{get(6), get(6), get(6)} // in a segment below
+	n.free(first[0])
+	n.free(second[0])
+	if addr := get(6); addr != second[0] {
+		t.Fatalf("taken at %#x instead of %#x", addr, second[0])
+	}
+	n.free(first[1])
+	n.free(first[2])
+	get(20) // takes the first segment, if the request before did not
+	n.snapshot()
+	c, err := n.b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Of(c.Spaces[0], nil)
+	if o := h.RunBoth(n.s, Device{}); o.PeakReserved != n.reserved() || n.reserved() != 70*mib || !o.Exact {
+		t.Errorf("%+v, want %d", o, n.reserved())
+	}
+	h.addresses = nil
+	if other := h.Run(n.s, Device{}); other.PeakReserved == n.reserved() {
+		t.Errorf("the order of addresses makes no difference: %+v", other)
 	}
 }

@@ -117,6 +117,7 @@ func (r *runner) seedAll(s *start) bool {
 		in := &r.h.segments[i]
 		r.device.free -= in.size
 		r.device.next = max(r.device.next, in.end())
+		r.device.taken[in.key()] = true
 	}
 	s.seed(r.allocator, r.at)
 	if r.device.free < 0 || r.limit > 0 && r.reserved > r.limit {

@@ -60,7 +60,12 @@ func (h *History) RunBoth(s Settings, d Device) Outcome {
 }
 
 func (h *History) newRunner(s Settings, d Device, descending bool) *runner {
-	r := &runner{h: h, at: make([]int32, len(h.requests)), device: newSimulated(d), failed: -1}
+	r := &runner{h: h, at: make([]int32, len(h.requests)), failed: -1}
+	if !descending && s == h.Settings { // others take segments of other sizes
+		r.device = newSimulated(d, h.addresses)
+	} else {
+		r.device = newSimulated(d, nil)
+	}
 	r.device.descending = descending
 	r.allocator = newAllocator(s, r.device, d.limit(&s))
 	return r

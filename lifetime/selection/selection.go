@@ -31,6 +31,7 @@ type Selection struct {
 	MinSize  int64 // occupied bytes
 	Category string
 	Function *regexp.Regexp // a function of the call stack, or the operation
+	Name     *regexp.Regexp // what the recorder found: the name of the tensor, or what holds it
 
 	By By // what buffers are summed up by; "" = ByLine
 
@@ -56,7 +57,7 @@ func (e *NothingError) Error() string { return e.File + ": " + e.Why }
 // AllBuffers reports whether the selection keeps all buffers of its spaces for the
 // whole window. Peak and end are then those of the capture.
 func (s *Selection) AllBuffers() bool {
-	return s.From == nil && s.To == nil && s.MinSize == 0 && s.Category == "" && s.Function == nil
+	return s.From == nil && s.To == nil && s.MinSize == 0 && s.Category == "" && s.Function == nil && s.Name == nil
 }
 
 // BySpace reports whether the selection is limited to some spaces.
@@ -209,17 +210,17 @@ func (s *Selection) cut(c *lifetime.Capture) (*lifetime.Capture, error) {
 
 // filter returns the capture with the selected buffers.
 func (s *Selection) filter(c *lifetime.Capture) (*lifetime.Capture, error) {
-	if s.MinSize == 0 && s.Category == "" && s.Function == nil {
+	if s.MinSize == 0 && s.Category == "" && s.Function == nil && s.Name == nil {
 		return c, nil
 	}
-	allocated := Matching(&c.Tables, s.Function)
+	allocated, named := Matching(&c.Tables, s.Function), s.named(&c.Tables)
 	categories := map[string]bool{}
 	kept, all := 0, int64(0)
 	part := filter(c, func(space *lifetime.Space, i int, b *lifetime.Buffer) bool {
 		category := c.Category(&space.SpaceInfo, b.Kind, b.Site, space.PurposeOf(i))
 		categories[category] = true
 		all++
-		selected := b.Size >= s.MinSize && (s.Category == "" || category == s.Category) && allocated(b.Site)
+		selected := b.Size >= s.MinSize && (s.Category == "" || category == s.Category) && allocated(b.Site) && named(space, i)
 		if selected {
 			kept++
 		}
@@ -244,6 +245,9 @@ func (s *Selection) noBuffers(all int64, categories []string) string {
 	if s.Function != nil {
 		conditions = append(conditions, fmt.Sprintf("was allocated by %q", s.Function))
 	}
+	if s.Name != nil {
+		conditions = append(conditions, fmt.Sprintf("has a recorded name or holder that matches %q", s.Name))
+	}
 	why := fmt.Sprintf("none of its %s %s", units.Plural(all, "buffer"), strings.Join(conditions, " and "))
 	switch {
 	case s.Category == "":
@@ -252,6 +256,17 @@ func (s *Selection) noBuffers(all int64, categories []string) string {
 		return why + "; no category is recorded"
 	}
 	return why + "; its categories: " + strings.Join(categories, ", ")
+}
+
+// named returns a function that reports whether Name matches the name of a buffer or what holds it. Without Name it matches all.
+func (s *Selection) named(t *lifetime.Tables) func(space *lifetime.Space, buffer int) bool {
+	return func(space *lifetime.Space, buffer int) bool {
+		if s.Name == nil {
+			return true
+		}
+		h := t.HolderOf(space, buffer)
+		return h != nil && (s.Name.MatchString(h.Label()) || s.Name.MatchString(h.By()) || s.Name.MatchString(h.Whole()))
+	}
 }
 
 // Matching returns a function that reports whether function matches the operation of a

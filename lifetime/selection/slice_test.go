@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -157,6 +159,26 @@ func TestSliceParts(t *testing.T) {
 }
 
 // TestFilter: a selection by size keeps exactly the buffers of that size.
+// TestName: Name selects buffers by their recorded name or what holds them.
+func TestName(t *testing.T) {
+	c, err := formats.Open("../../testdata/torchsnap/held.pickle", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]int{`^model\.layers\.\d\.weight$`: 2, "exp_avg": 4, "^optimizer$": 4, "in the graph of history": 48, `^history\[\d+\]$`: 12, "reference cycle": 1, ".": 124} {
+		part, err := (&selection.Selection{Name: regexp.MustCompile(pattern)}).Of(c)
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		} else if got := len(part.Spaces[0].LiveAt(part.Spaces[0].AtEnd())); got != want {
+			t.Errorf("%s: %d buffers, want %d", pattern, got, want)
+		}
+	}
+	_, err = (&selection.Selection{Name: regexp.MustCompile("teacher")}).Of(c)
+	if err == nil || !strings.Contains(err.Error(), `has a recorded name or holder that matches "teacher"`) {
+		t.Error(err)
+	}
+}
+
 func TestFilter(t *testing.T) {
 	for _, pattern := range []string{"torchsnap/*.pickle", "xplane/*.pb", "jaxprof/*.prof"} {
 		files, err := filepath.Glob(filepath.Join("../../testdata", pattern))

@@ -38,28 +38,43 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "drop", Values: "FILE:LINE|FUNCTION", Doc: "as if a line allocated nothing", check: isSomething, off: offDrop,
 			apply: func(m *model, v string) string { return m.dropSite(v) }},
+		{Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass",
+			check: isSomething, off: offFreeEarly, apply: func(m *model, v string) string { return m.freeEarly(v) }},
 		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch,
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
 		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
-		{Name: "no_grad", Doc: "run forward passes only", check: isNothing, off: offNoGrad,
-			apply: func(m *model, _ string) string { return m.noGrad(m.blocks) }},
+		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward passes only; evaluation: only those that never train",
+			check: isOneOf("", "evaluation"), off: offNoGrad, apply: func(m *model, v string) string { return m.noGrad(m.blocks, v == "") }},
 		{Name: "checkpoint", Values: "blocks", Doc: "compute blocks again in the backward", check: isOneOf("blocks"), off: offCheckpoint,
 			apply: func(m *model, _ string) string { return m.checkpoint(m.blocks) }},
 		{Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host", check: isOneOf("activations"), off: offOffload,
 			apply: func(m *model, _ string) string { return m.offload(m.blocks) }},
 		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum, adamw or adam8bit", off: offOptimizer,
-			check: isOneOf("sgd", "momentum", "adamw", "adam8bit"), apply: func(m *model, v string) string { return m.optimizer(optimizers[v], temporaries[v]) }},
+			check: isOneOf("sgd", "momentum", "adamw", "adam8bit"), apply: func(m *model, v string) string {
+				if v == "adam8bit" { // parameters of two bytes have twice as many elements
+					parameters, _ := m.trained()
+					for _, p := range parameters {
+						m.more += p.size/2 + p.size/128
+					}
+				}
+				return m.optimizer(optimizers[v], temporaries[v])
+			}},
 		{Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
 			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
 		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
 			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
 		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
 			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
-		{Name: "set_to_none", Values: "off", Doc: "keep gradients between steps", check: isOneOf("off"), off: offGradients,
-			apply: func(m *model, _ string) string { return m.keepGradients() }},
+		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
+			check: isOneOf("on", "off"), off: offGradients, apply: func(m *model, v string) string {
+				if v == "on" {
+					return m.freeGradients()
+				}
+				return m.keepGradients()
+			}},
 	}
 }
 
@@ -151,13 +166,6 @@ func isOneOf(values ...string) func(string) error {
 func isSomething(v string) error {
 	if v == "" {
 		return fmt.Errorf("name a line such as train.py:31, or a function")
-	}
-	return nil
-}
-
-func isNothing(v string) error {
-	if v != "" {
-		return fmt.Errorf("it has no value")
 	}
 	return nil
 }

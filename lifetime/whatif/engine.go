@@ -13,8 +13,9 @@ type Engine struct {
 	Law      replay.Law // how much of the recording the rules of the allocator predict
 	Recorded Result     // without edits
 
-	base    *model
-	history *replay.History
+	base     *model
+	history  *replay.History
+	remedies []Remedy
 }
 
 // New returns the engine of a space. refused says why there is none.
@@ -67,18 +68,18 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	known := e.Law.First < 0 && h.FromStart()
 	below, above, exact := 0.0, 0.0, known
 	for _, edit := range s {
-		of := edit.off()
+		of := edit.kind.off
 		below, above, exact = below+of.below, above+of.above, exact && of.exact
 	}
 	if !known {
 		below, above = below+offMiddle, above+offMiddle
 	}
-	r.Exact = exact
-	r.Low, r.High = int64((1-min(below, 1))*float64(r.Peak)), units.AddSat(r.Peak, int64(above*float64(r.Peak)))
+	r.Exact = exact && m.less+m.more == 0
+	r.Low, r.High = max(0, int64((1-min(below, 1))*float64(r.Peak))-m.less), units.AddSat(r.Peak, int64(above*float64(r.Peak))+m.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
 		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low)))
-		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2)))
+		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
 	}
 	return r
 }
@@ -93,7 +94,7 @@ func (e *Engine) edited(s Scenario) (m *model, r Result) {
 		return m, r
 	}
 	m = m.clone()
-	m.recomputed, m.copied = 0, 0
+	m.recomputed, m.copied, m.less, m.more = 0, 0, 0, 0
 	for _, edit := range s {
 		m.settle()
 		if r.Refused = edit.kind.apply(m, edit.Value); r.Refused != "" {

@@ -14,7 +14,7 @@ const (
 	after  = 0.5
 )
 
-// lastUses returns where each buffer that autograd saves in pass k would end if nothing saved it:
+// lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it:
 //   - an inner buffer of an operation ends with it;
 //   - a result ends when the next operation has its buffers; if that is in a deeper function of the program, the result is an argument, and
 //     ends when that function returns;
@@ -37,7 +37,7 @@ func (m *model) lastUses(k int, units []unit) map[*buffer]float64 {
 		return m.pieceOf(x).stack == m.pieceOf(y).stack && m.places[x.place].op == m.places[y.place].op
 	}
 	for q, b := range all {
-		if !b.saved {
+		if !b.saved && !b.dropped {
 			continue
 		}
 		r := q + 1
@@ -181,8 +181,8 @@ const nearby = 12
 
 // deaths returns the ends of what autograd saves in pass k, in order.
 func (m *model) deaths(k int) (all []float64) {
-	for i := range m.buffers {
-		if b := &m.buffers[i]; int(b.pass) == k && b.saved {
+	for _, b := range m.inPass(k) {
+		if int(b.pass) == k && b.saved {
 			all = append(all, b.end.n)
 		}
 	}

@@ -13,7 +13,7 @@ var (
 	offAccumulate = off{exact: true}
 	offDrop       = off{exact: true} // by definition
 	offForEach    = off{below: .01, above: .01}
-	offAdam8bit   = off{above: .20}
+	offFreeEarly  = off{below: .03, above: .03} // where in the pass the program frees it is open
 	offBatch      = off{below: .04, above: .04}
 	offSequence   = off{below: .04, above: .04}
 	offChunks     = off{below: .03, above: .03}
@@ -24,12 +24,3 @@ var (
 
 // offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.
 var offReserved = off{below: .20, above: .25}
-
-// off returns how far an edit may be off. The states of an optimizer of 8 bits are for parameters of four bytes: with two bytes, there are
-// twice as many elements.
-func (e *Edit) off() off {
-	if e.Value == "adam8bit" {
-		return offAdam8bit
-	}
-	return e.kind.off
-}

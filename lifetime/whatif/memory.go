@@ -15,6 +15,9 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			return "the program already computes parts of its forward pass again"
 		}
 	}
+	if m.neverTrains() {
+		return "no backward pass runs over what the forward passes keep: use no_grad"
+	}
 	any := false
 	type change struct {
 		b   *buffer
@@ -30,6 +33,7 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			continue
 		}
 		any = true
+		pass := m.inPass(k)
 		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
 		for _, u := range units {
 			first, out := u[0], u[len(u)-1]
@@ -53,8 +57,8 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 				continue
 			}
 			anchor := p.back
-			for i := range m.buffers {
-				if b := &m.buffers[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
+			for i := range pass {
+				if b := &pass[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
 					anchor = max(anchor, b.end.n)
 				}
 			}
@@ -129,8 +133,9 @@ func (m *model) offload(units func(k int) []unit) string {
 			return n
 		}
 		m.copied = 0
-		for i := range m.buffers {
-			b := &m.buffers[i]
+		pass := m.inPass(k)
+		for i := range pass {
+			b := &pass[i]
 			if int(b.pass) != k {
 				continue
 			}
@@ -172,8 +177,8 @@ func (m *model) offload(units func(k int) []unit) string {
 // smallWeight is the size up to which weights do not count: biases and scales are not used in products.
 const smallWeight = 64 << 10
 
-// noGrad runs forward passes alone.
-func (m *model) noGrad(units func(k int) []unit) string {
+// noGrad runs forward passes alone: all, or those over which no backward pass runs.
+func (m *model) noGrad(units func(k int) []unit, all bool) string {
 	type change struct {
 		b   *buffer
 		end float64
@@ -181,23 +186,43 @@ func (m *model) noGrad(units func(k int) []unit) string {
 	var changes []change
 	for k := range m.passes {
 		uses := m.lastUses(k, units(k))
-		for i := range m.buffers {
-			if b := &m.buffers[i]; int(b.pass) == k && b.saved {
-				changes = append(changes, change{b, uses[b]})
+		pass := m.inPass(k)
+		for i := range pass {
+			if b := &pass[i]; int(b.pass) == k && (b.dropped || all && b.saved) {
+				changes = append(changes, change{b, min(b.end.n, uses[b])})
 			}
 		}
 	}
-	if changes == nil {
+	switch {
+	case changes == nil && all:
 		return "nothing is saved for a backward pass"
+	case changes == nil:
+		return "a backward pass runs over all that forward passes keep"
 	}
 	for _, c := range changes {
 		m.until(c.b, at(c.end))
+	}
+	if !all {
+		return ""
 	}
 	m.drop(func(b *buffer) bool {
 		return b.phase == purpose.Backward || b.phase == purpose.OptimizerPhase || b.category == purpose.Gradient ||
 			b.category == purpose.OptimizerState
 	})
 	return ""
+}
+
+// neverTrains reports whether no backward pass runs over what forward passes keep.
+func (m *model) neverTrains() bool {
+	dropped := false
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.saved {
+			return false
+		} else if b.dropped {
+			dropped = true
+		}
+	}
+	return dropped
 }
 
 // scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes.
@@ -303,6 +328,9 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 			continue
 		}
 		switch {
+		case b.start && b.end != never && b.size > smallest: // perhaps of a pass that began before the recording
+			by := int64(float64(b.size)*factor(b)) - b.size
+			b.size, m.less, m.more = max(1, b.size+by), m.less+max(0, by), m.more+max(0, -by)
 		case b.phase == purpose.OptimizerPhase || b.phase == purpose.UnknownPhase || b.part == purpose.Setup || b.start || b.size <= smallest:
 		case b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]:
 			// a contribution to the gradient of a weight that is used several times
@@ -322,7 +350,8 @@ const smallest = 64
 
 // chunkLoss computes the loss and the product before it in n parts under checkpointing.
 func (m *model) chunkLoss(n int) string {
-	parts, any := float64(n), false
+	var added []buffer
+	gone := map[*buffer]bool{}
 	for k := range m.passes {
 		p := &m.passes[k]
 		all := m.forward(k)
@@ -342,19 +371,24 @@ func (m *model) chunkLoss(n int) string {
 		if from > 0 && all[from-1].size == big { // the product whose result the loss takes
 			from--
 		}
-		any = true
-		m.chunkPass(k, all[from:to+1], big, parts)
-		m.settle()
+		added = append(added, m.chunkPass(k, all[from:to+1], big, float64(n), gone)...)
 	}
-	if !any {
+	if added == nil {
 		return "no cross entropy with a backward pass is on a stack"
 	}
+	kept := m.buffers[:0:0]
+	for i := range m.buffers {
+		if !gone[&m.buffers[i]] {
+			kept = append(kept, m.buffers[i])
+		}
+	}
+	m.buffers, m.moved = append(kept, added...), true
 	return ""
 }
 
-func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64) {
+// chunkPass returns what takes the place of the loss of pass k, and adds what that was to gone.
+func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64, gone map[*buffer]bool) (added []buffer) {
 	p := m.passes[k]
-	gone := map[*buffer]bool{}
 	var loss []buffer
 	last := 0.0
 	for _, b := range forward {
@@ -382,7 +416,6 @@ func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64) {
 		}
 	}
 	first := loss[0].begin.n
-	var added []buffer
 	put := func(like buffer, begin, end pos, size int64) {
 		like.begin, like.end, like.size, like.added, like.saved, like.requestFree = begin, end, size, true, false, never
 		added = append(added, like)
@@ -430,11 +463,5 @@ func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64) {
 			}
 		}
 	}
-	kept := m.buffers[:0:0]
-	for i := range m.buffers {
-		if !gone[&m.buffers[i]] {
-			kept = append(kept, m.buffers[i])
-		}
-	}
-	m.buffers, m.moved = append(kept, added...), true
+	return added
 }

@@ -38,7 +38,8 @@ type buffer struct {
 	part        purpose.Part
 	start       bool // older than the recording
 	added       bool // an edit made it
-	saved       bool // autograd keeps it for the backward pass
+	saved       bool // autograd keeps it for a backward pass
+	dropped     bool // autograd kept it, and no backward pass ran over it
 }
 
 // other is a call of the allocator without a buffer: a request that failed, or empty_cache.
@@ -97,11 +98,12 @@ type model struct {
 	steps   []step
 	axis    []float64 // of each recorded event: the number of the event now
 	n       int       // events
+	sorted  int       // buffers that are in order
 	moved   bool      // positions are not numbers of events
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
-	fallbacks  []string
+	less, more int64 // bytes by which the peak may be lower and higher, as the recording leaves it open
 }
 
 // modelOf returns the program of a space.
@@ -137,7 +139,7 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 	for i := range m.axis {
 		m.axis[i] = float64(i)
 	}
-	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
+	m.sort()
 	m.findSteps()
 	m.findPasses()
 	return m
@@ -148,7 +150,6 @@ func (m *model) clone() *model {
 	c := *m
 	c.buffers, c.others, c.axis = slices.Clone(m.buffers), slices.Clone(m.others), slices.Clone(m.axis)
 	c.passes, c.steps = slices.Clone(m.passes), slices.Clone(m.steps)
-	c.fallbacks = nil
 	return &c
 }
 
@@ -309,25 +310,62 @@ func (m *model) findPasses() {
 		}
 		b.pass = int32(open)
 	}
+	m.findSaved()
+}
+
+// findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass.
+func (m *model) findSaved() {
+	var backward []float64
+	gradients := false
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.phase == purpose.Backward && !b.start {
+			backward = append(backward, b.begin.n)
+		}
+		gradients = gradients || b.category == purpose.Gradient
+	}
+	replaced := false
+	m.held(func(*buffer, float64, lifetime.SiteID) { replaced = true })
 	for i := range m.buffers {
 		b := &m.buffers[i]
 		if b.pass < 0 || b.phase != purpose.Forward || b.category == purpose.Workspace {
 			continue
 		}
 		p := &m.passes[b.pass]
-		switch {
-		case p.back == p.end: // there was no backward pass yet
-			b.saved = b.end == never && b.category == purpose.Activation && p.end == float64(m.n)
+		k, _ := slices.BinarySearch(backward, b.begin.n)
+		switch isOver := k < len(backward) && backward[k] < b.end.n; {
+		case p.back < p.end && b.begin.n < p.back && b.end != never && b.end.n > p.back:
+			b.saved = true
+		case b.category != purpose.Activation || isOver || gradients && len(backward) == 0:
+		case b.end != never || replaced && p.back == p.end:
+			b.dropped = true
 		default:
-			b.saved = b.begin.n < p.back && b.end != never && b.end.n > p.back
+			b.saved = p.back == p.end && p.end == float64(m.n) // a backward pass may come
 		}
 	}
 }
 
+// between returns the buffers that begin from one event to another, which does not count. Those that an edit added are not among them until
+// settle.
+func (m *model) between(begin, end float64) []buffer {
+	find := func(n float64) int {
+		i, _ := slices.BinarySearchFunc(m.buffers[:m.sorted], n, func(b buffer, n float64) int { return cmp.Compare(b.begin.n, n) })
+		return i
+	}
+	return m.buffers[find(begin):find(end)]
+}
+
+// inPass returns the buffers that begin in pass k.
+func (m *model) inPass(k int) []buffer { return m.between(m.passes[k].begin, m.passes[k].end) }
+
+// inStep returns the buffers that begin in step k.
+func (m *model) inStep(k int) []buffer { return m.between(m.steps[k].begin, m.steps[k].end) }
+
 // forward returns the buffers of the forward pass k.
 func (m *model) forward(k int) (all []*buffer) {
-	for i := range m.buffers {
-		if b := &m.buffers[i]; int(b.pass) == k && b.phase == purpose.Forward && b.part != purpose.Recomputation {
+	of := m.inPass(k)
+	for i := range of {
+		if b := &of[i]; b.phase == purpose.Forward && b.part != purpose.Recomputation {
 			all = append(all, b)
 		}
 	}
@@ -336,8 +374,9 @@ func (m *model) forward(k int) (all []*buffer) {
 
 // ofPass returns the buffers of pass k of a phase.
 func (m *model) ofPass(k int, phase purpose.Phase) (all []*buffer) {
-	for i := range m.buffers {
-		if b := &m.buffers[i]; int(b.pass) == k && b.phase == phase {
+	of := m.inPass(k)
+	for i := range of {
+		if b := &of[i]; b.phase == phase {
 			all = append(all, b)
 		}
 	}
@@ -450,13 +489,19 @@ func (m *model) settle() {
 		}
 	}
 	m.n = len(items)
+	m.sort()
+}
+
+func (m *model) sort() {
 	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
+	m.sorted = len(m.buffers)
 }
 
 // add adds a buffer like another one.
 func (m *model) add(like *buffer, begin, end pos, size int64) *buffer {
 	b := *like
 	b.begin, b.end, b.requestFree, b.size, b.added, b.start, b.saved = begin, end, never, size, true, false, false
+	b.dropped = false
 	m.buffers = append(m.buffers, b)
 	m.moved = true
 	return &m.buffers[len(m.buffers)-1]
@@ -470,7 +515,7 @@ func (m *model) until(b *buffer, end pos) {
 // drop removes buffers.
 func (m *model) drop(which func(b *buffer) bool) {
 	m.buffers = slices.DeleteFunc(m.buffers, func(b buffer) bool { return which(&b) })
-	m.moved = true
+	m.moved, m.sorted = true, len(m.buffers)
 }
 
 // program returns the program as the allocator sees it, and the buffers in the order of its requests.

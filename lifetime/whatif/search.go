@@ -1,25 +1,15 @@
 package whatif
 
 import (
+	"errors"
 	"math"
+	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/replay"
 )
-
-// remedies are the changes that Search combines, in order of what they cost: each costs more than all before it together. Of those with
-// equal letters it takes one.
-var remedies = [...]struct{ edits, instead string }{
-	{"foreach=fused", "o"},           // nothing
-	{"loss.chunks=8", "l"},           // the product before the loss twice
-	{"batch=0.5,accumulate=2", "b"},  // smaller kernels
-	{"batch=0.25,accumulate=4", "b"}, // still smaller ones
-	{"checkpoint=blocks", "a"},       // a forward pass more
-	{"optimizer=adam8bit", "o"},      // other states: training may converge otherwise
-	{"offload=activations", "a"},     // copies in each pass
-	{"optimizer.device=host", "o"},   // a step on the host
-}
 
 // Plan is a scenario that fits.
 type Plan struct {
@@ -34,60 +24,102 @@ type Room struct{ Low, High float64 }
 // maxPlans is how many plans Search returns at most.
 const maxPlans = 5
 
+// combinations calls fits for combinations of at most most remedies, the cheapest first, until it returns an error. It leaves out those with
+// a change that they do not need.
+func (e *Engine) combinations(most int, fits func(s Scenario, of []Remedy) (bool, error)) error {
+	all := e.Remedies()
+	var fitting []uint
+next:
+	for mask := range uint(1) << len(all) {
+		if bits.OnesCount(mask) > most || slices.ContainsFunc(fitting, func(of uint) bool { return mask&of == of }) {
+			continue
+		}
+		var edits []string
+		var of []Remedy
+		for i, r := range all {
+			if mask>>i&1 == 0 {
+				continue
+			}
+			if slices.ContainsFunc(of, func(other Remedy) bool { return other.instead == r.instead }) {
+				continue next
+			}
+			edits, of = append(edits, r.edits), append(of, r)
+		}
+		var s Scenario
+		if mask > 0 {
+			var err error
+			if s, err = Parse(strings.Join(edits, ",")); err != nil {
+				return err
+			}
+		}
+		is, err := fits(s, of)
+		if err != nil {
+			return err
+		}
+		if is && mask > 0 {
+			fitting = append(fitting, mask)
+		}
+	}
+	return nil
+}
+
+// errEnough ends combinations.
+var errEnough = errors.New("enough")
+
 // Search returns scenarios that fit a device of capacity bytes, the cheapest first, none with a change that it does not need. If the
 // recorded program fits, the others are those that leave room for a larger batch. It is empty if no combination fits. stop ends it with an
 // error.
 func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 	var plans []Plan
-	var fitting []int
-next:
-	for mask := range 1 << len(remedies) {
+	err := e.combinations(maxRemedies, func(s Scenario, of []Remedy) (bool, error) {
 		if len(plans) == maxPlans {
-			break
+			return false, errEnough
 		}
-		for _, of := range fitting {
-			if mask&of == of {
-				continue next
-			}
+		if err := stop(); err != nil || !e.fits(s, capacity) {
+			return false, err
 		}
-		var edits []string
-		taken := ""
-		for i, r := range remedies {
-			if mask>>i&1 == 0 {
-				continue
-			}
-			if strings.Contains(taken, r.instead) {
-				continue next
-			}
-			edits, taken = append(edits, r.edits), taken+r.instead
+		p := Plan{Scenario: s}
+		if !slices.ContainsFunc(of, func(r Remedy) bool { return r.instead == "b" }) {
+			p.Batch, p.Sequence = e.room(s.String(), "batch", capacity), e.room(s.String(), "sequence", capacity)
 		}
-		if err := stop(); err != nil {
-			return nil, err
+		if len(plans) == 0 || len(plans[0].Scenario) > 0 || p.Batch.High > plans[0].Batch.High {
+			plans = append(plans, p)
 		}
-		p := Plan{}
-		text := strings.Join(edits, ",")
-		if mask > 0 {
-			var err error
-			if p.Scenario, err = Parse(text); err != nil {
-				return nil, err
-			}
-		}
-		if !e.fits(p.Scenario, capacity) {
-			continue
-		}
-		if mask > 0 {
-			fitting = append(fitting, mask)
-		}
-		if !strings.Contains(taken, "b") {
-			p.Batch, p.Sequence = e.room(text, "batch", capacity), e.room(text, "sequence", capacity)
-		}
-		if len(plans) > 0 && len(plans[0].Scenario) == 0 && p.Batch.High <= plans[0].Batch.High {
-			continue
-		}
-		plans = append(plans, p)
+		return true, nil
+	})
+	if err != errEnough {
+		return plans, err
 	}
 	return plans, nil
 }
+
+// Past returns the cheapest change with which a program that ran out of memory finds memory for all recorded requests, and what to do for
+// it; nil if there is none, or if the replay of the recorded program does not run out.
+func (e *Engine) Past() (past Scenario, advice string) {
+	capacity := e.Capacity()
+	if capacity == 0 || e.fits(nil, capacity) {
+		return nil, ""
+	}
+	// An error only ends the search.
+	_ = e.combinations(maxPast, func(s Scenario, of []Remedy) (bool, error) {
+		if s == nil || !e.fits(s, capacity) {
+			return false, nil
+		}
+		var texts []string
+		for _, r := range of {
+			texts = append(texts, r.Advice)
+		}
+		past, advice = s, strings.Join(texts, " ")
+		return true, errEnough
+	})
+	return past, advice
+}
+
+// Most remedies that are combined.
+const (
+	maxRemedies = 16
+	maxPast     = 2
+)
 
 // fits reports whether the program finds memory for all of its requests.
 func (e *Engine) fits(s Scenario, capacity int64) bool {

@@ -102,13 +102,16 @@ func (m *model) addTemporaries(kind int, p *buffer, q float64, k int) {
 	}
 }
 
+// lineOf names a line as edits do: "train.py:31".
+func lineOf(file string, line int) string { return fmt.Sprintf("%s:%d", path.Base(file), line) }
+
 // dropSite removes what a line or a function allocated.
 func (m *model) dropSite(name string) string {
 	found := false
 	m.drop(func(b *buffer) bool {
 		is := slices.ContainsFunc(m.places[b.place].calls, func(i int32) bool {
 			c := &m.calls[i]
-			return c.function == name || fmt.Sprintf("%s:%d", path.Base(c.file), c.line) == name
+			return c.function == name || lineOf(c.file, c.line) == name
 		})
 		found = found || is
 		return is
@@ -169,8 +172,9 @@ func (m *model) accumulate(n int) string {
 		dead := m.deathsOfStep(k)
 		tail, anchor := s.optimizer, m.passes[pass].back
 		found := false
-		for i := range m.buffers {
-			b := &m.buffers[i]
+		of := m.inStep(k)
+		for i := range of {
+			b := &of[i]
 			if int(b.step) != k || b.category == purpose.Gradient || b.end == never {
 				continue
 			}
@@ -185,8 +189,8 @@ func (m *model) accumulate(n int) string {
 			}
 		}
 		for r := 1; r < n; r++ {
-			for i := range m.buffers {
-				b := &m.buffers[i]
+			for i := range of {
+				b := &of[i]
 				if int(b.step) != k || b.category == purpose.Workspace && b.end == never {
 					continue
 				}
@@ -212,8 +216,8 @@ func (m *model) accumulate(n int) string {
 
 // deathsOfStep is deaths of all passes of a step, also of what is computed again.
 func (m *model) deathsOfStep(k int) (all []float64) {
-	for i := range m.buffers {
-		if b := &m.buffers[i]; int(b.step) == k && (b.saved || b.part == purpose.Recomputation) && b.end != never {
+	for _, b := range m.inStep(k) {
+		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation) && b.end != never {
 			all = append(all, b.end.n)
 		}
 	}
@@ -256,6 +260,49 @@ func (m *model) keepGradients() string {
 	}
 	if !any {
 		return "no gradient of a parameter is known"
+	}
+	return ""
+}
+
+// freeGradients is zero_grad(set_to_none=True) after each step: gradients end with it. Of one that was kept, the contribution of each later
+// step is the gradient of that step: that which has the same number among the buffers of its size that the backward passes of a step make.
+func (m *model) freeGradients() string {
+	byStep := make([]map[int64][]*buffer, len(m.steps)) // of backward, by size
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.step >= 0 && b.phase == purpose.Backward {
+			if byStep[b.step] == nil {
+				byStep[b.step] = map[int64][]*buffer{}
+			}
+			byStep[b.step][b.size] = append(byStep[b.step][b.size], b)
+		}
+	}
+	any, forwards := false, m.forwards()
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		switch {
+		case b.category != purpose.Gradient || b.added:
+			continue
+		case b.start && b.end == never:
+			return "gradients are older than the recording"
+		case b.step < 0:
+			continue
+		}
+		if next, _ := slices.BinarySearch(forwards, m.steps[b.step].end); next == len(forwards) || b.end.n < forwards[next] {
+			continue
+		}
+		kept := b.end == never
+		m.until(b, pos{m.steps[b.step].end, -1, b.begin.n, 0})
+		any = true
+		number := slices.Index(byStep[b.step][b.size], b)
+		for k := int(b.step) + 1; kept && number >= 0 && k < len(m.steps); k++ {
+			if of := byStep[k][b.size]; number < len(of) && m.steps[k].optimizer < float64(m.n) {
+				m.until(of[number], pos{m.steps[k].end, -1, b.begin.n, 0})
+				of[number].category = purpose.Gradient
+			}
+		}
+	}
+	if !any {
+		return "no gradient is kept after the step"
 	}
 	return ""
 }

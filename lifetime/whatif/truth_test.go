@@ -50,6 +50,33 @@ func TestCopiesOfOlderWeights(t *testing.T) {
 	}
 }
 
+// TestKeptGradients: a program that keeps gradients, and another run of it that does not, to the byte.
+func TestKeptGradients(t *testing.T) {
+	s, err := Parse("set_to_none=on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := engineOf(t, "kept")
+	if r := e.Run(s, replay.Device{}); r.Peak != 333162496 || r.Reserved != 352321536 || !r.Exact || e.Recorded.Peak != 367781888 {
+		t.Errorf("%+v, recorded %+v", r, e.Recorded)
+	}
+	if r := engineOf(t, "gpt_small").Run(s, replay.Device{}); r.Refused == "" {
+		t.Error("gradients that are freed were freed again")
+	}
+}
+
+// TestPast: the cheapest change with which the failed request finds memory. Without an OOM there is none.
+func TestPast(t *testing.T) {
+	e := engineOf(t, "../replay/b19.c2.oom")
+	past, advice := e.Past()
+	if past.String() != "loss.chunks=8" || advice == "" || !e.fits(past, e.Capacity()) || e.fits(nil, e.Capacity()) {
+		t.Errorf("%s (%s)", past, advice)
+	}
+	if past, _ = engineOf(t, "gpt_small").Past(); past != nil {
+		t.Errorf("%s, but nothing failed", past)
+	}
+}
+
 // TestTruth compares predictions with the peaks of the real allocator of programs that were really changed.
 func TestTruth(t *testing.T) {
 	e := engineOf(t, "gpt_small")

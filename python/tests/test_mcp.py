@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+import shutil
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,47 @@ def test_answers_are_those_of_the_api() -> None:
     assert json.loads(oom)["ooms"] == capture.oom()
     assert json.loads(info) == capture.info()
     assert "not below a root" in outside
+
+
+# What an agent asks about a failure and a leak, and what is true: of b03 and d09 by testdata/*/NAME.truth.json of their generators, of the
+# two of torchsnap by their names.
+QUESTIONS: "list[tuple[str, dict[str, Any], list[str]]]" = [
+    ("captures", {}, ["oom.pickle.zst", "leak.pickle.zst", "fixed.pickle", "loss.pickle"]),
+    ("summary", {"path": "oom.pickle.zst"}, ["torch-snapshot", "OOM", "318,767,104 B"]),
+    ("why_oom", {"path": "oom.pickle.zst"}, ["1.00 MiB", "backward", r"encoder_adamw.py:10", "fragmented", "expandable_segments:True"]),
+    ("peak", {"path": "oom.pickle.zst", "by": "category"}, ["activation", "optimizer_state", "parameter"]),
+    ("tune", {"path": "oom.pickle.zst"}, ["expandable_segments:True"]),
+    ("summary", {"path": "leak.pickle.zst"}, ["227,545,088 B"]),
+    ("leaks", {"path": "leak.pickle.zst"}, [r"embed \(train_two.py:25\)", "80 buffers", "1.50 MiB per step", r"mask_for \(train_two.py:27\)", "40 of 80"]),
+    ("where", {"path": "leak.pickle.zst", "function": "embed"}, ['"embed"', "train_two.py", "25"]),
+    ("peak", {"path": "leak.pickle.zst"}, [r"embed \(train_two.py:25\)", r"mask_for \(train_two.py:27\)"]),
+    ("diff", {"before": "fixed.pickle", "after": "loss.pickle"}, ["leak"]),
+]
+
+
+def test_ten_questions(tmp_path: Path) -> None:
+    captures = {
+        "oom.pickle.zst": "replay/b03.c2.oom.pickle.zst",
+        "leak.pickle.zst": "labelled/d09_two_leaks.pickle.zst",
+        "fixed.pickle": "torchsnap/leak_loss_fixed.pickle",
+        "loss.pickle": "torchsnap/leak_loss.pickle",
+    }
+    for name, source in captures.items():
+        shutil.copy(ROOT / "testdata" / source, tmp_path / name)
+
+    async def ask() -> None:
+        server = StdioServerParameters(command=sys.executable, args=["-m", "memlane", "mcp", "--root", str(tmp_path)])
+        async with stdio_client(server) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            for tool, arguments, truths in QUESTIONS:
+                begin = time.perf_counter()
+                answer = (await session.call_tool(tool, arguments)).content[0].text
+                print(f"{tool:8} {arguments.get('path', ''):16} {len(answer.encode()):5} B {time.perf_counter() - begin:6.3f} s")
+                assert len(answer.encode()) <= 4096
+                for truth in truths:  # each is on the first page
+                    assert re.search(truth, answer), f"{tool} {arguments}: no {truth} in\n{answer}"
+
+    asyncio.run(ask())
 
 
 def test_names_are_data(tmp_path: Path) -> None:

@@ -58,6 +58,9 @@ type site struct {
 	DType       string           `json:"dtype"`
 	Instr       string           `json:"instr"`
 	Opcode      string           `json:"opcode"`
+	Split       string           `json:"split"`
+	Copies      int64            `json:"copies"`
+	Role        lifetime.Role    `json:"role"`
 	SourceStack lifetime.StackID `json:"source_stack"`
 	Unseen      bool             `json:"unseen"` // allocated before the recording: the stack is that of the free
 }
@@ -227,7 +230,7 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	list(d, "frames", c.Frames, func(f frame.Frame) any { return frameRow{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
 	list(d, "stacks", c.Stacks, func(s lifetime.Stack) any { return stack{s.Frame, s.Caller} })
 	list(d, "sites", c.Sites, func(s lifetime.Site) any {
-		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Source, s.Unseen}
+		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Split, s.Copies, s.Role, s.Source, s.Unseen}
 	})
 	d.text(`,"spaces":[`)
 	for i, s := range c.Spaces {

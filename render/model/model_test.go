@@ -81,7 +81,7 @@ func TestText(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	nan := float32(math.NaN())
 	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: []lifetime.Site{{}, {
-		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1,
+		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1, Sharding: lifetime.Sharding{Split: "2", Copies: 4}, Role: lifetime.Trained,
 	}}, Stacks: []lifetime.Stack{{}, {Frame: 1}}, Frames: []frame.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: frame.Scope}}}, Spaces: []*lifetime.Space{{
 		SpaceInfo: lifetime.SpaceInfo{Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77},
 		Buffers:   []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
@@ -95,7 +95,7 @@ func TestPrograms(t *testing.T) {
 	text := string(write(t, c))
 	for _, want := range []string{
 		`{"function":"dot","file":"a.py","line":3,"column":9,"kind":"scope"}`,
-		`{"stack":1,"op":"jit(f)/dot","module":"","region":"temp","shape":"f32[2]{0}","dtype":"f32","instr":"dot.1{0}","opcode":"dot","source_stack":1,"unseen":false}`,
+		`{"stack":1,"op":"jit(f)/dot","module":"","region":"temp","shape":"f32[2]{0}","dtype":"f32","instr":"dot.1{0}","opcode":"dot","split":"2","copies":4,"role":"trained","source_stack":1,"unseen":false}`,
 		`{"id":"node7/jit_f(5)/space0","source":0,"host":"node7","process":"","device":"","memory":"space0","allocator":"",`,
 		`"module":"jit_f(5)","entry":"main.2","axis":"program order"`,
 		`"lifetime_peak_bytes":77,`,

@@ -151,7 +151,7 @@ func (b *builder) cell(c *cell, labels []label, axis lifetime.Axis) {
 }
 
 // siteLabels are the labels of a site's samples, in addition to those of its space.
-type siteLabels struct{ kind, leak, op, region, shape, dtype, category, phase, module string }
+type siteLabels struct{ kind, leak, op, region, shape, dtype, category, phase, module, name, holder string }
 
 func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	site := b.capture.Sites[c.site]
@@ -170,13 +170,17 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	if p := b.capture.Purpose(c.purpose); c.purpose > 0 {
 		labels.category, labels.phase, labels.module = p.Name(), p.Phase.String(), p.Module
 	}
+	if c.holder != 0 {
+		held := holderLabels(&b.capture.Holders[c.holder])
+		labels.name, labels.holder = held[0], held[1]
+	}
 	return labels
 }
 
 // on returns labels with those of a site.
 func (l siteLabels) on(labels []label) []label {
 	return with(labels, []label{{"kind", l.kind}, {"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype},
-		{"category", l.category}, {"phase", l.phase}, {"module", l.module}}...)
+		{"category", l.category}, {"phase", l.phase}, {"module", l.module}, {"name", l.name}, {"holder", l.holder}}...)
 }
 
 // labels returns the labels common to all samples of a space.

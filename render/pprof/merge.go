@@ -68,12 +68,13 @@ func (c *cell) merge(o *cell) {
 // key is the class of size and lifetime of a cell, on the step of its site.
 type key struct{ size, life int64 }
 
-// siteCells are the cells of one site, kind and purpose. Keys and cells are separate slices, because every buffer is
+// siteCells are the cells of one site, kind, purpose and holder. Keys and cells are separate slices, because every buffer is
 // looked up among the keys.
 type siteCells struct {
 	site    lifetime.SiteID
 	kind    lifetime.Kind
 	purpose lifetime.PurposeID
+	holder  lifetime.HolderID
 	next    uint32 // index + 1 of the cells of the same site and kind with another purpose
 	step    int    // of ladder
 	keys    []key
@@ -124,11 +125,23 @@ func (g *siteCells) sort() {
 // kinds is the number of kinds of buffers.
 const kinds = int(lifetime.ThreadLocal) + 1
 
-// merge groups the buffers of a space that count in any sample type, by site, kind and purpose. index is scratch space
-// indexed by site and kind; it is zero before and after.
+// heldCells tells the cells of buffers with a holder apart. A site may have many holders, but few purposes.
+type heldCells struct {
+	slot    int
+	purpose lifetime.PurposeID
+	holder  lifetime.HolderID
+}
+
+// merge groups the buffers of a space that count in any sample type, by site, kind, purpose and the labels of holders. index is scratch
+// space indexed by site and kind; it is zero before and after.
 func merge(p *part, index []uint32) []siteCells {
 	var sites []siteCells
-	purposes := labelled(p.capture.Purposes)
+	purposes := labelled[lifetime.PurposeID](p.capture.Purposes, func(p purpose.Purpose) any { return [3]any{p.Category, p.Phase, p.Module} })
+	var holders []lifetime.HolderID
+	if p.space.Holders != nil {
+		holders = labelled[lifetime.HolderID](p.capture.Holders, func(h lifetime.Holder) any { return holderLabels(&h) })
+	}
+	held := map[heldCells]uint32{}
 	timed := p.space.Axis == lifetime.Time
 	for i := range p.space.Buffers {
 		b := &p.space.Buffers[i]
@@ -150,6 +163,15 @@ func merge(p *part, index []uint32) []siteCells {
 			c.lifes.lo = uint64(c.life)
 		}
 		slot, purpose := int(b.Site)*kinds+int(b.Kind), purposes[p.space.PurposeOf(i)]
+		if holders != nil && p.space.Holders[i] != 0 {
+			k := heldCells{slot, purpose, holders[p.space.Holders[i]]}
+			if held[k] == 0 {
+				sites = append(sites, siteCells{site: b.Site, kind: b.Kind, purpose: purpose, holder: k.holder})
+				held[k] = uint32(len(sites))
+			}
+			sites[held[k]-1].add(&c)
+			continue
+		}
 		at := index[slot]
 		for at != 0 && sites[at-1].purpose != purpose {
 			at = sites[at-1].next
@@ -166,28 +188,28 @@ func merge(p *part, index []uint32) []siteCells {
 		sites[i].sort()
 	}
 	slices.SortFunc(sites, func(a, b siteCells) int {
-		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind), cmp.Compare(a.purpose, b.purpose))
+		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind), cmp.Compare(a.purpose, b.purpose), cmp.Compare(a.holder, b.holder))
 	})
 	return sites
 }
 
-// labelled maps purposes to the first one with the same labels.
-func labelled(all []purpose.Purpose) []lifetime.PurposeID {
-	type labels struct {
-		category purpose.Category
-		phase    purpose.Phase
-		module   string
-	}
-	firsts, same := map[labels]lifetime.PurposeID{}, make([]lifetime.PurposeID, len(all))
-	for i, p := range all {
-		l, id := labels{p.Category, p.Phase, p.Module}, lifetime.PurposeID(i)
+// labelled maps IDs of purposes or holders to the first one with the same labels. labels returns a comparable value.
+func labelled[ID ~uint32, T any](all []T, labels func(T) any) []ID {
+	firsts, same := map[any]ID{}, make([]ID, len(all))
+	for i, one := range all {
+		l, id := labels(one), ID(i)
 		first, ok := firsts[l]
-		if !ok || first == 0 { // 0 is for buffers that were not judged
+		if !ok || first == 0 { // 0 is for buffers without
 			first, firsts[l] = id, id
 		}
 		same[i] = first
 	}
 	return same
+}
+
+// holderLabels returns the name of a buffer and what holds it as a whole, both with "*" for indexes, so that samples stay few.
+func holderLabels(h *lifetime.Holder) [2]string {
+	return [2]string{lifetime.FoldIndexes(h.Label()), lifetime.FoldIndexes(h.Whole())}
 }
 
 // total is a 128-bit sum, because a million lifetimes of three hours in nanoseconds overflow 64 bits.

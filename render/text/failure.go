@@ -11,18 +11,26 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// FailureLine is one of the five lines about a failure.
+// FailureLine is one of the lines about a failure.
 type FailureLine struct{ Label, Text string }
 
-// FailureLines returns the five lines that answer why an allocation failed, the same everywhere: who asked, what was there, who held it,
-// why, and what to do.
+// FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what was there, who held it, why, what
+// to do, and what would have got past it.
 func FailureLines(f *answer.Failure) []FailureLine {
 	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Detail().Words
 	if f.Proof != nil {
 		why += "; " + *f.Proof
 	}
-	return []FailureLine{{"asked", asked(f)}, {"there", there(f)}, {"held", holding(f)},
+	lines := []FailureLine{{"asked", asked(f)}, {"there", there(f)}, {"held", holding(f)},
 		{"why", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence)}, {"do", f.Advice + " Next: " + f.Next}}
+	if f.Past != nil {
+		would := "may have"
+		if f.Past.Fits != nil && *f.Past.Fits {
+			would = "would have"
+		}
+		lines = append(lines, FailureLine{"past", strings.Join(f.Past.Edits, ",") + " " + would + " got past this request. " + f.Past.Advice})
+	}
+	return lines
 }
 
 // FailureHead names the failure: file, line, process and device.

@@ -129,6 +129,9 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "%s recorded in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
 	}
 	p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
+	if len(s.HeldBy) > 0 {
+		p.row("held by", "%s", partsText(s.HeldBy))
+	}
 	if s.Live.PendingFreeCount > 0 {
 		p.row("", "%s with a pending free", units.Exact(s.Live.PendingFreeBytes))
 	}

@@ -28,14 +28,15 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 			p.Line("")
 			p.Para("by category: ", "  ", PartsText(k.Parts))
 		}
-		if k := &a.Peaks[i]; len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) && a.By != string(selection.ByName) {
+		if k := &a.Peaks[i]; len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) {
 			p.Para("held by: ", "  ", partsText(k.HeldBy))
 		}
 		for n := range a.Peaks[i].Savings {
 			if n == 0 {
-				p.Line("what would lower the peak")
+				p.Line("what would lower the peak, the cheapest first")
 			}
-			p.Para("  ", "    ", a.Peaks[i].Savings[n].String())
+			of := &a.Peaks[i].Savings[n]
+			p.Para("  ", "    ", between(of.PeakBytes, of.LowBytes, of.HighBytes)+" with "+changeOf(of)+". "+Printable(of.Advice))
 		}
 	}
 	return p.To(w)
@@ -211,6 +212,10 @@ func (p *Page) instructions(k *answer.Peak) {
 	p.Para("", "  ", fmt.Sprintf("inputs %s%s, outputs %s, temporaries %s, constants %s%s", units.Bytes(o.Inputs), donated, units.Bytes(o.Outputs),
 		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted))
 	p.Line("padding %s, %s of the total", units.Bytes(o.Padding), shareOf(o.Padding, total))
+	if o.Replicated > 0 {
+		p.Para("", "  ", fmt.Sprintf("replicated: several devices have copies of %s of inputs and outputs; sharded over these devices, %s at best",
+			units.Bytes(o.Replicated), units.Bytes(o.Parted)))
+	}
 	row := func(bytes, share, padding, category, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-15s  ", bytes, share, padding, category)
 		p.Line("%s", strings.TrimRight(line+shorten.Name(text, p.width-len(line)), " "))
@@ -242,10 +247,13 @@ func instruction(i answer.Instruction, width int) string {
 	name, place := shorten.Name(Printable(i.Name), 30), Printable(i.Place)
 	text := name
 	if i.Op != "" {
-		text += " " + shorten.Name(Printable(i.Op), max(width-len([]rune(name+place))-2, leastText))
+		text += " " + shorten.Name(Printable(i.Op), max(width-len([]rune(name+place+i.Sharding.String()))-4, leastText))
 	}
 	if place != "" {
 		text += " " + place
+	}
+	if s := i.Sharding.String(); s != "" {
+		text += ", " + Printable(s)
 	}
 	return text
 }

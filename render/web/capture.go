@@ -34,9 +34,18 @@ type document struct {
 	Stacks   [][2]int       `json:"stacks"`   // frame, caller
 	Sites    [][]any        `json:"sites"`    // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
 	Purposes [][3]string    `json:"purposes"` // category, phase, module; the first is for buffers that were not judged
+	Holders  [][4]any       `json:"holders"`  // name, what holds it, tensor, group; the first is for buffers without a recorded name
+	Groups   []group        `json:"groups"`   // of holders, with folded indexes
 	Spaces   []space        `json:"spaces"`
 	Findings []shownFinding `json:"findings"`
 	OOMs     []oom          `json:"ooms"` // failed allocations: the first ended the program
+}
+
+// group is what holders with other indexes share.
+type group struct {
+	Name   string   `json:"name"`
+	Holder string   `json:"holder"`
+	Levels []string `json:"levels"` // outermost first
 }
 
 // oom is why an allocation failed, in lines of a label and a text.
@@ -61,6 +70,7 @@ type space struct {
 	Judged      bool          `json:"judged"`     // whether buffers have purposes
 	Categories  bool          `json:"categories"` // whether the colours are by category unless the user chooses others
 	Crowded     bool          `json:"crowded"`    // whether the axis is of events unless the user chooses time
+	Named       bool          `json:"named"`      // whether buffers have holders
 	Values      bool          `json:"values"`     // whether buffers have value IDs of the compiler
 	FreeSites   bool          `json:"freeSites"`  // whether sites of frees were recorded
 	Static      bool          `json:"static"`
@@ -116,6 +126,7 @@ func documentOf(c Capture, place []places, compared bool) document {
 	for _, p := range c.Purposes[1:] {
 		d.Purposes = append(d.Purposes, [3]string{p.Name(), p.Phase.String(), p.Module})
 	}
+	d.addHolders(c.Holders)
 	index, of := map[*lifetime.Space]int{}, program.Of(c.Capture)
 	for i, s := range c.Spaces {
 		index[s] = i
@@ -138,6 +149,22 @@ func documentOf(c Capture, place []places, compared bool) document {
 	return d
 }
 
+// addHolders adds the names of buffers and what holds them.
+func (d *document) addHolders(all []lifetime.Holder) {
+	d.Holders, d.Groups = [][4]any{{"", "", "", 0}}, []group{{Levels: []string{}}}
+	index := map[[2]string]int{}
+	for i := 1; i < len(all); i++ {
+		h := &all[i]
+		g := group{lifetime.FoldIndexes(h.Label()), lifetime.FoldIndexes(h.Whole()), nil}
+		at, ok := index[[2]string{g.Name, g.Holder}]
+		if !ok {
+			at, g.Levels = len(d.Groups), h.Levels()
+			index[[2]string{g.Name, g.Holder}], d.Groups = at, append(d.Groups, g)
+		}
+		d.Holders = append(d.Holders, [4]any{h.Label(), h.By(), h.Tensor, at})
+	}
+}
+
 // nameOf returns the name of a site, and its file and line if the name does not have them.
 func nameOf(t *lifetime.Tables, id lifetime.SiteID) (name, place string) {
 	p := t.PlaceOf(id)
@@ -153,7 +180,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
 		Buffers: len(s.Buffers), Levels: len(region.Levels(s)), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
-		Categories: answer.CategoriesTell(t, s), Crowded: answer.Crowded(s), Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
+		Categories: answer.CategoriesTell(t, s), Crowded: answer.Crowded(s), Named: s.Holders != nil, Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),

@@ -52,6 +52,9 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 	if s.Purposes != nil {
 		c.Add(n, func(i int) int64 { return int64(s.Purposes[i]) })
 	}
+	if s.Holders != nil {
+		c.Add(n, func(i int) int64 { return int64(s.Holders[i]) })
+	}
 	if s.ValueIDs != nil {
 		c.AddSteps(n, func(i int) int64 { return s.ValueIDs[i] })
 	}

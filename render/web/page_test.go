@@ -375,7 +375,7 @@ func checkFindings(p *browser.Tab) {
 	if sites == 0 {
 		return
 	}
-	lit := browser.Eval[int](p, "memlane.space.site.filter((s) => memlane.options.lit[s]).length")
+	lit := browser.Eval[int](p, "memlane.options.lit.reduce((n, lit) => n + lit, 0)")
 	want := browser.Eval[int](p, "(() => { const f = memlane.captures[0].findings[0]; return memlane.space.site.filter((s) => f.sites.includes(s)).length; })()")
 	if lit == 0 || lit != want || !strings.Contains(p.Text("#lit"), units.Count(int64(want))+" buffer") {
 		p.T.Errorf("the link highlights %d buffers, want %d; it shows %q", lit, want, p.Text("#lit"))

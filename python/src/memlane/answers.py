@@ -131,6 +131,7 @@ class Failure(TypedDict):
     advice: str
     proof: str | None
     next: str
+    past: WhatIfScenario | None
 
 
 class FailureBuffer(TypedDict):
@@ -340,7 +341,7 @@ class Peak(TypedDict):
     held_by: list[Part]
     layers: list[Layer]
     phase_peaks: list[PhasePeak]
-    savings: list[Saving]
+    savings: list[WhatIfScenario]
 
 
 class Peaks(TypedDict):
@@ -429,17 +430,8 @@ class Row(TypedDict):
     share: float
     instr: str
     padding_bytes: int | None
-
-
-class Saving(TypedDict):
-    """Saving is a change of a program that would lower the peak of a memory ID."""
-
-    action: str
-    saves_bytes: int
-    peak_bytes: int
-    buffers: int
-    site: Site | None
-    text: str
+    split: str
+    copies: int
 
 
 class Site(TypedDict):
@@ -474,6 +466,7 @@ class Space(TypedDict):
     usage_only: bool
     end_bytes: int
     live: Live
+    held_by: list[Part]
     reserved_bytes: int | None
     reserved_peak_bytes: int | None
     peak: TopLevel
@@ -615,6 +608,8 @@ class WhatIfScenario(TypedDict):
     recomputed: int
     copied_bytes: int
     passes: int
+    advice: str
+    site: Site | None
     largest_batch: WhatIfRoom | None
     longest_sequence: WhatIfRoom | None
 

@@ -38,7 +38,7 @@ export class App {
     setTheme(this.dark.matches);
     this.card = new HoverCard();
     this.selectors = new Selectors(captures.filter((c) => c.spaces.length), (space) => this.open(space, {tab: this.tab}));
-    this.search = el('input', {type: 'search', class: 'find', placeholder: 'function, op, /regexp/ or 0x address', 'aria-label': 'highlight buffers by function, operation or regular expression, or find an address',
+    this.search = el('input', {type: 'search', class: 'find', placeholder: 'function, op, name, /regexp/ or 0x address', 'aria-label': 'highlight buffers by function, operation, name or regular expression, or find an address',
       oninput: () => this.find(this.search.value)});
     this.help = help();
     this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search, tools,
@@ -56,7 +56,7 @@ export class App {
     listen({
       ArrowLeft: () => this.timeline.move(-0.15), ArrowRight: () => this.timeline.move(0.15), '+': () => this.timeline.zoom(1 / 1.5, this.time), '=': () => this.timeline.zoom(1 / 1.5, this.time),
       '-': () => this.timeline.zoom(1.5, this.time), 0: () => this.whole(), p: jump('peak'), e: jump('end'), ',': () => this.step(-1), '.': () => this.step(1),
-      '[': () => this.timeline.show(this.time, this.timeline.to), ']': () => this.timeline.show(this.timeline.from, this.time), g: () => this.showTab('growth'), '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
+      '[': () => this.timeline.show(this.time, this.timeline.to), ']': () => this.timeline.show(this.timeline.from, this.time), g: () => this.showTab('growth'), '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
       l: () => cycle(this.layouts(), () => this.options.layout, (v) => this.setLayout(v))(), c: () => cycle(Object.keys(modes), () => this.color, (v) => this.setColor(v))(),
       Escape: () => { this.pin(null); this.unlight(); document.activeElement?.blur(); },
     }, this.closing.signal);
@@ -194,14 +194,15 @@ export class App {
   }
 
   buildTabs() {
-    const {space} = this, on = {activate: (row) => this.chooseRow(row), lit: (row) => !row.category && (row.sites ?? [row.site]).some((site) => this.options.lit?.[site])};
-    const lit = (sites, name) => (sites ? this.light(sites, name, {}) : this.unlight());
+    const {space} = this, on = {activate: (row) => this.chooseRow(row), lit: (row) => this.isLit(row)};
+    const lit = (sites, name) => (sites ? this.light(sites, name, {}) : this.unlight()), named = (holders, name) => (holders ? this.light([], name, {}, holders) : this.unlight());
     const chosen = (of) => { this.function = of; this.write(); };
     const n = space.capture.findings.length;
     this.tabs = [
       {key: 'sites', name: 'Breakdown', timed: true, make: () => siteTable(space, on)},
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit, chosen)},
+      space.named && {key: 'names', name: 'Names', timed: true, make: () => new Flame(space, named, () => {}, true)},
       space.length > 1 && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
       hasSegments(space) && {key: 'map', name: 'Memory map', timed: true, make: () => new MemoryMap(space, this.options, {hover: (id, e) => this.card.show(space, id, e), pin: (i) => this.pin(i), go: (t) => this.setTime(t)})},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
@@ -223,7 +224,7 @@ export class App {
     if (key === 'compare' || key === 'growth') tab.part.show();
     this.fillTab();
     const flame = tab.part.flame ?? tab.part;
-    if (flame instanceof Flame && flame.of !== this.function) flame.choose(this.function);
+    if (flame instanceof Flame && !flame.named && flame.of !== this.function) flame.choose(this.function);
     this.write();
   }
 
@@ -292,6 +293,7 @@ export class App {
 
   chooseRow(row) {
     if (row.buffer !== undefined) this.pin(row.buffer);
+    else if (row.holders) this.light([], row.name, {}, row.holders);
     else if (!row.category) this.light(row.sites ?? [row.site], this.space.capture.siteName(row.site), {site: row.site});
   }
 
@@ -306,7 +308,7 @@ export class App {
   // find highlights the buffers that match a text, or pins the buffer at an address.
   find(text) {
     if (/^0x[\da-f]+$/i.test(text) && this.space.addresses) this.findAddress(text);
-    else this.light(this.searched(text), text, {q: text});
+    else this.searched(text);
   }
 
   // findAddress pins the buffer that covers an address at this time, or else the next one, and offers the others.
@@ -323,28 +325,39 @@ export class App {
     this.lightChanged();
   }
 
+  // searched highlights the buffers whose site, name or holder matches a text.
   searched(text) {
     const match = matcher(text), {capture} = this.space;
     this.search.classList.toggle('wrong', !match);
-    if (!text || !match) return null;
-    return capture.sitesMatching(match);
+    if (text && match) this.light(capture.sitesMatching(match), text, {q: text}, capture.holdersMatching(match));
+    else this.unlight({q: text});
   }
 
-  // light highlights the buffers of sites; null clears the highlight.
-  light(sites, name, fields) {
+  // light highlights the buffers of sites and of holders; null clears the highlight.
+  light(sites, name, fields, holders = []) {
     if (!sites) return this.unlight(fields);
-    const {space} = this, lit = new Uint8Array(space.capture.sites.length);
-    for (const site of sites) lit[site] = 1;
-    this.options.lit = lit;
+    const {space} = this, mask = (list, n) => { const one = new Uint8Array(n); for (const k of list) one[k] = 1; return one; };
+    this.lit = {sites: mask(sites, space.capture.sites.length), holders: mask(holders, space.capture.holders.length)};
+    const lit = this.options.lit = new Uint8Array(space.count);
     this.fields = fields;
     let n = 0, at = 0;
     for (let i = 0; i < space.count; i++) {
-      if (!lit[space.site[i]]) continue;
+      if (!this.lit.sites[space.site[i]] && !this.lit.holders[space.holder[i]]) continue;
+      lit[i] = 1;
       n++;
       if (space.aliveAt(i, this.time)) at += space.size[i];
     }
     replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment `, button('×', 'clear highlight (Esc)', () => this.unlight(), {class: 'close'}));
     this.lightChanged();
+  }
+
+  // isLit reports whether buffers of a row of a table are highlighted.
+  isLit(row) {
+    const {lit} = this.options;
+    if (!lit || row.category) return false;
+    if (row.buffer !== undefined) return lit[row.buffer] === 1;
+    if (row.holders) return row.holders.some((holder) => this.lit.holders[holder]);
+    return (row.sites ?? [row.site]).some((site) => this.lit.sites[site]);
   }
 
   unlight(fields = {}) {

@@ -16,7 +16,7 @@ export class BlockView {
     this.parent = parent;
     this.space = space;
     this.timeline = timeline;
-    this.options = options; // {layout, legend, lit: Uint8Array of sites or null, buffer, time}
+    this.options = options; // {layout, legend, lit: Uint8Array of buffers or null, buffer, time}
     this.on = on;
     this.whole();
     this.make();
@@ -163,7 +163,7 @@ export function colored(space, {width, height, pixels}, {legend, lit, buffer}) {
         continue;
       }
       const edge = top && pixels[p - width] !== id && pixels[p + thick * width] === id || x > 0 && x + thick < width && pixels[p - 1] !== id && pixels[p + thick] === id;
-      const tone = 8 * classes[id] + (lit !== null && !lit[site[id]] ? 4 : 0);
+      const tone = 8 * classes[id] + (lit !== null && !lit[id] ? 4 : 0);
       out[p] = id === pinned ? chosen : tones[tone + (edge ? 1 : (x + y & 7) < 2 ? 2 : 0)];
     }
   }

@@ -25,7 +25,6 @@ export function columnsOfSites(space) {
   const {capture} = space;
   const sites = (row) => (row.sites ?? [row.site]).map((id) => capture.sites[id]);
   const stacks = (row) => [...new Set(sites(row).map((site) => stackOf(space, site)))];
-  const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
   const all = (get) => (row) => [...new Set(sites(row).map(get).filter(Boolean))].join(', ');
   return [
     text('category', 'what the memory is for: recorded, or inferred by rules', (row) => space.categoriesOf(row)),
@@ -39,6 +38,7 @@ export function columnsOfSites(space) {
   ];
 }
 
+const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
 const number = (name, title, get, text = get) => ({name, title, number: true, value: get, text});
 
 // siteTable is the table of rows by place, the same as "memlane peak".
@@ -86,6 +86,8 @@ export function bufferTable(space, on) {
       number('lifetime', 'length of the lifetime', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
       number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),
       {name: 'allocated by', always: true, shorten: true, title: 'the innermost function of the program itself, or the operation', text: (row) => capture.siteName(row.site), value: (row) => capture.siteName(row.site).toLowerCase()},
+      text('name', 'what the program calls it, as memlane.record found it', (row) => capture.holders[space.holder[row.buffer]].name),
+      text('held by', 'what keeps it alive', (row) => capture.holders[space.holder[row.buffer]].by),
       ...columnsOfSites(space),
     ],
   });
@@ -107,10 +109,13 @@ export function offsetText(space, i) {
 
 // facts returns the lines of a hover card and of the pinned buffer: pairs of name and text.
 export function facts(space, i) {
-  const {capture} = space, site = capture.sites[space.site[i]];
+  const {capture} = space, site = capture.sites[space.site[i]], held = capture.holders[space.holder[i]];
   const offset = offsetText(space, i), waste = space.size[i] - space.requested[i];
   const source = capture.framesOf(site.source).find((f) => f.kind === 'user') || capture.framesOf(site.stack).find((f) => f.file && f.kind === 'user');
   return [
+    ['name', held.name],
+    ['held by', held.by === held.name ? '' : held.by],
+    ['tensor', held.tensor],
     [site.instr ? 'instruction' : 'function', site.instr || site.name],
     ['op', [site.op, site.opcode && `(${site.opcode})`].filter(Boolean).join(' ')],
     ['size', `${bytes(space.size[i])} (${count(space.size[i])} B)`],

@@ -38,12 +38,39 @@ export function changes(before, after) {
   };
   add(before, 'before');
   add(after, 'after');
+  joinNamed(rows, {before, after});
   for (const row of rows.values()) {
     row.peak = row.after.peak - row.before.peak;
     row.end = row.after.end - row.before.end;
     row.status = !row.before.count ? 'new' : !row.after.count ? 'gone' : row.peak > 0 || !row.peak && row.end > 0 ? 'grew' : row.peak || row.end ? 'shrank' : 'same';
   }
   return [...rows.values()];
+}
+
+// joinNamed makes one row of a site that is gone and a new one if their buffers have the same recorded names, and no others have.
+function joinNamed(rows, spaces) {
+  if (!spaces.before.named || !spaces.after.named) return;
+  const [gone, added] = sides.map((side, k) => {
+    const space = spaces[side], names = new Map(), only = new Map();
+    for (let i = 0; i < space.count; i++) {
+      if (!space.holder[i]) continue;
+      const key = keyOf(space, space.site[i]);
+      if (rows.get(key)[sides[1 - k]].count) continue;
+      if (!names.has(key)) names.set(key, new Set());
+      names.get(key).add(space.capture.holders[space.holder[i]].group.name);
+    }
+    for (const [key, all] of names) {
+      const text = [...all].sort().join('\n');
+      only.set(text, only.has(text) ? null : rows.get(key));
+    }
+    return only;
+  });
+  for (const [names, row] of gone) {
+    const other = added.get(names);
+    if (!row || !other) continue;
+    rows.delete(row.key);
+    other.before = row.before;
+  }
 }
 
 // nameOf returns the name of a space with that of its capture, without folders if that is enough.
@@ -72,6 +99,7 @@ function keyOf(space, id) {
 // namesOf returns the name of the group of each buffer of a space.
 const namesOf = {
   category: (space) => (i) => space.categoryOf(space.rowOf(i)) || 'unknown',
+  name: (space) => (i) => space.capture.holders[space.holder[i]].group.name || '(no name recorded)',
   'call site': (space, rows) => {
     const names = [];
     for (const row of rows) for (const side of sides) if (row.space[side] === space) for (const site of row[side].sites) names[site] = row.name;
@@ -133,7 +161,7 @@ export class Compare {
     this.preset(captures);
     this.verdict = el('p', {role: 'status', class: 'verdict'});
     this.note = el('p', {class: 'note'});
-    this.by = el('select', {'aria-label': 'difference by', onchange: () => this.regroup()}, Object.keys(namesOf).map((by) => el('option', {value: by}, `by ${by}`)));
+    this.by = el('select', {'aria-label': 'difference by', onchange: () => this.regroup()}, Object.keys(namesOf).filter((by) => by !== 'name' || this.spaces.some((s) => s.named)).map((by) => el('option', {value: by}, `by ${by}`)));
     this.legend = el('span', {class: 'legend'});
     this.slider = el('input', {type: 'range', min: 0, max: 1000, class: 'slider', 'aria-label': 'instant of the comparison', oninput: () => this.choose(this.slider.value / 1000 * this.axis.length)});
     this.graph = el('div', {class: 'graph', role: 'img', 'aria-label': 'memory in use before and after; the table below has the figures'});

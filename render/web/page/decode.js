@@ -35,6 +35,7 @@ class Capture {
     this.frames = doc.frames.map(([name, file, line, kind, folded]) => ({name, file, line, kind, folded}));
     this.sites = doc.sites.map(([stack, op, region, shape, dtype, instr, opcode, source, name, place, unseen], id) =>
       ({id, stack, op, region, shape, dtype, instr, opcode, source, name, place, unseen}));
+    this.holders = doc.holders.map(([name, by, tensor, group]) => ({name, by, tensor, group: doc.groups[group]}));
     this.spaces = doc.spaces.map((head, i) => new Space(this, head, i, doc.info.spaces[i]));
   }
 
@@ -62,6 +63,11 @@ class Capture {
     const stacks = [];
     for (const [frame, caller] of this.stacks) stacks.push(frames[frame] || stacks[caller]); // callers come first
     return this.sites.filter((s) => stacks[s.stack] || stacks[s.source] || [s.op, s.instr, s.shape, s.region].some((part) => part && match(part)) || match(this.siteName(s.id))).map((s) => s.id);
+  }
+
+  // holdersMatching returns the holders whose name, or what holds it, matches.
+  holdersMatching(match) {
+    return [...this.holders.keys()].filter((k) => k && (match(this.holders[k].name) || match(this.holders[k].by)));
   }
 
   // siteName returns the name of a site in one line.

@@ -1,5 +1,6 @@
 // Flame graphs of bytes by call stack: callers above, callees below. They show an instant, or what grew and shrank between
-// two. One function has two graphs: its callers, and below it its callees.
+// two. One function has two graphs: its callers, and below it its callees. By name they show what is in memory: a model, its layers
+// and their parameters.
 
 import {stackOf} from './breakdown.js';
 import {button, el, replace} from './dom.js';
@@ -25,15 +26,21 @@ const call = (name, of = name) => ({name, of});
 // functionOf returns "function (file.py)".
 const functionOf = (frame) => frameText({...frame, line: 0});
 
-// pathsOf returns the stacks of rows with their bytes; rows of one stack are one.
-function pathsOf(space, rows) {
+// levelsOf returns what leads to the buffers of a row, as calls.
+function levelsOf(space, row) {
+  const {levels} = space.capture.holders[row.holder].group;
+  return levels.length ? levels.map((level) => call(level)) : [call(row.category || '(no name recorded)')];
+}
+
+// pathsOf returns the stacks of rows with their bytes, or named what leads to them; rows of one stack are one. sites are holders if named.
+function pathsOf(space, rows, named) {
   const paths = new Map();
   for (const row of rows) {
-    const calls = callsOf(space, row), key = calls.map((c) => c.name).join('\0');
+    const calls = named ? levelsOf(space, row) : callsOf(space, row), key = calls.map((c) => c.name).join('\0');
     if (!paths.has(key)) paths.set(key, {calls, bytes: 0, sites: []});
     const path = paths.get(key);
     path.bytes += row.bytes;
-    if (!row.category) path.sites.push(row.site);
+    if (!row.category) path.sites.push(named ? row.holder : row.site);
   }
   return [...paths.values()].filter((path) => path.bytes);
 }
@@ -64,22 +71,22 @@ function forest(paths, change) {
   return [treeOf(nodeOf('grew', {kind: 'grew'}), paths.filter((p) => p.bytes > 0)), treeOf(nodeOf('shrank', {kind: 'shrank'}), paths.filter((p) => p.bytes < 0))].filter((tree) => tree.bytes);
 }
 
-// Flame draws the graph. A click calls picked(sites, name), a chosen function chosen(function).
+// Flame draws the graph. A click calls picked(sites, name), or with holders if it is by name; a chosen function calls chosen(function).
 export class Flame {
-  constructor(space, picked, chosen) {
-    Object.assign(this, {space, picked, chosen, focus: [], of: null});
-    this.graph = el('div', {class: 'flame', tabindex: 0, role: 'region', 'aria-label': 'bytes by call stack'});
+  constructor(space, picked, chosen, named = false) {
+    Object.assign(this, {space, picked, chosen, named, focus: [], of: null});
+    this.graph = el('div', {class: 'flame', tabindex: 0, role: 'region', 'aria-label': named ? 'bytes by name' : 'bytes by call stack'});
     this.note = el('div', {class: 'bar note', role: 'status'});
     this.element = el('div', {}, this.note, this.graph);
   }
 
   at(t) {
-    this.show(this.space.breakdown(t), false);
+    this.show(this.space.breakdown(t, this.named ? 'name' : 'line'), false);
   }
 
   // show draws rows with bytes; change tells that they are differences.
   show(rows, change) {
-    this.paths = pathsOf(this.space, rows);
+    this.paths = pathsOf(this.space, rows, this.named);
     this.change = change;
     this.draw();
   }
@@ -180,9 +187,9 @@ export class Flame {
       replace(this.note, el('span', {}, el('strong', {}, of), `: ${this.change && sum > 0 ? '+' : ''}${bytes(sum)} in ${several(paths.length, 'stack')}. Callers are above it, callees below. Click one for its own.`),
         button('all stacks', 'back to the flame graph', () => this.choose(null)));
     } else if (top?.parent) {
-      replace(this.note, el('span', {}, el('strong', {}, top.name), ': its buffers are highlighted above.'), button('callers and callees', `all stacks with ${top.of}`, () => this.choose(top.of)));
+      replace(this.note, el('span', {}, el('strong', {}, top.name), ': its buffers are highlighted above.'), !this.named && button('callers and callees', `all stacks with ${top.of}`, () => this.choose(top.of)));
     } else {
-      replace(this.note, 'Click a call to zoom in and highlight its buffers above. Click it again to go back.');
+      replace(this.note, `${this.named ? 'What is in memory, by what holds it. Click a name' : 'Click a call'} to zoom in and highlight its buffers above. Click it again to go back.`);
     }
   }
 }

@@ -55,7 +55,7 @@ export class Growth {
 
   // show computes the growth in the visible range.
   show() {
-    const [from, to] = rangeOf(this.timeline), rows = this.space.growth(from, to);
+    const [from, to] = rangeOf(this.timeline), rows = this.space.growth(from, to, this.by);
     const places = this.space.grouped(rows, this.by).filter((row) => row.bytes || row.count);
     const part = (sign) => places.filter((row) => row.bytes * sign > 0);
     const sum = (list) => bytes(Math.abs(list.reduce((n, row) => n + row.bytes, 0)));

@@ -5,7 +5,7 @@ import {el} from './dom.js';
 const list = [
   ['← →', 'move'], ['+ −', 'zoom in, zoom out'], ['0', 'show the whole recording'], ['p', 'go to the peak'], ['e', 'go to the end'], [', .', 'previous change, next change'],
   ['[ ]', 'the range begins, ends at the chosen time'], ['g', 'what grew in the range'],
-  ['/', 'search'], ['1 … 8', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, clear highlight'], ['?', 'this help'],
+  ['/', 'search'], ['1 … 9', 'tabs below'], ['l', 'layout of the blocks'], ['c', 'colours of the blocks'], ['d', 'dark or light'], ['Esc', 'unpin, clear highlight'], ['?', 'this help'],
 ];
 
 // help returns the dialog that explains keys and mouse.

@@ -174,7 +174,7 @@ export class MemoryMap {
       ctx.fillRect(1, y, length, rowHeight);
       for (const i of segment.blocks) {
         const x = xOf(space.addr[i]), w = Math.max(space.size[i] * scale, 0.5);
-        ctx.globalAlpha = lit && !lit[space.site[i]] ? 0.25 : 1;
+        ctx.globalAlpha = lit && !lit[i] ? 0.25 : 1;
         ctx.fillStyle = legend.rows[legend.classes[i]].fill;
         ctx.fillRect(x, y, w > 3 ? w - 1 : w, rowHeight);
         ctx.globalAlpha = 1;

@@ -73,7 +73,7 @@ function blockParts(space, view, left, top, width, height) {
     if (id < 0) return ground[id];
     if (id === buffer) return style('accent');
     const color = legend.rows[legend.classes[id]].fill;
-    return lit && !lit[space.site[id]] ? mix(color, ground[-1], 0.82) : color;
+    return lit && !lit[id] ? mix(color, ground[-1], 0.82) : color;
   };
   const parts = [`<rect x="${left}" y="${top}" width="${width}" height="${height}" fill="${ground[-1]}"/>`, `<g transform="translate(${left} ${top}) scale(${width / columns} ${height / rows})" shape-rendering="crispEdges">`];
   const put = ({x, end, y, id}, bottom) => parts.push(`<rect x="${x}" y="${y}" width="${end - x}" height="${bottom - y}" fill="${fill(id)}">${id >= 0 ? `<title>${escape(`${space.capture.siteName(space.site[id])}, ${bytes(space.size[id])}`)}</title>` : ''}</rect>`);

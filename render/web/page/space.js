@@ -51,6 +51,7 @@ export class Space {
       this.edge[i] &= (1 << edgeBits) - 1;
     }
     this.purpose = this.judged ? Uint32Array.from(columns.read(n)) : new Uint8Array(n); // index into capture.purposes
+    this.holder = this.named ? Uint32Array.from(columns.read(n)) : new Uint8Array(n); // index into capture.holders
     this.value = this.values ? columns.readSteps(n) : null;
     this.freeSite = this.freeSites ? Uint32Array.from(columns.read(n)) : null; // 0 = that of the allocation
     this.reserved = {at: columns.readSteps(this.levels), bytes: columns.readSteps(this.levels)};
@@ -148,19 +149,21 @@ export class Space {
     return all;
   }
 
-  // breakdown returns the memory at t by site and purpose, largest first, like lifetime.Breakdown.
-  breakdown(t) {
+  // breakdown returns the memory at t by site and purpose, largest first, like lifetime.Breakdown. by is a key of groups: rows also
+  // have a holder if that tells them apart.
+  breakdown(t, by) {
     const rows = new Map();
     for (const i of this.liveAt(t)) {
-      const key = (this.site[i] * 8 + this.kind[i]) * this.capture.purposes.length + this.purpose[i];
+      const holder = ofHolders.has(by) ? this.holder[i] : 0;
+      const key = ((this.site[i] * 8 + this.kind[i]) * this.capture.purposes.length + this.purpose[i]) * this.capture.holders.length + holder;
       let row = rows.get(key);
-      if (!row) rows.set(key, row = {site: this.site[i], kind: this.kind[i], purpose: this.purpose[i], bytes: 0, requested: 0, count: 0});
+      if (!row) rows.set(key, row = {site: this.site[i], kind: this.kind[i], purpose: this.purpose[i], holder, bytes: 0, requested: 0, count: 0});
       row.bytes += this.size[i];
       row.requested += this.requested[i];
       row.count++;
     }
     const all = [...rows.values()];
-    const add = (category, bytes) => all.push({site: 0, kind: 0, purpose: 0, bytes, requested: bytes, count: 0, category});
+    const add = (category, bytes) => all.push({site: 0, kind: 0, purpose: 0, holder: 0, bytes, requested: bytes, count: 0, category});
     if (this.base) add('before the recording', this.base);
     if (this.stackAt(t)) add('stack', this.stackAt(t));
     if (this.usageOnly) {
@@ -172,11 +175,11 @@ export class Space {
 
   // growth returns by how much the rows of a breakdown differ between two times, without those that do not. before and after
   // are their bytes.
-  growth(from, to) {
+  growth(from, to, by) {
     const rows = new Map();
     for (const [t, sign] of [[from, -1], [to, 1]]) {
-      for (const row of this.breakdown(t)) {
-        const key = [row.category, row.site, row.kind, row.purpose].join();
+      for (const row of this.breakdown(t, by)) {
+        const key = [row.category, row.site, row.kind, row.purpose, row.holder].join();
         if (!rows.has(key)) rows.set(key, {...row, bytes: 0, requested: 0, count: 0, before: 0, after: 0});
         const sum = rows.get(key);
         for (const figure of ['bytes', 'requested', 'count']) sum[figure] += sign * row[figure];
@@ -188,7 +191,7 @@ export class Space {
 
   // places returns the breakdown by line or another key, as "memlane peak --by" groups it.
   places(t, by = 'line') {
-    return this.grouped(this.breakdown(t), by);
+    return this.grouped(this.breakdown(t, by), by);
   }
 
   // grouped sums rows of one name, however they were called. Their sites are in order of bytes.
@@ -199,11 +202,12 @@ export class Space {
       const key = [row.category, row.kind, this.groupName(row, by), this.static && site.shape].join('\0');
       const place = places.get(key);
       if (!place) {
-        places.set(key, {...row, sites: [row.site], rows: [row]});
+        places.set(key, {...row, name: this.groupName(row, by), sites: [row.site], rows: [row], holders: ofHolders.has(by) && [row.holder]});
         continue;
       }
       for (const figure of figures) if (figure in row) place[figure] += row[figure];
       place.sites.push(row.site);
+      if (place.holders) place.holders.push(row.holder);
       place.rows.push(row);
     }
     return [...places.values()].sort((a, b) => b.bytes - a.bytes);
@@ -218,7 +222,7 @@ export class Space {
 
   // groups returns the keys of groups of which the capture has any.
   groups() {
-    this.keys ||= Object.keys(groups).filter((by) => by === 'line' || this.capture.sites.some((site) => site.id && groups[by](this.capture, site, this, {site: site.id, kind: 0, purpose: this.judged ? 1 : 0})));
+    this.keys ||= Object.keys(groups).filter((by) => by === 'line' || ofHolders.has(by) ? by === 'line' || this.named : this.capture.sites.some((site) => site.id && groups[by](this.capture, site, this, {site: site.id, kind: 0, purpose: this.judged ? 1 : 0})));
     return this.keys;
   }
 
@@ -280,7 +284,10 @@ const groups = {
   shape: (capture, site) => `${site.dtype} ${site.shape}`.trim(),
   category: (capture, site, space, row) => space.categoryOf(row),
   phase: (capture, site, space, row) => capture.purposes[row.purpose][1],
+  name: (capture, site, space, row) => capture.holders[row.holder].group.name,
+  holder: (capture, site, space, row) => capture.holders[row.holder].group.holder,
 };
+const ofHolders = new Set(['name', 'holder']);
 
 // layerOf returns the layer of a module, as lifetime.LayerOf does.
 function layerOf(module) {

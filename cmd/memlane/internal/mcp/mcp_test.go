@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 		return strings.ReplaceAll(strings.Join(args, " "), real+string(filepath.Separator), ""), "; why", args[0] == "oom"
 	})
 	tools, err := client.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 9 {
+	if err != nil || len(tools.Tools) != 10 {
 		t.Fatalf("%v: %v", tools, err)
 	}
 	for _, q := range []struct {
@@ -65,6 +65,8 @@ func TestCommands(t *testing.T) {
 		{"leaks", map[string]any{"path": "a", "json": true}, "leaks --quiet --json a; why"},
 		{"peak", map[string]any{"path": "a", "by": "--json", "at": "end"}, "peak --quiet --by=--json --at=end a; why"},
 		{"where", map[string]any{"path": "a", "function": "-f"}, "peak --quiet --by=stack --function=-f --json a; why"},
+		{"who_holds", map[string]any{"path": "a"}, "peak --quiet --by=name --at=end a; why"},
+		{"who_holds", map[string]any{"path": "a", "name": "--a", "at": "oom", "json": true}, "peak --quiet --by=name --name=--a --at=oom --json a; why"},
 		{"why_oom", map[string]any{"path": "a"}, "oom --quiet a; why"},
 		{"tune", map[string]any{"path": "a"}, "tune --quiet a; why"},
 		{"diff", map[string]any{"before": "a", "after": "b"}, "diff --quiet a b; why"},

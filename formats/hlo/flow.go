@@ -1,0 +1,396 @@
+package hlo
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/memlane/memlane/formats/internal/wire"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// flowOp is an instruction as a step of the data's way through a program.
+type flowOp struct {
+	opcode      string
+	number      int64 // of a parameter, or of the part that get-tuple-element takes
+	operands    []int32
+	called      []int64
+	forward     bool // it is part of the differentiated computation
+	transposed  bool // it is part of the backward pass
+	id          int64
+	parameterAt wire.Span // shape of a parameter
+}
+
+// flowComputation is a computation. Operands come before their users.
+type flowComputation struct {
+	ops  []flowOp
+	root int32
+}
+
+// set is a set of the arguments of the program, and of derived.
+type set []uint64
+
+func (s set) has(i int) bool { return i/64 < len(s) && s[i/64]>>(i%64)&1 != 0 }
+
+// with returns the union. It shares the larger one if that contains the other.
+func (s set) with(o set) set {
+	if len(s) == 0 {
+		return o
+	}
+	var sum set
+	for i := range o {
+		if o[i]&^s[i] != 0 {
+			sum = slices.Clone(s)
+			break
+		}
+	}
+	if sum == nil {
+		return s
+	}
+	for i := range o {
+		sum[i] |= o[i]
+	}
+	return sum
+}
+
+// flow is what a value depends on, and each part of a tuple. The parts of a part count as one.
+type flow struct {
+	set   set
+	parts []set
+}
+
+// of returns what part i of a tuple depends on.
+func (f flow) of(i int64) set {
+	if i >= 0 && i < int64(len(f.parts)) {
+		return f.parts[i]
+	}
+	return f.set
+}
+
+// tupleOf returns a value of parts.
+func tupleOf(parts []set) flow {
+	f := flow{parts: parts}
+	for _, s := range parts {
+		f.set = f.set.with(s)
+	}
+	return f
+}
+
+// join returns what a value depends on that is one of two.
+func (f flow) join(o flow) flow {
+	if len(f.parts) == 0 || len(f.parts) != len(o.parts) {
+		return flow{set: f.set.with(o.set)}
+	}
+	parts := make([]set, len(f.parts))
+	for i := range parts {
+		parts[i] = f.parts[i].with(o.parts[i])
+	}
+	return tupleOf(parts)
+}
+
+// with returns the flow of a value that depends on s too.
+func (f flow) with(s set) flow {
+	parts := make([]set, len(f.parts))
+	for i := range parts {
+		parts[i] = f.parts[i].with(s)
+	}
+	return flow{f.set.with(s), parts}
+}
+
+func (f flow) equal(o flow) bool { return slices.EqualFunc(f.parts, o.parts, slices.Equal[set]) }
+
+// flows follows the data of a training step.
+type flows struct {
+	p            *program
+	computations map[int64]*flowComputation
+	arguments    int
+	entered      set // arguments that the differentiated computation uses
+	budget       int // words of sets that may still be looked at; below 0, nothing is known
+	depth        int
+}
+
+const (
+	wordsOfByte = 4 // of the module; programs need 0.05 to 1
+	leastBudget = 1 << 14
+	wordsOfOp   = 16
+	maxFlowPath = 64      // computations inside each other
+	maxFlowArgs = 1 << 12 // arguments
+	maxRounds   = 64      // of a loop until its flows are known
+)
+
+// readFlows finds the roles of arguments that a training step overwrites, from where their data goes: the differentiated computation uses
+// parameters, and their new values depend on its backward pass. States of the optimizer go only into their own new value and that of one
+// parameter. Programs without a backward pass or donated arguments have none.
+func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) error {
+	if len(aliases) == 0 || !bytes.Contains(p.proto[module.At:module.End], backwardScope) {
+		return nil
+	}
+	x := flows{p: p, computations: map[int64]*flowComputation{}, budget: leastBudget + (module.End-module.At)*wordsOfByte}
+	m := wire.Scan(p.proto, module)
+	n := 0
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag == moduleComputations {
+			m.Inside("computations", n, x.read(f.Body))
+			n++
+		}
+	}
+	main := x.computations[entry]
+	if m.Err != nil || main == nil || x.budget < 0 {
+		return m.Err
+	}
+	parameters := map[int]*flowOp{}
+	for i := range main.ops {
+		if op := &main.ops[i]; op.opcode == "parameter" {
+			if op.number < 0 || op.number >= maxFlowArgs {
+				return nil
+			}
+			parameters[int(op.number)] = op
+			x.arguments = max(x.arguments, int(op.number)+1)
+		}
+	}
+	arguments := make([]flow, x.arguments)
+	for i := range arguments {
+		arguments[i].set = make(set, (x.arguments+1+63)/64)
+		arguments[i].set[i/64] |= 1 << (i % 64)
+	}
+	result := x.of(entry, arguments)
+	if x.budget < 0 {
+		return nil
+	}
+	next := map[int]set{} // what the new value of an argument depends on
+	for i, at := range aliases {
+		var path []int64
+		number := int64(0)
+		a := wire.Scan(p.proto, at)
+		for f, ok := a.Next(); ok; f, ok = a.Next() {
+			switch f.Tag {
+			case aliasOutput, aliasOutputs:
+				path = a.Ints(path, f)
+			case aliasParameter:
+				number = int64(f.Value)
+			}
+		}
+		m.Inside("entries", i, a.Err)
+		of := result.set
+		if len(path) > 0 {
+			of = result.of(path[0])
+		}
+		if op := parameters[int(number)]; op != nil && x.isTensor(op.parameterAt) {
+			next[int(number)] = of
+		}
+	}
+	p.roles = x.roles(next, parameters)
+	return m.Err
+}
+
+// roles returns the roles of the arguments with a new value, by the instructions of the arguments.
+func (x *flows) roles(next map[int]set, parameters map[int]*flowOp) map[int64]lifetime.Role {
+	roles := map[int64]lifetime.Role{}
+	var trained []int
+	for i, s := range next {
+		if s.has(x.arguments) && x.entered.has(i) {
+			trained = append(trained, i)
+			roles[parameters[i].id] = lifetime.Trained
+		}
+	}
+	for i, s := range next {
+		if !s.has(x.arguments) || x.entered.has(i) {
+			continue
+		}
+		n := 0 // parameters whose new value depends on it
+		for _, q := range trained {
+			if next[q].has(i) {
+				n++
+			}
+		}
+		if n == 1 {
+			roles[parameters[i].id] = lifetime.State
+		}
+	}
+	return roles
+}
+
+// isTensor reports whether a shape is an array of floating-point numbers with a dimension.
+func (x *flows) isTensor(at wire.Span) bool {
+	s, err := x.p.shapeAt(at)
+	d := s.dtype()
+	return err == nil && len(s.dimensions) > 0 && (d[0] == 'f' || d[0] == 'b')
+}
+
+var (
+	forwardScope  = []byte("jvp(")
+	backwardScope = []byte("transpose(")
+)
+
+// read reads a computation.
+func (x *flows) read(at wire.Span) error {
+	c := &flowComputation{}
+	places := map[int64]int32{}
+	id, root := int64(0), int64(0)
+	m := wire.Scan(x.p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case computationID:
+			id = int64(f.Value)
+		case computationRoot:
+			root = int64(f.Value)
+		case computationInstructions:
+			op, err := x.readOp(f.Body, places)
+			m.Inside("instructions", len(c.ops), err)
+			if x.budget -= wordsOfOp; x.budget < 0 {
+				return nil
+			}
+			places[op.id] = int32(len(c.ops))
+			c.ops = append(c.ops, op)
+		}
+	}
+	c.root = -1
+	if i, ok := places[root]; ok {
+		c.root = i
+	}
+	x.computations[id] = c
+	return m.Err
+}
+
+func (x *flows) readOp(at wire.Span, places map[int64]int32) (op flowOp, err error) {
+	var operands []int64
+	m := wire.Scan(x.p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case instructionOpcode:
+			op.opcode = x.p.text(f.Body)
+		case instructionShape:
+			op.parameterAt = f.Body
+		case instructionMetadata:
+			metadata := wire.Scan(x.p.proto, f.Body)
+			for g, ok := metadata.Next(); ok; g, ok = metadata.Next() {
+				if g.Tag == metadataOpName {
+					name := x.p.proto[g.Body.At:g.Body.End]
+					op.forward, op.transposed = bytes.Contains(name, forwardScope), bytes.Contains(name, backwardScope)
+				}
+			}
+			m.Inside("metadata", -1, metadata.Err)
+		case instructionParameter, instructionTupleIndex:
+			op.number = int64(f.Value)
+		case instructionID:
+			op.id = int64(f.Value)
+		case instructionOperand, instructionOperands:
+			operands = m.Ints(operands, f)
+		case instructionCall, instructionCalls:
+			op.called = m.Ints(op.called, f)
+		}
+	}
+	for _, id := range operands {
+		if i, ok := places[id]; ok {
+			op.operands = append(op.operands, i)
+		} else {
+			op.operands = append(op.operands, -1)
+		}
+	}
+	return op, m.Err
+}
+
+// of returns the flow of the result of a computation.
+func (x *flows) of(computation int64, arguments []flow) flow {
+	c := x.computations[computation]
+	if c == nil || c.root < 0 || x.depth >= maxFlowPath {
+		return flow{}
+	}
+	if x.budget -= wordsOfOp * len(c.ops); x.budget < 0 {
+		return flow{}
+	}
+	x.depth++
+	defer func() { x.depth-- }()
+	all := make([]flow, len(c.ops))
+	for i := range c.ops {
+		op := &c.ops[i]
+		operands := make([]flow, len(op.operands))
+		for k, o := range op.operands {
+			if o >= 0 {
+				operands[k] = all[o]
+			}
+		}
+		all[i] = x.step(op, operands, arguments)
+		if x.budget -= (1 + len(operands) + len(all[i].parts)) * (1 + x.arguments/64); x.budget < 0 {
+			return flow{}
+		}
+		if op.opcode != "fusion" && op.forward {
+			x.entered = x.entered.with(union(operands).set)
+		}
+		if op.opcode != "fusion" && op.transposed {
+			derived := make(set, (x.arguments+1+63)/64)
+			derived[x.arguments/64] |= 1 << (x.arguments % 64)
+			all[i] = all[i].with(derived)
+		}
+	}
+	return all[c.root]
+}
+
+// union returns a tuple of values.
+func union(values []flow) flow {
+	parts := make([]set, len(values))
+	for i := range values {
+		parts[i] = values[i].set
+	}
+	return tupleOf(parts)
+}
+
+// step returns the flow of the result of one instruction.
+func (x *flows) step(op *flowOp, operands, arguments []flow) flow {
+	switch op.opcode {
+	case "parameter":
+		if op.number >= 0 && op.number < int64(len(arguments)) {
+			return arguments[op.number]
+		}
+	case "tuple":
+		return union(operands)
+	case "get-tuple-element":
+		if len(operands) == 1 {
+			return flow{set: operands[0].of(op.number)}
+		}
+	case "fusion", "call", "async-start":
+		if len(op.called) == 1 {
+			return x.of(op.called[0], operands)
+		}
+	case "copy", "copy-start", "copy-done", "async-update", "async-done", "opt-barrier":
+		if len(operands) == 1 {
+			return operands[0]
+		}
+	case "conditional":
+		var sum flow
+		for i, branch := range op.called {
+			if i+1 < len(operands) {
+				r := x.of(branch, operands[i+1:i+2])
+				if i == 0 {
+					sum = r
+				} else {
+					sum = sum.join(r)
+				}
+			}
+		}
+		return sum
+	case "while":
+		if len(operands) == 1 && len(op.called) > 0 {
+			return x.loop(op.called, operands[0])
+		}
+	}
+	return flow{set: union(operands).set}
+}
+
+// loop returns what the result of a loop depends on, after any number of rounds. The condition returns no tuple, so it is not the body.
+func (x *flows) loop(called []int64, state flow) flow {
+	for range maxRounds {
+		next := state
+		x.budget -= len(state.parts) * (1 + x.arguments/64)
+		for _, c := range called {
+			if r := x.of(c, []flow{state}); len(r.parts) == len(state.parts) && len(r.parts) > 0 {
+				next = next.join(r)
+			}
+		}
+		if next.equal(state) || x.budget < 0 {
+			return next
+		}
+		state = next
+	}
+	x.budget = -1
+	return state
+}

@@ -1,0 +1,113 @@
+package hlo_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats/hlo"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+const forward, backward = "jit(step)/jvp()/dot", "jit(step)/transpose(jvp())/dot"
+
+// step is a computation under construction, of which each line is an instruction: "opcode operands", where @N calls computation N, #N takes part N or
+// is parameter N, and > and < put it into the forward and the backward pass. Operands count from 0.
+func step(id int64, lines ...string) message {
+	m := message{}.text(1, fmt.Sprint("c", id))
+	for i, line := range lines {
+		words := strings.Fields(line)
+		ins := message{}.text(1, fmt.Sprint("i", i)).text(2, words[0]).put(3, array(f32, 8))
+		if words[0] == "scalar" {
+			ins = message{}.text(1, fmt.Sprint("i", i)).text(2, "parameter").put(3, array(f32))
+		}
+		var operands, called []int64
+		for _, w := range words[1:] {
+			var n int64
+			switch fmt.Sscan(strings.TrimLeft(w, "@#"), &n); w[0] {
+			case '@':
+				called = append(called, n)
+			case '#':
+				ins = ins.num(map[bool]protowire.Number{true: 13, false: 9}[words[0] == "get-tuple-element"], n)
+			case '>':
+				ins = ins.put(7, metadata(forward))
+			case '<':
+				ins = ins.put(7, metadata(backward))
+			default:
+				operands = append(operands, id*100+n+1)
+			}
+		}
+		m = m.put(2, ins.num(35, id*100+int64(i)+1).list(36, operands...).list(38, called...))
+	}
+	return m.num(5, id).num(6, id*100+int64(len(lines)))
+}
+
+func TestRoles(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		aliases int // outputs 0, 1 and so on overwrite arguments of these numbers
+		main    message
+		others  []message
+		want    string
+	}{
+		{"momentum", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5 3"), nil,
+			"trained state -"},
+		{"not overwritten", 1, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5"), nil,
+			"trained - -"},
+		{"in fusions", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "fusion 0 1 3 @1 <", "get-tuple-element 4", "get-tuple-element 4 #1", "tuple 5 6"),
+			[]message{step(1, "parameter", "parameter #1", "parameter #2", "dot 2 2 <", "add 1 3", "subtract 0 4", "tuple 5 4")}, "trained state -"},
+		{"in a loop", 2, step(0, "parameter", "parameter #1", "parameter #2", "tuple 0 2 2", "while 3 @1 @2", "get-tuple-element 4 #2", "dot 5 <", "add 1 6", "subtract 0 7", "tuple 8 7"),
+			[]message{
+				step(1, "parameter", "get-tuple-element 0", "get-tuple-element 0 #1", "get-tuple-element 0 #2", "dot 1 2 >", "tuple 1 3 4"),
+				step(2, "parameter", "compare 0")}, "trained state -"},
+		{"in branches", 2, step(0, "parameter", "parameter #1", "parameter #2", "tuple 0 2", "tuple 2 2", "conditional 2 3 4 @1 @2", "dot 5 <", "add 1 6", "subtract 0 7", "tuple 8 7"),
+			[]message{
+				step(1, "parameter", "get-tuple-element 0", "get-tuple-element 0 #1", "dot 1 2 >"),
+				step(2, "parameter", "get-tuple-element 0")}, "trained state -"},
+		{"an average of weights", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "dot 3 2 <", "subtract 0 4", "add 1 5", "tuple 5 6"), nil,
+			"trained - -"},
+		{"a memory of the forward pass", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 1 2 >", "dot 3 2 <", "subtract 0 4", "tuple 5 3"), nil,
+			"trained - -"},
+		{"for two parameters", 3, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 1 >", "dot 3 3 <", "subtract 0 4 2", "subtract 1 4 2", "add 2 4", "tuple 5 6 7"), nil,
+			"trained trained -"},
+		{"a scalar", 2, step(0, "parameter", "scalar #1", "parameter #2", "dot 0 1 2 >", "dot 3 2 <", "subtract 0 4", "add 1 4", "tuple 5 6"), nil,
+			"trained - -"},
+		{"inference", 1, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 1 2 >", "tuple 3"), nil, "- - -"},
+		{"itself", 1, step(0, "parameter", "parameter #1", "parameter #2", "call 0 1 2 @0 <", "dot 3 3 >", "tuple 4"), nil, "trained - -"},
+		{"nothing there", 1, step(0, "parameter #9", "parameter #1", "parameter #2", "while 7 @8", "fusion 1 @5", "get-tuple-element 1 #4", "dot 5 < ", "tuple"), nil, "- - -"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var aliases message
+			for i := range int64(c.aliases) {
+				aliases = aliases.put(1, message{}.list(1, i).num(2, i))
+			}
+			module := message{}.text(1, "jit_step").text(2, "c0").put(3, append(c.others, c.main)...).put(8, aliases)
+			assignment := message{}
+			for i := range int64(3) {
+				assignment = assignment.put(1, buffer(i+1, 32, i+1)).put(3, allocation(i, 32, i+1, 0).num(parameter, 1))
+			}
+			b := build.New(build.Everything)
+			b.Source(lifetime.Source{File: "x.hlo.pb", Format: "hlo"})
+			if err := hlo.Add(b, hlo.Module{Name: "jit_step"}, message{}.put(1, module).put(3, assignment)); err != nil {
+				t.Fatal(err)
+			}
+			capture, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, buf := range capture.Spaces[0].Buffers {
+				role := string(capture.Sites[buf.Site].Role)
+				if role == "" {
+					role = "-"
+				}
+				got = append(got, role)
+			}
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("%v, want %s", got, c.want)
+			}
+		})
+	}
+}

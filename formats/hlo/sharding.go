@@ -1,0 +1,198 @@
+package hlo
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/formats/internal/wire"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// origin names a value by the instruction that defines it and the path of the value in its result, in XLA's notation.
+type origin struct {
+	instruction int64
+	path        string
+}
+
+// shardings are the OpShardings of a program for several devices, and the names of its arguments and results. The compiler drops those
+// of other instructions when it divides the program.
+type shardings struct {
+	devices    int64
+	parameters []wire.Span // by number
+	results    wire.Span
+	entry      wire.Span // the computation
+	of         map[origin]lifetime.Sharding
+}
+
+// Types of an OpSharding that say where an array is. Others (maximal, manual) do not.
+const (
+	replicatedSharding = 0
+	tupleSharding      = 2
+	tiledSharding      = 3
+)
+
+// maxRank and maxParts bound a sharding.
+const (
+	maxRank  = 64
+	maxParts = 1 << 40
+)
+
+// readShardings finds the shardings of the arguments and results.
+func (p *program) readShardings() error {
+	x := &p.shardings
+	if x.devices < 2 {
+		return nil
+	}
+	x.of = map[origin]lifetime.Sharding{}
+	defined := map[int64]entryInstruction{}
+	root := int64(0)
+	m := wire.Scan(p.proto, x.entry)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case computationRoot:
+			root = int64(f.Value)
+		case computationInstructions:
+			id, ins, err := p.entryInstruction(f.Body)
+			m.Inside("instructions", len(defined), err)
+			defined[id] = ins
+			if ins.opcode == "parameter" && ins.number >= 0 && ins.number < int64(len(x.parameters)) {
+				leaves, err := p.leaves(x.parameters[ins.number])
+				m.Inside("sharding", -1, err)
+				for i, s := range leaves {
+					path := ""
+					if len(leaves) > 1 {
+						path = braced([]int64{int64(i)})
+					}
+					x.of[origin{id, path}] = s
+				}
+			}
+		}
+	}
+	leaves, err := p.leaves(x.results)
+	m.Inside("sharding", -1, err)
+	results := []int64{root}
+	if defined[root].opcode == "tuple" {
+		results = defined[root].operands
+	}
+	if len(results) != len(leaves) {
+		return m.Err
+	}
+	for i, id := range results {
+		if at := defining(defined, id); x.of[at] == (lifetime.Sharding{}) {
+			x.of[at] = leaves[i]
+		}
+	}
+	return m.Err
+}
+
+// entryInstruction is an instruction of the entry computation.
+type entryInstruction struct {
+	opcode   string
+	number   int64 // of a parameter, or of the part that get-tuple-element takes
+	operands []int64
+}
+
+func (p *program) entryInstruction(at wire.Span) (id int64, ins entryInstruction, err error) {
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case instructionOpcode:
+			ins.opcode = p.text(f.Body)
+		case instructionParameter, instructionTupleIndex:
+			ins.number = int64(f.Value)
+		case instructionOperand, instructionOperands:
+			ins.operands = m.Ints(ins.operands, f)
+		case instructionID:
+			id = int64(f.Value)
+		}
+	}
+	return id, ins, m.Err
+}
+
+// defining returns the value that an instruction passes on.
+func defining(all map[int64]entryInstruction, id int64) origin {
+	ins := all[id]
+	if ins.opcode == "get-tuple-element" && len(ins.operands) == 1 {
+		return origin{ins.operands[0], braced([]int64{ins.number})}
+	}
+	return origin{id, ""}
+}
+
+// leaves returns the shardings of a value, or of the parts of a tuple.
+func (p *program) leaves(at wire.Span) (all []lifetime.Sharding, err error) {
+	whole, parts, err := p.sharding(at)
+	if err != nil || parts == nil {
+		return []lifetime.Sharding{whole}, err
+	}
+	for _, part := range parts {
+		s, _, err := p.sharding(part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// sharding reads an OpSharding: that of an array, or the places of those of a tuple's parts.
+func (p *program) sharding(at wire.Span) (s lifetime.Sharding, parts []wire.Span, err error) {
+	var dimensions, last []int64
+	kind, copiesLast := uint64(replicatedSharding), false
+	m := wire.Scan(p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case shardingType:
+			kind = f.Value
+		case shardingDimension, shardingDimensions:
+			dimensions = m.Ints(dimensions, f)
+		case shardingTuple:
+			parts = append(parts, f.Body)
+		case shardingCopiesLast:
+			copiesLast = f.Value != 0
+		case shardingLastKind, shardingLastKinds:
+			last = m.Ints(last, f)
+		}
+	}
+	switch {
+	case m.Err != nil || kind == tupleSharding:
+		return s, parts, m.Err
+	case kind == replicatedSharding:
+		return lifetime.Sharding{Copies: p.shardings.devices}, nil, nil
+	case kind == tiledSharding && len(dimensions) <= maxRank:
+		if copiesLast {
+			last = []int64{replicatedSharding}
+		}
+		return tiled(dimensions, last, p.shardings.devices), nil, nil
+	}
+	return s, nil, nil
+}
+
+// tiled returns the sharding of an array. The last dimensions number devices with the same part, if their kinds say so; of other kinds nothing
+// is known.
+func tiled(dimensions, last []int64, devices int64) lifetime.Sharding {
+	own := len(dimensions) - len(last)
+	if own < 0 {
+		return lifetime.Sharding{}
+	}
+	var text []string
+	parts, copies := int64(1), int64(1)
+	for i, n := range dimensions {
+		if n < 1 || n > maxParts/(parts*copies) || i >= own && last[i-own] != replicatedSharding {
+			return lifetime.Sharding{}
+		}
+		if i < own {
+			parts *= n
+			text = append(text, strconv.FormatInt(n, 10))
+		} else {
+			copies *= n
+		}
+	}
+	s := lifetime.Sharding{Split: strings.Join(text, "x"), Copies: copies}
+	if parts == 1 {
+		s.Split = ""
+	}
+	if parts*copies != devices {
+		return lifetime.Sharding{}
+	}
+	return s
+}

@@ -1,0 +1,126 @@
+package answer_test
+
+import (
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
+)
+
+// TestSavings: peak and whatif tell the same changes with the same figures, whatever the memory is summed up by, the cheapest first.
+func TestSavings(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/meaning/*.pickle.zst")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	order := []string{"free-early", "set_to_none", "no_grad", "foreach", "loss.chunks", "batch", "checkpoint", "optimizer", "offload", "optimizer.device"}
+	found := map[string]int{}
+	for _, file := range files[:len(files)/2] {
+		c, err := judged.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told, _ := answer.WhatIfOf(c, answer.WhatIfAsked{})
+		for i, s := range c.Spaces {
+			peak := s.Peak(lifetime.Occupied)
+			savings := answer.PeakOf(&c.Tables, s, peak.At).Savings
+			sameForGroups(t, c, s, savings)
+			if i < len(told) && len(told[i].Scenarios) > 0 && !reflect.DeepEqual(savings, told[i].Scenarios[1:]) {
+				t.Errorf("%s: peak says %+v, whatif %+v", file, savings, told[i].Scenarios[1:])
+			}
+			last := 0
+			for _, saving := range savings {
+				name, _, _ := strings.Cut(saving.Edits[0], "=")
+				found[name]++
+				if at := slices.Index(order, name); at < last {
+					t.Errorf("%s: %s is cheaper than %s", file, name, order[last])
+				} else {
+					last = at
+				}
+				if saving.Advice == "" || saving.SavedBytes <= 0 || saving.LowBytes > saving.PeakBytes || saving.HighBytes < saving.PeakBytes {
+					t.Errorf("%s: %+v", file, saving)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"checkpoint", "optimizer", "loss.chunks", "optimizer.device", "batch"} {
+		if found[name] == 0 {
+			t.Errorf("no capture has %s; found %v", name, found)
+		}
+	}
+}
+
+// TestSavingsAreTrue: another run of the program with the change has a peak in the range that is foretold.
+func TestSavingsAreTrue(t *testing.T) {
+	for _, of := range []struct {
+		name, edit string
+		real       int64
+		place      string
+	}{
+		{"mlp", "foreach=fused", 620234752, ""},
+		{"replaced", "free-early=replaced.py:38", 37376000, "main (replaced.py:38)"}, // the result of a line lives until the line has computed the next one
+		{"../meaning/principles/w05", "free-early=p2_sr.py:9", 59935744, "main (p2_sr.py:9)"},
+	} {
+		saving := savingOf(t, of.name, of.edit)
+		switch {
+		case saving == nil:
+			t.Errorf("%s: no %s", of.name, of.edit)
+		case saving.LowBytes > of.real || saving.HighBytes < of.real:
+			t.Errorf("%s: %s leaves %d to %d, but the program needed %d", of.name, of.edit, saving.LowBytes, saving.HighBytes, of.real)
+		case (saving.Site != nil) != (of.place != "") || saving.Site != nil && saving.Site.Name != of.place:
+			t.Errorf("%s: %s is about %+v", of.name, of.edit, saving.Site)
+		}
+	}
+}
+
+// TestDroppedGraph: nothing has to be computed again for a backward pass that never runs, also not in a validation whose graphs set the peak
+// of a training.
+func TestDroppedGraph(t *testing.T) {
+	for _, name := range []string{"dropped", "replaced", "../meaning/principles/w02"} {
+		if savingOf(t, name, "no_grad=evaluation") == nil || savingOf(t, name, "checkpoint=blocks") != nil {
+			t.Errorf("%s: want no_grad, and no checkpoint", name)
+		}
+	}
+	if savingOf(t, "gpt_small", "no_grad=evaluation") != nil {
+		t.Error("a backward pass runs over all that is kept")
+	}
+}
+
+// savingOf returns a change that would lower the peak of a capture; nil if it is not told.
+func savingOf(t *testing.T, name, edit string) *answer.WhatIfScenario {
+	t.Helper()
+	c, err := judged.Open("../../testdata/whatif/"+name+".pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	savings := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At).Savings
+	for i := range savings {
+		if savings[i].Edits[0] == edit {
+			return &savings[i]
+		}
+	}
+	return nil
+}
+
+// sameForGroups checks that what is advised does not depend on what the memory is summed up by.
+func sameForGroups(t *testing.T, c *lifetime.Capture, s *lifetime.Space, savings []answer.WhatIfScenario) {
+	t.Helper()
+	for _, by := range []selection.By{selection.ByFunction, selection.ByLayer, selection.ByPhase} {
+		grouped, err := selection.GroupBy(c, by)
+		if err != nil { // no buffer has a group
+			continue
+		}
+		g := grouped.Spaces[slices.Index(c.Spaces, s)]
+		if got := answer.PeakOf(&grouped.Tables, g, g.Peak(lifetime.Occupied).At).Savings; !reflect.DeepEqual(got, savings) {
+			t.Errorf("%s by %s: %+v, want %+v", c.Name(), by, got, savings)
+		}
+	}
+}

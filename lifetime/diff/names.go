@@ -1,0 +1,54 @@
+package diff
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// setNames sets the names of the places of a space. Groups have none: what they are tells more.
+func setNames(t *lifetime.Tables, s *lifetime.Space, at func(lifetime.SiteID) *placeSum) {
+	if s.Holders == nil || s.Ungrouped != nil {
+		return
+	}
+	names := map[*placeSum]map[string]bool{}
+	for i := range s.Buffers {
+		h := t.HolderOf(s, i)
+		if h == nil || h.Name == "" {
+			continue
+		}
+		p := at(s.Buffers[i].Site)
+		if names[p] == nil {
+			names[p] = map[string]bool{}
+		}
+		names[p][lifetime.FoldIndexes(h.Name)] = true
+	}
+	for p, all := range names {
+		p.names = strings.Join(slices.Sorted(maps.Keys(all)), "\n")
+	}
+}
+
+// pairNamed pairs the places whose buffers have the same names, unless other places have them too: code moves to other lines,
+// functions and files, a parameter keeps its name.
+func pairNamed(before, after []*placeSum, pair func(b, a *placeSum)) {
+	only := func(places []*placeSum) map[string]*placeSum {
+		index := map[string]*placeSum{}
+		for _, p := range places {
+			if _, several := index[p.names]; several {
+				index[p.names] = nil
+			} else {
+				index[p.names] = p
+			}
+		}
+		delete(index, "")
+		return index
+	}
+	was, is := only(before), only(after)
+	for _, b := range before {
+		if a := is[b.names]; a != nil && was[b.names] == b {
+			pair(b, a)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package whatif
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// Remedy is a change that may lower the peak.
+type Remedy struct {
+	Scenario Scenario
+	Advice   string          // what to do, in a sentence
+	Held     lifetime.SiteID // line that it is about; 0 = none
+
+	edits   string
+	instead string // of those with equal letters a combination has one
+}
+
+// remedies are changes of any training, in order of what they cost: each costs more than all before it together.
+var remedies = [...]Remedy{
+	// free of charge
+	{edits: "set_to_none=on", instead: "z", Advice: "Free gradients right after the step: zero_grad(set_to_none=True)."},
+	{edits: "no_grad=evaluation", instead: "n", Advice: "Run passes without a backward pass under torch.no_grad()."},
+	{edits: "foreach=fused", instead: "o", Advice: "Step the optimizer with fused=True, which needs no temporaries of all parameters at once."},
+	// the product before the loss twice
+	{edits: "loss.chunks=8", instead: "l", Advice: "Compute the loss in 8 chunks, with the product before it, under torch.utils.checkpoint."},
+	// smaller kernels
+	{edits: "batch=0.5,accumulate=2", instead: "b", Advice: "Halve the batch and accumulate gradients over 2 passes."},
+	{edits: "batch=0.25,accumulate=4", instead: "b", Advice: "Quarter the batch and accumulate gradients over 4 passes."},
+	// a forward pass more
+	{edits: "checkpoint=blocks", instead: "a", Advice: "Checkpoint the layers (torch.utils.checkpoint)."},
+	// training may converge otherwise
+	{edits: "optimizer=adam8bit", instead: "o", Advice: "Keep the state of the optimizer in 8 bits, as bitsandbytes does."},
+	// copies in each pass
+	{edits: "offload=activations", instead: "a", Advice: "Keep activations on the host: torch.autograd.graph.save_on_cpu()."},
+	// a step on the host
+	{edits: "optimizer.device=host", instead: "o", Advice: "Keep the state of the optimizer on the host."},
+}
+
+// Remedies returns the changes that the program allows, the cheapest first.
+func (e *Engine) Remedies() []Remedy {
+	if e.remedies != nil {
+		return e.remedies
+	}
+	e.remedies = []Remedy{}
+	var all []Remedy
+	if line, site := e.base.longestHeld(); site != 0 {
+		all = append(all, Remedy{edits: "free-early=" + line, instead: "d", Held: site,
+			Advice: "Delete the result of a pass before the next one: " + line + " holds it until then (del, or detach() what it needs)."})
+	}
+	for _, r := range append(all, remedies[:]...) {
+		s, err := Parse(r.edits)
+		if err != nil {
+			continue // a name that edits cannot have
+		}
+		if _, of := e.edited(s); of.Refused == "" {
+			r.Scenario = s
+			e.remedies = append(e.remedies, r)
+		}
+	}
+	return e.remedies
+}
+
+// forwards returns the begins of forward passes that follow another phase.
+func (m *model) forwards() (all []float64) {
+	last := purpose.UnknownPhase
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		if b.start || b.added || b.phase == purpose.UnknownPhase {
+			continue
+		}
+		if b.phase == purpose.Forward && last != purpose.Forward {
+			all = append(all, b.begin.n)
+		}
+		last = b.phase
+	}
+	return all
+}
+
+// held calls yield for results of a pass that a line of the program holds into the next pass, but not longer, with the begin of that one
+// and the line.
+func (m *model) held(yield func(b *buffer, next float64, line lifetime.SiteID)) {
+	if m.s.FreeSites == nil {
+		return
+	}
+	starts := m.forwards()
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		switch b.category {
+		case purpose.UnknownCategory, purpose.Activation, purpose.TemporaryData:
+		default:
+			continue
+		}
+		isOfPass := b.start || b.phase == purpose.Forward || b.phase == purpose.Backward
+		if !isOfPass || b.end == never || m.s.Buffers[b.like].Edge&lifetime.EndInferred != 0 {
+			continue
+		}
+		k, _ := slices.BinarySearch(starts, b.begin.n+after)
+		if k == len(starts) || b.end.n <= starts[k] || k+1 < len(starts) && b.end.n > starts[k+1] {
+			continue
+		}
+		site := cmp.Or(m.s.FreeSites[b.like], m.s.Buffers[b.like].Site)
+		if p := m.t.PlaceOf(site); p.Frame.Kind == frame.User && p.Frame.File != "" && p.Node == "" {
+			yield(b, starts[k], site)
+		}
+	}
+}
+
+// longestHeld returns the line that holds most bytes of a pass into the next one; 0 if none does.
+func (m *model) longestHeld() (line string, site lifetime.SiteID) {
+	bytes := map[lifetime.SiteID]int64{}
+	m.held(func(b *buffer, _ float64, line lifetime.SiteID) { bytes[line] += b.size })
+	for _, of := range slices.Sorted(maps.Keys(bytes)) {
+		if site == 0 || bytes[of] > bytes[site] {
+			site = of
+		}
+	}
+	f := m.t.PlaceOf(site).Frame
+	return lineOf(f.File, f.Line), site
+}
+
+// freeEarly ends results of a pass that a line holds into the next pass before that begins.
+func (m *model) freeEarly(name string) string {
+	any := false
+	m.held(func(b *buffer, next float64, line lifetime.SiteID) {
+		if f := m.t.PlaceOf(line).Frame; f.Function == name || lineOf(f.File, f.Line) == name {
+			m.until(b, pos{next, -1, b.begin.n, 0})
+			any = true
+		}
+	})
+	if !any {
+		return "this line holds no result of a pass into the next one"
+	}
+	return ""
+}
