@@ -238,6 +238,13 @@ print([h["name"] for f in found for h in f["held_by"]])
     assert "memlane.check: nothing records" in done.stdout and "held by keep[*]" in done.stdout and done.stdout.endswith("['keep[*]']\n"), done.stdout
 
 
+@needs_torch
+def test_a_device_that_cannot_be_recorded_is_named(tmp_path: Path) -> None:
+    program = "import torch, memlane\ntorch.cuda.is_available = lambda: False\ntorch.get_device_module = lambda: torch.mps\nmemlane.record('out').start()\n"
+    done = run(tmp_path, program)
+    assert done.returncode == 1 and "; it uses mps, whose allocations memlane cannot record: it records CUDA and ROCm" in done.stderr
+
+
 def test_sizes_of_on_growth() -> None:
     from memlane import _record
 

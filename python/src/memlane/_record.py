@@ -399,12 +399,19 @@ def _backend(framework: str | None) -> _Torch | _Jax:
         if torch.cuda.is_available():
             return _Torch(torch)
         if framework == "torch" or "jax" not in sys.modules:
-            raise RuntimeError("memlane.record: PyTorch sees no GPU (torch.cuda.is_available() is False)")
+            raise RuntimeError(f"memlane.record: PyTorch sees no GPU (torch.cuda.is_available() is False){_instead(torch)}")
     if framework == "jax" or "jax" in sys.modules:
         import jax
 
         return _Jax(jax)
     raise RuntimeError("memlane.record: import torch or jax first")
+
+
+def _instead(torch: Any) -> str:
+    """Says why the device that PyTorch uses instead is not recorded."""
+    module = getattr(torch, "get_device_module", lambda: torch.cpu)()
+    name = module.__name__.rpartition(".")[2]
+    return "" if name == "cuda" else f"; it uses {name}, whose allocations memlane cannot record: it records CUDA and ROCm"
 
 
 # PyTorch cannot remove an observer, so there is one for all recorders.
