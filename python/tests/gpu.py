@@ -615,7 +615,7 @@ def compare_jax(rows: Rows, facts: dict[str, Any], folder: Path) -> None:
     rows.add("jax", "live bytes and the allocator's", peak["bytes"], stats.get("bytes_in_use"), exact=False)
     for trace in folder.rglob("*.xplane.pb"):
         for space in _program.answer("info", str(trace))["captures"][0]["spaces"]:
-            if "host" not in space["id"]:
+            if not space["module"] and "host" not in space["id"]:  # of an allocator of the device
                 rows.add("jax", f"trace, {space['id']}: peak", space["peak"]["bytes"], stats.get("peak_bytes_in_use"), exact=False)
 
 
