@@ -64,7 +64,7 @@ func TestRoles(t *testing.T) {
 			[]message{step(1, arguments, "dot 2 2 <", "add 1 3", "subtract 0 4", "tuple 5 4")}, "trained state -"},
 		{"in a loop", 2, step(0, arguments, "tuple 0 2 2", "while 3 @1 @2", part+"4 #2", "dot 5 <", "add 1 6", "subtract 0 7", "tuple 8 7"),
 			[]message{step(1, "parameter", part+"0", part+"0 #1", part+"0 #2", "dot 1 2 >", "tuple 1 3 4"), step(2, "parameter",
-			"compare 0")},
+				"compare 0")},
 			"trained state -"},
 		{"in branches", 2, step(0, arguments, "tuple 0 2", "tuple 2 2", "conditional 2 3 4 @1 @2", "dot 5 <", "add 1 6", "subtract 0 7",
 			"tuple 8 7"),
