@@ -44,6 +44,8 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
 		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
+		{Name: "precision", Values: "bf16", Doc: "compute in 16 bits instead of 32, states and weights too", check: isOneOf("bf16"), off: offPrecision,
+			apply: func(m *model, _ string) string { return m.halve() }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward only; evaluation: where nothing trains",
@@ -66,6 +68,11 @@ func Kinds() []Kind {
 			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
 		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
 			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
+		{Name: "shard", Values: "N:optimizer|parameters", Doc: "shard over N ranks: states, or all as FSDP does", check: isShard, off: offShard,
+			apply: func(m *model, v string) string {
+				ranks, what, _ := strings.Cut(v, ":")
+				return m.shard(int64(number(ranks)), what == "parameters")
+			}},
 		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
 			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
 		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
@@ -152,6 +159,14 @@ func isCount(v string) error {
 		return fmt.Errorf("use a number from 2 to %d", maxCount)
 	}
 	return nil
+}
+
+func isShard(v string) error {
+	ranks, what, _ := strings.Cut(v, ":")
+	if err := isCount(ranks); err != nil {
+		return err
+	}
+	return isOneOf("optimizer", "parameters")(what)
 }
 
 func isOneOf(values ...string) func(string) error {

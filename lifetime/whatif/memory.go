@@ -33,7 +33,6 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			continue
 		}
 		any = true
-		pass := m.inPass(k)
 		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
 		for _, u := range units {
 			first, out := u[0], u[len(u)-1]
@@ -56,12 +55,7 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			if last == 0 {
 				continue
 			}
-			anchor := p.back
-			for i := range pass {
-				if b := &pass[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
-					anchor = max(anchor, b.end.n)
-				}
-			}
+			anchor := m.backwardBegins(k, u, dies)
 			for _, b := range mine {
 				switch {
 				case b == out:
@@ -96,6 +90,19 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 	}
 	m.moved = true
 	return ""
+}
+
+// backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
+// of what later units save.
+func (m *model) backwardBegins(k int, u unit, dies float64) float64 {
+	begins, out := m.passes[k].back, u[len(u)-1]
+	pass := m.inPass(k)
+	for i := range pass {
+		if b := &pass[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
+			begins = max(begins, b.end.n)
+		}
+	}
+	return begins
 }
 
 // offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
@@ -247,7 +254,8 @@ func (m *model) scale(f float64) string {
 }
 
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
-// a parameter. Its input may be copied to the same size, before the weight.
+// a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
+// factors of a product of activations, is no weight, and neither is the result of a normalization before its statistics.
 func (m *model) weightCopies() map[int32]bool {
 	parameters := m.sizes(func(b *buffer) bool {
 		return b.category == purpose.ModelParameter || b.start && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
@@ -260,13 +268,19 @@ func (m *model) weightCopies() map[int32]bool {
 			switch {
 			case of == nil || m.pieceOf(b).stack != m.pieceOf(of).stack:
 				of, sizes = b, nil
-			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size):
+			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size) && !m.byUser(b) && !m.isNorm(b):
 				copies[b.like] = true
 				sizes = append(sizes, b.size)
 			}
 		}
 	}
 	return copies
+}
+
+// byUser reports whether the program itself calls the operation that made a buffer, not a module of a library.
+func (m *model) byUser(b *buffer) bool {
+	c := m.innermost(&m.places[b.place])
+	return c != nil && c.user
 }
 
 // lengthen multiplies the sizes of what grows with the length of sequences. Scores of attention grow with its square: they have the size of
@@ -299,6 +313,34 @@ func (m *model) lengthen(f float64) string {
 		}
 		return f
 	})
+}
+
+// halve has two bytes for what has four. Inputs are taken for indices, and buffers of an operation that are a quarter of its next one for
+// masks.
+func (m *model) halve() string {
+	if len(m.weightCopies()) > 0 {
+		return "the program already computes in 16 bits"
+	}
+	any := false
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		isMask := false
+		if stack := m.pieceOf(b).stack; i+1 < len(m.buffers) && stack >= 0 {
+			next := &m.buffers[i+1]
+			isMask = next.size == 4*b.size && m.pieceOf(next).stack == stack
+		}
+		switch op := m.places[b.place].op; {
+		case b.size <= smallest || isMask || b.category == purpose.Workspace || b.category == purpose.Input || op == "arange" || op == "randint":
+		case b.category == purpose.UnknownCategory && b.start:
+			m.less += b.size / 2
+		default:
+			b.size, any = b.size/2, any || b.category == purpose.ModelParameter
+		}
+	}
+	if !any {
+		return "no parameter is known"
+	}
+	return ""
 }
 
 // linear are operations whose results grow with the length alone.

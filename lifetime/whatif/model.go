@@ -139,7 +139,8 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 	for i := range m.axis {
 		m.axis[i] = float64(i)
 	}
-	m.sort()
+	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
+	m.sorted = len(m.buffers)
 	m.findSteps()
 	m.findPasses()
 	return m
@@ -310,7 +311,26 @@ func (m *model) findPasses() {
 		}
 		b.pass = int32(open)
 	}
+	m.leaveOutOnce()
 	m.findSaved()
+}
+
+// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches.
+func (m *model) leaveOutOnce() {
+	if len(m.passes) < 2 {
+		return
+	}
+	later := map[piece]bool{}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.pass > 0 {
+			later[m.pieceOf(b)] = true
+		}
+	}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.pass == 0 && b.end == never && (b.phase == purpose.Forward || b.phase == purpose.Backward) && !later[m.pieceOf(b)] {
+			b.pass, b.step = -1, -1
+		}
+	}
 }
 
 // findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass.
@@ -365,7 +385,7 @@ func (m *model) inStep(k int) []buffer { return m.between(m.steps[k].begin, m.st
 func (m *model) forward(k int) (all []*buffer) {
 	of := m.inPass(k)
 	for i := range of {
-		if b := &of[i]; b.phase == purpose.Forward && b.part != purpose.Recomputation {
+		if b := &of[i]; b.pass >= 0 && b.phase == purpose.Forward && b.part != purpose.Recomputation {
 			all = append(all, b)
 		}
 	}
@@ -489,12 +509,18 @@ func (m *model) settle() {
 		}
 	}
 	m.n = len(items)
-	m.sort()
-}
-
-func (m *model) sort() {
-	slices.SortStableFunc(m.buffers, func(x, y buffer) int { return x.begin.compare(y.begin) })
-	m.sorted = len(m.buffers)
+	ordered := make([]buffer, 0, len(m.buffers))
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.begin.n < 0 {
+			ordered = append(ordered, *b)
+		}
+	}
+	for _, it := range items {
+		if it.rank == rankAllocate {
+			ordered = append(ordered, m.buffers[it.index])
+		}
+	}
+	m.buffers, m.sorted = ordered, len(ordered)
 }
 
 // add adds a buffer like another one.

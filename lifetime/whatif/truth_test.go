@@ -21,7 +21,7 @@ var variants = map[string]string{
 	"optim=adam8":    "optimizer=adam8bit", "optim=cpu": "optimizer.device=host", "optim=adamw_loop": "foreach=off",
 	"optim=adamw_fused": "foreach=fused",
 	"accum=2":           "accumulate=2", "set_to_none=0": "set_to_none=off", "offload_act=1": "offload=activations", "chunks=8": "loss.chunks=8",
-	"nograd=1": "no_grad", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
+	"nograd=1": "no_grad", "bf16=1": "precision=bf16", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 
 func engineOf(t *testing.T, name string) *Engine {
@@ -47,6 +47,32 @@ func TestCopiesOfOlderWeights(t *testing.T) {
 	}
 	if r := engineOf(t, "autocast_forward").Run(s, replay.Device{}); r.Low > real || r.High < real {
 		t.Errorf("%d to %d, but the program needed %d (%s)", r.Low, r.High, real, r.Refused)
+	}
+}
+
+// TestOnDevice: what the programs needed on a real device after they were changed. What only the first pass makes and keeps there, a
+// workspace of cuBLAS, is no part of a block, and no other pass makes it again; factors of a product are no copies of weights.
+func TestOnDevice(t *testing.T) {
+	for _, of := range []struct {
+		capture, scenario string
+		real              int64
+		exact             bool
+	}{
+		{"h200_long", "checkpoint=blocks", 249031680, false},
+		{"h200_long", "accumulate=2", 427500544, true},
+		{"h200_long", "batch=2", 740380672, false},
+		{"h200_long", "offload=activations", 241351168, false},
+		{"h200_deep", "batch=2", 600326144, false},
+		{"h200_deep", "batch=0.5", 363489280, false},
+	} {
+		s, err := Parse(of.scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := engineOf(t, of.capture).Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || r.Exact != of.exact || off < -0.01 || off > 0.01 {
+			t.Errorf("%s with %s: %d (%d to %d, exact %v), but the program needed %d", of.capture, of.scenario, r.Peak, r.Low, r.High, r.Exact, of.real)
+		}
 	}
 }
 
@@ -220,6 +246,32 @@ func TestCapture(t *testing.T) {
 		}
 		if edits == "" && len(c.Spaces[0].Buffers) != len(e.base.s.Buffers) {
 			t.Errorf("%d buffers of %d", len(c.Spaces[0].Buffers), len(e.base.s.Buffers))
+		}
+	}
+}
+
+// TestShard: with PyTorch's fully_shard of each block and of the whole over four ranks of a fake process group, the allocator of one rank
+// had this peak. Ranks share states alone with ZeRO 1.
+func TestShard(t *testing.T) {
+	e := engineOf(t, "gpt_small")
+	run := func(edits string) Result {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Run(s, replay.Device{})
+	}
+	const real = 268297216
+	if r := run("shard=4:parameters"); r.Low > real || r.High < real {
+		t.Errorf("%d to %d, but the program needed %d (%s)", r.Low, r.High, real, r.Refused)
+	}
+	states, without := run("shard=4:optimizer"), run("optimizer.device=host")
+	if states.Peak >= e.Recorded.Peak || states.Peak <= without.Peak {
+		t.Errorf("states over four ranks: %d, all %d, none %d", states.Peak, e.Recorded.Peak, without.Peak)
+	}
+	for _, edits := range []string{"shard=1:optimizer", "shard=4", "shard=4:gradients"} {
+		if _, err := Parse(edits); err == nil {
+			t.Errorf("%s is no error", edits)
 		}
 	}
 }
