@@ -117,7 +117,8 @@ var allowed = []struct {
 	{"formats/gpumemprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame"}, false},
 	{"formats/oomtext", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/failure", "lifetime/frame", "internal/units"},
 		false},
-	{"formats/jaxprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame", "formats/internal/wire"}, true},
+	{"formats/jaxprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame", "formats/internal/wire",
+		"formats/internal/holders"}, true},
 	// Formats stand apart from each other, but for compiled programs: XProf profiles have
 	// them, and so do files of their own.
 	{"formats/xplane", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame", "formats/hlo", "internal/units"}, false},

@@ -11,12 +11,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-const forward, backward = "jit(step)/jvp()/dot", "jit(step)/transpose(jvp())/dot"
+const (
+	forward   = "jit(step)/jvp()/dot"
+	backward  = "jit(step)/transpose(jvp())/dot"
+	arguments = "parameter; parameter #1; parameter #2"
+	part      = "get-tuple-element "
+)
 
-// step is a computation under construction, of which each line is an instruction: "opcode operands", where @N calls computation N, #N takes part N or
-// is parameter N, and > and < put it into the forward and the backward pass. Operands count from 0.
-func step(id int64, lines ...string) message {
+// step is a computation of instructions: "opcode operands". @N calls computation N, #N takes part N or is parameter N, > and < put the
+// instruction into the forward and the backward pass. Operands count from 0.
+func step(id int64, instructions ...string) message {
 	m := message{}.text(1, fmt.Sprint("c", id))
+	lines := strings.Split(strings.Join(instructions, "; "), "; ")
 	for i, line := range lines {
 		words := strings.Fields(line)
 		ins := message{}.text(1, fmt.Sprint("i", i)).text(2, words[0]).put(3, array(f32, 8))
@@ -52,31 +58,32 @@ func TestRoles(t *testing.T) {
 		others  []message
 		want    string
 	}{
-		{"momentum", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5 3"), nil,
+		{"momentum", 2, step(0, arguments, "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5 3"), nil, "trained state -"},
+		{"not overwritten", 1, step(0, arguments, "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5"), nil, "trained - -"},
+		{"in fusions", 2, step(0, arguments, "dot 0 2 >", "fusion 0 1 3 @1 <", part+"4", part+"4 #1", "tuple 5 6"),
+			[]message{step(1, arguments, "dot 2 2 <", "add 1 3", "subtract 0 4", "tuple 5 4")}, "trained state -"},
+		{"in a loop", 2, step(0, arguments, "tuple 0 2 2", "while 3 @1 @2", part+"4 #2", "dot 5 <", "add 1 6", "subtract 0 7", "tuple 8 7"),
+			[]message{step(1, "parameter", part+"0", part+"0 #1", part+"0 #2", "dot 1 2 >", "tuple 1 3 4"), step(2, "parameter",
+				"compare 0")},
 			"trained state -"},
-		{"not overwritten", 1, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5"), nil,
+		{"in branches", 2, step(0, arguments, "tuple 0 2", "tuple 2 2", "conditional 2 3 4 @1 @2", "dot 5 <", "add 1 6", "subtract 0 7",
+			"tuple 8 7"),
+			[]message{step(1, "parameter", part+"0", part+"0 #1", "dot 1 2 >"), step(2, "parameter", part+"0")}, "trained state -"},
+		{"an average of weights", 2, step(0, arguments, "dot 0 2 >", "dot 3 2 <", "subtract 0 4", "add 1 5", "tuple 5 6"), nil,
 			"trained - -"},
-		{"in fusions", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "fusion 0 1 3 @1 <", "get-tuple-element 4", "get-tuple-element 4 #1", "tuple 5 6"),
-			[]message{step(1, "parameter", "parameter #1", "parameter #2", "dot 2 2 <", "add 1 3", "subtract 0 4", "tuple 5 4")}, "trained state -"},
-		{"in a loop", 2, step(0, "parameter", "parameter #1", "parameter #2", "tuple 0 2 2", "while 3 @1 @2", "get-tuple-element 4 #2", "dot 5 <", "add 1 6", "subtract 0 7", "tuple 8 7"),
-			[]message{
-				step(1, "parameter", "get-tuple-element 0", "get-tuple-element 0 #1", "get-tuple-element 0 #2", "dot 1 2 >", "tuple 1 3 4"),
-				step(2, "parameter", "compare 0")}, "trained state -"},
-		{"in branches", 2, step(0, "parameter", "parameter #1", "parameter #2", "tuple 0 2", "tuple 2 2", "conditional 2 3 4 @1 @2", "dot 5 <", "add 1 6", "subtract 0 7", "tuple 8 7"),
-			[]message{
-				step(1, "parameter", "get-tuple-element 0", "get-tuple-element 0 #1", "dot 1 2 >"),
-				step(2, "parameter", "get-tuple-element 0")}, "trained state -"},
-		{"an average of weights", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 2 >", "dot 3 2 <", "subtract 0 4", "add 1 5", "tuple 5 6"), nil,
+		{"a memory of the forward pass", 2, step(0, arguments, "dot 0 1 2 >", "dot 3 2 <", "subtract 0 4", "tuple 5 3"), nil,
 			"trained - -"},
-		{"a memory of the forward pass", 2, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 1 2 >", "dot 3 2 <", "subtract 0 4", "tuple 5 3"), nil,
-			"trained - -"},
-		{"for two parameters", 3, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 1 >", "dot 3 3 <", "subtract 0 4 2", "subtract 1 4 2", "add 2 4", "tuple 5 6 7"), nil,
+		{"for two parameters", 3, step(0, arguments, "dot 0 1 >", "dot 3 3 <", "subtract 0 4 2", "subtract 1 4 2", "add 2 4", "tuple 5 6 7"),
+			nil,
 			"trained trained -"},
-		{"a scalar", 2, step(0, "parameter", "scalar #1", "parameter #2", "dot 0 1 2 >", "dot 3 2 <", "subtract 0 4", "add 1 4", "tuple 5 6"), nil,
+		{"a scalar", 2, step(0, "parameter", "scalar #1", "parameter #2", "dot 0 1 2 >", "dot 3 2 <", "subtract 0 4", "add 1 4", "tuple 5 6"),
+			nil,
 			"trained - -"},
-		{"inference", 1, step(0, "parameter", "parameter #1", "parameter #2", "dot 0 1 2 >", "tuple 3"), nil, "- - -"},
-		{"itself", 1, step(0, "parameter", "parameter #1", "parameter #2", "call 0 1 2 @0 <", "dot 3 3 >", "tuple 4"), nil, "trained - -"},
-		{"nothing there", 1, step(0, "parameter #9", "parameter #1", "parameter #2", "while 7 @8", "fusion 1 @5", "get-tuple-element 1 #4", "dot 5 < ", "tuple"), nil, "- - -"},
+		{"inference", 1, step(0, arguments, "dot 0 1 2 >", "tuple 3"), nil, "- - -"},
+		{"itself", 1, step(0, arguments, "call 0 1 2 @0 <", "dot 3 3 >", "tuple 4"), nil, "trained - -"},
+		{"nothing there", 1, step(0, "parameter #9", "parameter #1", "parameter #2", "while 7 @8", "fusion 1 @5", part+"1 #4", "dot 5 < ", "tuple"),
+			nil,
+			"- - -"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var aliases message

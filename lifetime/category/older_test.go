@@ -25,6 +25,13 @@ func TestOlder(t *testing.T) {
 	}
 }
 
+// TestCopied: a module that copies the model before the recording, such as an EMA, has parameters. A list of weights looks alike but for the
+// buffers of modules, and stays unknown.
+func TestCopied(t *testing.T) {
+	checkAddresses(t, "older/copied", lifetime.BeginUnseen)
+	checkAddresses(t, "older/listed", lifetime.BeginUnseen)
+}
+
 // TestMoved: a model is moved to the device with its gradients and buffers, with a history and without.
 func TestMoved(t *testing.T) {
 	checkAddresses(t, "older/moved", lifetime.EndOpen)

@@ -385,12 +385,76 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	if !a.trains {
 		return
 	}
+	z.mark(noGradient, a.copiedModules(z, old))
 	counted := len(states) > 0 && a.share(z, old, states) >= nearly
 	for _, buffers := range old {
 		if z.marks[buffers[0]] == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
 			z.mark(noGradient, buffers)
 		}
 	}
+}
+
+// copiedModules returns the parameters of copies of the model, such as an EMA: each size has a whole number of times as many buffers as
+// gradients, although the optimizer made its states in the window. A list of copied weights looks alike, but modules
+// also copy their buffers.
+func (a *analysis) copiedModules(z *sizes, old map[int64][]int) (copies []int) {
+	states := map[int64]int{}
+	for i := range a.s.Buffers {
+		if a.out[i].Category == purpose.OptimizerState && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			states[a.s.Buffers[i].Requested]++
+		}
+	}
+	all, copied, times := int64(0), int64(0), 0
+	for size, g := range z.gradientsOf {
+		all += size * int64(g)
+		n := len(old[size]) / max(g, 1)
+		if n < 2 || n*g != len(old[size]) || states[size] < g || times != 0 && n != times {
+			continue
+		}
+		times = n
+		copies, copied = append(copies, old[size][g:]...), copied+size*int64(g)
+	}
+	if copied == 0 || float64(copied) < nearly*float64(all) {
+		return nil
+	}
+	var kept []int
+	for size, of := range old {
+		if size > counter {
+			kept = append(kept, of...)
+		}
+	}
+	trained := 0
+	for _, g := range z.gradientsOf {
+		trained += g
+	}
+	if len(kept) <= times*trained || !a.repeated(kept, times) {
+		return nil
+	}
+	return copies
+}
+
+// repeated reports whether buffers, in the order of their addresses, are a number of times those of the same sizes. PyTorch has two pools.
+func (a *analysis) repeated(buffers []int, times int) bool {
+	slices.SortFunc(buffers, func(x, y int) int { return cmp.Compare(a.s.Buffers[x].Addr, a.s.Buffers[y].Addr) })
+	for _, large := range []bool{false, true} {
+		var sizes []int64
+		for _, i := range buffers {
+			if size := a.s.Buffers[i].Requested; size > lowMiB == large {
+				sizes = append(sizes, size)
+			}
+		}
+		n := len(sizes) / times
+		for k := range times {
+			slices.Sort(sizes[k*n : (k+1)*n])
+			if !slices.Equal(sizes[k*n:(k+1)*n], sizes[:n]) {
+				return false
+			}
+		}
+		if n*times != len(sizes) {
+			return false
+		}
+	}
+	return true
 }
 
 // counter is the size of a counter of steps or batches.

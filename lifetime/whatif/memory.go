@@ -254,7 +254,8 @@ func (m *model) scale(f float64) string {
 }
 
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
-// a parameter. Its input may be copied to the same size, before the weight.
+// a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
+// factors of a product of activations, is no weight, and neither is the result of a normalization before its statistics.
 func (m *model) weightCopies() map[int32]bool {
 	parameters := m.sizes(func(b *buffer) bool {
 		return b.category == purpose.ModelParameter || b.start && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
@@ -267,13 +268,19 @@ func (m *model) weightCopies() map[int32]bool {
 			switch {
 			case of == nil || m.pieceOf(b).stack != m.pieceOf(of).stack:
 				of, sizes = b, nil
-			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size):
+			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size) && !m.byUser(b) && !m.isNorm(b):
 				copies[b.like] = true
 				sizes = append(sizes, b.size)
 			}
 		}
 	}
 	return copies
+}
+
+// byUser reports whether the program itself calls the operation that made a buffer, not a module of a library.
+func (m *model) byUser(b *buffer) bool {
+	c := m.innermost(&m.places[b.place])
+	return c != nil && c.user
 }
 
 // lengthen multiplies the sizes of what grows with the length of sequences. Scores of attention grow with its square: they have the size of

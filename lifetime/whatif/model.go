@@ -311,7 +311,26 @@ func (m *model) findPasses() {
 		}
 		b.pass = int32(open)
 	}
+	m.leaveOutOnce()
 	m.findSaved()
+}
+
+// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches.
+func (m *model) leaveOutOnce() {
+	if len(m.passes) < 2 {
+		return
+	}
+	later := map[piece]bool{}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.pass > 0 {
+			later[m.pieceOf(b)] = true
+		}
+	}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.pass == 0 && b.end == never && (b.phase == purpose.Forward || b.phase == purpose.Backward) && !later[m.pieceOf(b)] {
+			b.pass, b.step = -1, -1
+		}
+	}
 }
 
 // findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass.
@@ -366,7 +385,7 @@ func (m *model) inStep(k int) []buffer { return m.between(m.steps[k].begin, m.st
 func (m *model) forward(k int) (all []*buffer) {
 	of := m.inPass(k)
 	for i := range of {
-		if b := &of[i]; b.phase == purpose.Forward && b.part != purpose.Recomputation {
+		if b := &of[i]; b.pass >= 0 && b.phase == purpose.Forward && b.part != purpose.Recomputation {
 			all = append(all, b)
 		}
 	}

@@ -50,6 +50,32 @@ func TestCopiesOfOlderWeights(t *testing.T) {
 	}
 }
 
+// TestOnDevice: what the programs needed on a real device after they were changed. What only the first pass makes and keeps there, a
+// workspace of cuBLAS, is no part of a block, and no other pass makes it again; factors of a product are no copies of weights.
+func TestOnDevice(t *testing.T) {
+	for _, of := range []struct {
+		capture, scenario string
+		real              int64
+		exact             bool
+	}{
+		{"h200_long", "checkpoint=blocks", 249031680, false},
+		{"h200_long", "accumulate=2", 427500544, true},
+		{"h200_long", "batch=2", 740380672, false},
+		{"h200_long", "offload=activations", 241351168, false},
+		{"h200_deep", "batch=2", 600326144, false},
+		{"h200_deep", "batch=0.5", 363489280, false},
+	} {
+		s, err := Parse(of.scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := engineOf(t, of.capture).Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || r.Exact != of.exact || off < -0.01 || off > 0.01 {
+			t.Errorf("%s with %s: %d (%d to %d, exact %v), but the program needed %d", of.capture, of.scenario, r.Peak, r.Low, r.High, r.Exact, of.real)
+		}
+	}
+}
+
 // TestKeptGradients: a program that keeps gradients, and another run of it that does not, to the byte.
 func TestKeptGradients(t *testing.T) {
 	s, err := Parse("set_to_none=on")

@@ -16,6 +16,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -602,12 +603,20 @@ def compare_jax(rows: Rows, facts: dict[str, Any], folder: Path) -> None:
 
     (peak,) = [p for p in _program.answer("peak", "--at", "end", facts["capture"])["peaks"] if p["bytes"]] or [{"bytes": 0}]
     rows.add("jax", "live bytes, at the end", peak["bytes"], facts["live"], exact=False)
+    by_name = _program.answer("peak", "--by", "name", "--at", "end", facts["capture"])["peaks"]
+    said = {row["site"]["name"]: row["bytes"] for p in by_name for row in p["rows"]}
+    known: dict[str, int] = {}
+    for size, (name,) in facts["names"].values():
+        folded = re.sub(r"\[\d+\]", "[*]", name)
+        folded = re.sub(r"_\d+", "_*", folded)
+        known[folded] = known.get(folded, 0) + size
+    rows.add("jax", "bytes named right", sum(min(said.get(n, 0), size) for n, size in known.items()), sum(known.values()), exact=False)
     stats = facts["jax"] or {}
     rows.add("jax", "live bytes and the allocator's", peak["bytes"], stats.get("bytes_in_use"), exact=False)
     for trace in folder.rglob("*.xplane.pb"):
-        spaces = [s for s in _program.answer("info", str(trace))["captures"][0]["spaces"] if s["device"] or s["allocations"]]
-        for space in spaces:
-            rows.add("jax", f"trace, {space['id']}: peak", space["peak"]["bytes"], stats.get("peak_bytes_in_use"), exact=False)
+        for space in _program.answer("info", str(trace))["captures"][0]["spaces"]:
+            if not space["module"] and "host" not in space["id"]:  # of an allocator of the device
+                rows.add("jax", f"trace, {space['id']}: peak", space["peak"]["bytes"], stats.get("peak_bytes_in_use"), exact=False)
 
 
 def run(name: str, out: Path, env: dict[str, str]) -> tuple[str, float]:

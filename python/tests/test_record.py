@@ -196,6 +196,63 @@ def test_two_recorders_are_refused(tmp_path: Path) -> None:
     assert "another recorder uses PyTorch's history" in done.stderr
 
 
+GROWS = """
+import time
+time.monotonic = iter(range(10**9)).__next__  # a second for each look
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with memlane.record("out", on_growth="100 MiB", names=False) as r:
+    for i in range(40):
+        model(torch.ones(1, 64, device="cuda")).sum().backward()
+        optimizer.step()
+        if i % 10 == 9: spike = activations(); spike = None
+        if len(sys.argv) > 1 and i > 10: keep.append(activations())
+"""
+
+
+@needs_torch
+@pytest.mark.parametrize("grows", [False, True])
+def test_growth_is_dumped_once(grows: bool, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(TRAIN + ("sys.argv.append('x')\n" if grows else "") + GROWS)
+    done = subprocess.run([sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == (["rank0.pickle", "rank0_growth.pickle"] if grows else ["rank0.pickle"])
+    if grows:
+        assert done.stderr.count("live memory has grown by 128 MiB") == 1
+        (peak,) = memlane.open(tmp_path / "out/rank0_growth.pickle").peak(at="end", by="function")
+        assert peak["rows"][0]["site"]["name"] == "activations (program.py)"
+
+
+@needs_torch
+def test_check_prints_the_leak_and_what_holds_it(tmp_path: Path) -> None:
+    program = TRAIN + """
+try: memlane.check()
+except RuntimeError as e: print(e)
+with memlane.record("out"):
+    train(60)
+    found = memlane.check()
+print([h["name"] for f in found for h in f["held_by"]])
+"""
+    done = run(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    assert "memlane.check: nothing records" in done.stdout and "held by keep[*]" in done.stdout and done.stdout.endswith("['keep[*]']\n"), done.stdout
+
+
+@needs_torch
+def test_a_device_that_cannot_be_recorded_is_named(tmp_path: Path) -> None:
+    program = "import torch, memlane\ntorch.cuda.is_available = lambda: False\ntorch.get_device_module = lambda: torch.mps\nmemlane.record('out').start()\n"
+    done = run(tmp_path, program)
+    assert done.returncode == 1 and "; it uses mps, whose allocations memlane cannot record: it records CUDA and ROCm" in done.stderr
+
+
+def test_sizes_of_on_growth() -> None:
+    from memlane import _record
+
+    assert [_record._bytes(s) for s in ("2 GiB", "1.5GB", "300M", "7", 5)] == [2 << 30, 3 << 29, 300 << 20, 7, 5]
+    with pytest.raises(ValueError):
+        memlane.record("out", on_growth="much")
+
+
 @needs_jax
 def test_jax(tmp_path: Path) -> None:
     program = """

@@ -17,6 +17,8 @@ from __future__ import annotations
 from memlane import answers, callbacks
 from memlane._capture import Capture, Shown, diff, open
 from memlane._program import CaptureError, Error, NothingError, ProgramMissing
-from memlane._record import Recorder, record
+from memlane._record import Recorder, check, record
 
-__all__ = ["Capture", "CaptureError", "Error", "NothingError", "ProgramMissing", "Recorder", "Shown", "answers", "callbacks", "diff", "open", "record"]
+__all__ = [
+    "Capture", "CaptureError", "Error", "NothingError", "ProgramMissing", "Recorder", "Shown", "answers", "callbacks", "check", "diff", "open", "record",
+]  # fmt: skip

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import signal
 import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
-from memlane import _names
+from memlane import _names, _program, answers
 
 
 def known_rank() -> int | None:
@@ -56,6 +58,58 @@ def _handler(number: int) -> int | None:
         return None
 
 
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def _bytes(size: str | int) -> int:
+    """Returns the bytes of "2 GiB". Units are powers of 1024, as everywhere in memlane."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(?:iB|B)?\s*", str(size))
+    if match is None:
+        raise ValueError(f'memlane.record: on_growth={size!r} is no size such as "2 GiB"')
+    return int(float(match[1]) * 2 ** _UNITS[match[2]])
+
+
+class _Growth:
+    """Watches the allocated bytes at one point of a step, or, of a program without an optimizer, their lowest level in a minute.
+
+    They have grown when all of the last levels are above the highest of the first ones by more than a size.
+    """
+
+    WARMUP, LASTING = 6, 3  # levels
+    SECONDS = 10.0  # between two levels of a program without steps
+    MINUTE = 6  # of these
+
+    def __init__(self, most: int, grown: Callable[[int], None]) -> None:
+        self._most, self._grown = most, grown
+        self._first: list[int] = []
+        self._last: list[int] = []
+        self._lows: list[int] = []
+        self._done = False
+
+    def take(self, read: Callable[[], int], of: int = 1) -> None:
+        """Takes a level; the lowest of several, if they are read anywhere in a step."""
+        if self._done:
+            return
+        try:
+            self._lows.append(read())
+        except Exception as error:  # of the device: the program will see it too
+            _say(f"on_growth ends: {type(error).__name__}: {error}")
+            self._done = True
+            return
+        if len(self._lows) < of:
+            return
+        level = min(self._lows)
+        self._lows.clear()
+        if len(self._first) < self.WARMUP:
+            self._first.append(level)
+            return
+        self._last = [*self._last[1 - self.LASTING :], level]
+        growth = min(self._last) - max(self._first)
+        if len(self._last) == self.LASTING and growth > self._most:
+            self._done = True
+            self._grown(growth)
+
+
 class Recorder:
     """Records the memory of this process into a folder. record makes one; start and stop do the same without a with statement.
 
@@ -75,12 +129,15 @@ class Recorder:
         framework: str | None,
         on_signal: int | Iterable[int] | None,
         names: bool,
+        on_growth: str | int | None,
     ) -> None:
         self.folder = os.fspath(folder)
         self._stacks = stacks
         self._max_entries = max_entries
         self._framework = framework
         self._names = names
+        self._growth = None if on_growth is None else _bytes(on_growth)
+        self._unwatch: Callable[[], None] | None = None
         self._signals = () if on_signal is None else (on_signal,) if isinstance(on_signal, int) else tuple(on_signal)
         self._handled: dict[int, tuple[Any, int | None]] = {}  # the program's handler, and what the system calls since ours is there
         self._times: dict[int, int] = {}
@@ -121,6 +178,9 @@ class Recorder:
         self._wrote.clear()
         self._rank = known_rank()
         atexit.register(self.stop)
+        _active.append(self)
+        if self._growth is not None:
+            self._unwatch = backend.watch(_Growth(self._growth, self._has_grown))
         if threading.current_thread() is threading.main_thread():
             for number in self._signals:
                 self._take(number)
@@ -152,7 +212,10 @@ class Recorder:
             if backend is None:  # another thread was faster
                 return None
             atexit.unregister(self.stop)
+            _active.remove(self)
             try:
+                if self._unwatch is not None:
+                    self._unwatch()
                 self._give_back()
                 return self.dump()
             finally:
@@ -251,6 +314,23 @@ class Recorder:
         if self._ooms == 1:
             self._report("oom")
 
+    def _has_grown(self, growth: int) -> None:
+        _say(f"live memory has grown by {growth / 2**20:,.0f} MiB since the first steps; memlane.check() and memlane leaks say what holds it")
+        self._report("growth")
+
+    def check(self) -> list[answers.Finding]:
+        """Dumps to rank0_check.pickle, prints what memlane leaks says of it, and returns the findings; none if it cannot be judged."""
+        with self._lock:
+            path = self.dump("check") if self._backend is not None else None
+        try:
+            if path is not None:
+                print(_program.run("leaks", "--quiet", "--", path).decode("utf-8"), end="", flush=True)
+                found: answers.Leaks = _program.answer("leaks", "--", path)
+                return found["findings"]
+        except (_program.Error, _program.ProgramMissing, OSError) as error:
+            _say(f"{path} was not judged: {error}")
+        return []
+
     def _report(self, name: str) -> None:
         """Dumps, if it still records, and says where to."""
         with self._lock:
@@ -271,6 +351,7 @@ def record(
     framework: str | None = None,
     on_signal: int | Iterable[int] | None = getattr(signal, "SIGUSR1", None),
     names: bool = True,
+    on_growth: str | int | None = None,
 ) -> Recorder:
     """Returns a recorder of this process's memory, for a with statement.
 
@@ -279,8 +360,34 @@ def record(
     several, or None), and before an out-of-memory error unwinds the stack. A signal that ends processes, such as SIGTERM, still does.
 
     Each capture has the names of live tensors and what holds them, which takes up to two seconds; names=False leaves them out.
+
+    on_growth="2 GiB" dumps once, to rank0_growth.pickle, when live memory has grown by that much since the first steps. It is read after each
+    step of an optimizer, at most once a second; without an optimizer, every 10 seconds.
     """
-    return Recorder(folder, stacks=stacks, max_entries=max_entries, framework=framework, on_signal=on_signal, names=names)
+    options = {"stacks": stacks, "max_entries": max_entries, "framework": framework, "on_signal": on_signal, "names": names, "on_growth": on_growth}
+    return Recorder(folder, **options)  # type: ignore[arg-type]
+
+
+_active: list[Recorder] = []
+
+
+def check() -> list[answers.Finding]:
+    """Prints the leaks of this process so far and what holds them, and returns them. It raises RuntimeError if nothing records."""
+    if not _active:
+        raise RuntimeError("memlane.check: nothing records; begin with memlane.record")
+    return _active[-1].check()
+
+
+def _every(seconds: float, work: Callable[[], None]) -> Callable[[], None]:
+    """Calls work in a thread of its own until the function that it returns is called."""
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(seconds):
+            work()
+
+    threading.Thread(target=run, name="memlane", daemon=True).start()
+    return ended.set
 
 
 def _backend(framework: str | None) -> _Torch | _Jax:
@@ -292,12 +399,19 @@ def _backend(framework: str | None) -> _Torch | _Jax:
         if torch.cuda.is_available():
             return _Torch(torch)
         if framework == "torch" or "jax" not in sys.modules:
-            raise RuntimeError("memlane.record: PyTorch sees no GPU (torch.cuda.is_available() is False)")
+            raise RuntimeError(f"memlane.record: PyTorch sees no GPU (torch.cuda.is_available() is False){_instead(torch)}")
     if framework == "jax" or "jax" in sys.modules:
         import jax
 
         return _Jax(jax)
     raise RuntimeError("memlane.record: import torch or jax first")
+
+
+def _instead(torch: Any) -> str:
+    """Says why the device that PyTorch uses instead is not recorded."""
+    module = getattr(torch, "get_device_module", lambda: torch.cpu)()
+    name = module.__name__.rpartition(".")[2]
+    return "" if name == "cuda" else f"; it uses {name}, whose allocations memlane cannot record: it records CUDA and ROCm"
 
 
 # PyTorch cannot remove an observer, so there is one for all recorders.
@@ -356,6 +470,35 @@ class _Torch:
         except TypeError:  # before PyTorch 2.8
             record_history(**options)
 
+    def watch(self, growth: _Growth) -> Callable[[], None]:
+        """Reads levels until the function that it returns is called."""
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        cuda = self._torch.cuda
+        stepped = [0.0]  # when a level was read after a step
+
+        def level() -> int:
+            return sum(cuda.memory_allocated(n) for n in range(cuda.device_count())) if cuda.is_initialized() else 0
+
+        def step(optimizer: Any, args: Any, kwargs: Any) -> None:
+            now = time.monotonic()
+            if now - stepped[0] >= 1:
+                stepped[0] = now
+                growth.take(level)
+
+        def low() -> None:
+            if stepped[0] == 0:
+                growth.take(level, growth.MINUTE)
+
+        hook = register_optimizer_step_post_hook(step)
+        end = _every(growth.SECONDS, low)
+
+        def unwatch() -> None:
+            hook.remove()
+            end()
+
+        return unwatch
+
     def dump(self, path: str) -> None:
         self._torch.cuda.memory._dump_snapshot(path)
 
@@ -383,6 +526,14 @@ class _Jax:
 
     def start(self, recorder: Recorder) -> None:
         self._jax.profiler.start_trace(os.path.join(recorder.folder, f"rank{known_rank() or 0}_trace"))
+
+    def watch(self, growth: _Growth) -> Callable[[], None]:
+        """Reads levels until the function that it returns is called."""
+        devices = [d for d in self._jax.local_devices() if d.memory_stats()]
+        if not devices:
+            _say("on_growth has no effect: this device does not tell its memory")
+            return lambda: None
+        return _every(growth.SECONDS, lambda: growth.take(lambda: sum(d.memory_stats()["bytes_in_use"] for d in devices), growth.MINUTE))
 
     def dump(self, path: str) -> None:
         self._jax.profiler.save_device_memory_profile(path)
