@@ -44,7 +44,7 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
 		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
-		{Name: "precision", Values: "bf16", Doc: "compute in 16 bits instead of 32, states and weights too", check: isOneOf("bf16"), off: offPrecision,
+		{Name: "precision", Values: "bf16", Doc: "compute, states and weights in 16 bits, not 32", check: isOneOf("bf16"), off: offPrecision,
 			apply: func(m *model, _ string) string { return m.halve() }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
@@ -68,7 +68,7 @@ func Kinds() []Kind {
 			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
 		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
 			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
-		{Name: "shard", Values: "N:optimizer|parameters", Doc: "shard over N ranks: states, or all as FSDP does", check: isShard, off: offShard,
+		{Name: "shard", Values: "N:optimizer|parameters", Doc: "over N ranks: states, or all as FSDP does", check: isShard, off: offShard,
 			apply: func(m *model, v string) string {
 				ranks, what, _ := strings.Cut(v, ":")
 				return m.shard(int64(number(ranks)), what == "parameters")
