@@ -61,7 +61,7 @@ func TestJSON(t *testing.T) {
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"whatif --json", [][]string{{"../../testdata/whatif/gpt_small.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"whatif --json --search --capacity 400MiB", [][]string{{"../../testdata/whatif/gpt_small.pickle.zst"}}},
-		{"peak --json", [][]string{{"../../testdata/meaning/a17.pickle.zst"}}}, // has a change of one call site
+		{"peak --json", [][]string{{"../../testdata/whatif/replaced.pickle.zst"}}}, // has a change of one call site
 		{"whatif --json --set batch=2 --set no_grad,batch=3 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale activations=2 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},

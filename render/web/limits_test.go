@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,7 +265,7 @@ func TestSlowTakers(t *testing.T) {
 // TestNoRoomForAnswer checks the answer if there is no room for it.
 func TestNoRoomForAnswer(t *testing.T) {
 	s := answering(t)
-	t.Setenv("TMPDIR", "/nonexistent")
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
 	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
 		_, err := io.WriteString(w, strings.Repeat("x", 3<<20))
 		return err
