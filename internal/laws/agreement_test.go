@@ -91,8 +91,8 @@ func (a *agreement) compare(c *lifetime.Capture, o *outline.Outline) {
 			a.same(id, "the phases of an outline", short.PhasePeaks, peak.PhasePeaks)
 			a.same(id, "what would help, of an outline", short.Savings, peak.Savings)
 		}
-		for _, by := range selection.Bys {
-			if g := grouped[by]; g != nil {
+		for k, by := range selection.Bys {
+			if g := grouped[by]; g != nil && (k+a.captures)%5 == 0 { // another part of them for each capture: what would help takes long
 				p := answer.PeakOf(&g.Tables, g.Spaces[i], peak.At)
 				a.same(id, "the peak by "+string(by), p.Bytes, peak.Bytes)
 				a.same(id, "what the peak is for, by "+string(by), p.Parts, peak.Parts)
