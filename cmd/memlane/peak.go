@@ -50,7 +50,11 @@ func peak(c *cli.Context) error {
 	if at.OfOutline() && chosen.AllBuffers() && chosen.By == "" {
 		err = outlines(&chosen).each(c, &chosen, func(o *outline.Outline) error {
 			for _, i := range chooseSpaces(c, &chosen, o) {
-				all = append(all, answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at))
+				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at)
+				if at == answer.AtPeak {
+					p.AddSavings(&o.Tables, o.Spaces[i].Recording)
+				}
+				all = append(all, p)
 			}
 			return nil
 		})
@@ -80,7 +84,9 @@ func peaksAt(c *cli.Context, selection *selection.Selection, at answer.Moment) (
 				omitted = cmp.Or(omitted, err)
 				continue
 			}
-			all = append(all, answer.PeakOf(&capture.Tables, s, t))
+			p := answer.PeakOf(&capture.Tables, s, t)
+			p.AddSavings(&capture.Tables, s)
+			all = append(all, p)
 		}
 		return nil
 	})

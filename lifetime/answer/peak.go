@@ -189,7 +189,7 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 	return m.at.T, nil
 }
 
-// PeakOf breaks down the memory of a space at an instant.
+// PeakOf breaks down the memory of a space at an instant. It leaves out Savings, which take longer than the rest: AddSavings.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
 	if s.Ungrouped != nil { // groups have no categories of the producer
@@ -198,23 +198,21 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	}
 	p.PhasePeaks = phasePeaksOf(t, cmp.Or(s.Ungrouped, s))
 	p.HeldBy = heldBy(t, s, at)
-	if at == s.Peak(lifetime.Occupied).At {
-		p.Savings = savingsOf(t, s)
-	}
 	return p
+}
+
+// AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
+func (p *Peak) AddSavings(t *lifetime.Tables, s *lifetime.Space) {
+	if s == nil || p.At != s.Peak(lifetime.Occupied).At {
+		return
+	}
+	if e := autoEngine(t, s); e != nil {
+		p.Savings = lowering(t, s, e, 0)
+	}
 }
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
 func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
-	p := BreakdownOf(t, s, m)
-	if m == AtPeak {
-		p.Savings = savingsOf(t, s.Recording)
-	}
-	return p
-}
-
-// BreakdownOf is OutlinePeakOf without savings, which take longer than the rest.
-func BreakdownOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 	if m == AtEnd {
 		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
 		p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)

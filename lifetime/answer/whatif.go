@@ -62,15 +62,8 @@ const worthwhile = .02
 // maxAuto is the number of buffers up to which changes are tried without being asked for: about a second.
 const maxAuto = 50_000
 
-// savingsOf returns what would lower the peak of a space, the cheapest first. It needs categories, and a history of PyTorch's allocator.
-func savingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
-	if e := autoEngine(t, s); e != nil {
-		return lowering(t, s, e, 0)
-	}
-	return []WhatIfScenario{}
-}
-
-// autoEngine returns the engine of a space for changes that nobody asked for; nil if there is none.
+// autoEngine returns the engine of a space for changes that nobody asked for; nil if there is none. It needs categories, and a history of
+// PyTorch's allocator.
 func autoEngine(t *lifetime.Tables, s *lifetime.Space) (e *whatif.Engine) {
 	if s != nil && s.Purposes != nil && len(cmp.Or(s.Ungrouped, s).Buffers) <= maxAuto {
 		e, _ = whatif.New(t, cmp.Or(s.Ungrouped, s))

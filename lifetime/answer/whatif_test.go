@@ -29,8 +29,7 @@ func TestSavings(t *testing.T) {
 		}
 		told, _ := answer.WhatIfOf(c, answer.WhatIfAsked{})
 		for i, s := range c.Spaces {
-			peak := s.Peak(lifetime.Occupied)
-			savings := answer.PeakOf(&c.Tables, s, peak.At).Savings
+			savings := savingsOf(&c.Tables, s)
 			sameForGroups(t, c, s, savings)
 			if i < len(told) && len(told[i].Scenarios) > 0 && !reflect.DeepEqual(savings, told[i].Scenarios[1:]) {
 				t.Errorf("%s: peak says %+v, whatif %+v", file, savings, told[i].Scenarios[1:])
@@ -101,13 +100,20 @@ func savingOf(t *testing.T, name, edit string) *answer.WhatIfScenario {
 		t.Fatal(err)
 	}
 	s := c.Spaces[0]
-	savings := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At).Savings
+	savings := savingsOf(&c.Tables, s)
 	for i := range savings {
 		if savings[i].Edits[0] == edit {
 			return &savings[i]
 		}
 	}
 	return nil
+}
+
+// savingsOf returns what would lower the peak of a space.
+func savingsOf(t *lifetime.Tables, s *lifetime.Space) []answer.WhatIfScenario {
+	p := answer.PeakOf(t, s, s.Peak(lifetime.Occupied).At)
+	p.AddSavings(t, s)
+	return p.Savings
 }
 
 // sameForGroups checks that what is advised does not depend on what the memory is summed up by.
@@ -119,7 +125,7 @@ func sameForGroups(t *testing.T, c *lifetime.Capture, s *lifetime.Space, savings
 			continue
 		}
 		g := grouped.Spaces[slices.Index(c.Spaces, s)]
-		if got := answer.PeakOf(&grouped.Tables, g, g.Peak(lifetime.Occupied).At).Savings; !reflect.DeepEqual(got, savings) {
+		if got := savingsOf(&grouped.Tables, g); !reflect.DeepEqual(got, savings) {
 			t.Errorf("%s by %s: %+v, want %+v", c.Name(), by, got, savings)
 		}
 	}

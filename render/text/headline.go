@@ -30,7 +30,7 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	}
 	var highest *answer.Peak
 	for _, i := range answer.Choose(o, false).Spaces {
-		if p := answer.BreakdownOf(&o.Tables, o.Spaces[i], answer.AtPeak); highest == nil || p.Bytes > highest.Bytes {
+		if p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], answer.AtPeak); highest == nil || p.Bytes > highest.Bytes {
 			highest = &p
 		}
 	}

@@ -98,7 +98,9 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 				none = err
 				continue
 			}
-			all = append(all, answer.PeakOf(&c.Tables, s, t))
+			p := answer.PeakOf(&c.Tables, s, t)
+			p.AddSavings(&c.Tables, s)
+			all = append(all, p)
 		}
 	}
 	if len(all) == 0 && none != nil {
