@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -311,6 +312,33 @@ func compression(magic []byte) string {
 	return ""
 }
 
+// zstds are decoders that read a stream to its end. Each has a window, which for files of zstd --long is 128 MiB to clear.
+var zstds sync.Pool
+
+// unzstd returns a reader of what a zstd stream contains.
+func unzstd(packed io.Reader) (io.Reader, error) {
+	if d, ok := zstds.Get().(*zstd.Decoder); ok {
+		return &unpacking{d}, d.Reset(packed)
+	}
+	d, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+	return &unpacking{d}, err
+}
+
+// unpacking reads from a decoder until the end, and then gives it back.
+type unpacking struct{ decoder *zstd.Decoder }
+
+func (u *unpacking) Read(p []byte) (int, error) {
+	if u.decoder == nil {
+		return 0, io.EOF
+	}
+	n, err := u.decoder.Read(p)
+	if err == io.EOF {
+		zstds.Put(u.decoder)
+		u.decoder = nil
+	}
+	return n, err
+}
+
 // decompress undoes gzip and zstd, also one inside the other.
 func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 	for range 3 {
@@ -325,7 +353,7 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 		case "gzip":
 			plain, err = gzip.NewReader(packed)
 		case "zstd":
-			plain, err = zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+			plain, err = unzstd(packed)
 		default:
 			return in, nil
 		}
