@@ -18,11 +18,12 @@ import (
 type Layers struct {
 	siblings map[string]int    // modules that differ in a number only, by their path without it
 	paths    map[string]string // of modules that are known by their last name: "Linear_3"; "" = several
+	known    map[string]string // layers of modules that were asked for: several sites have one module
 }
 
 // Find finds the modules of a capture.
 func Find(t *lifetime.Tables) *Layers {
-	l := &Layers{siblings: map[string]int{}, paths: map[string]string{}}
+	l := &Layers{siblings: map[string]int{}, paths: map[string]string{}, known: map[string]string{}}
 	seen := map[string]bool{}
 	add := func(module string) {
 		parts, _ := splitModule(module)
@@ -83,6 +84,15 @@ func (l *Layers) OfBuffer(t *lifetime.Tables, site lifetime.SiteID, purpose life
 // Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there
 // is none, layerOf.
 func (l *Layers) Of(module string) string {
+	layer, ok := l.known[module]
+	if !ok {
+		layer = l.find(module)
+		l.known[module] = layer
+	}
+	return layer
+}
+
+func (l *Layers) find(module string) string {
 	if path := l.paths[module]; path != "" {
 		module = path
 	}
