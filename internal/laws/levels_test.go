@@ -2,17 +2,11 @@ package laws
 
 import (
 	"cmp"
-	"io/fs"
-	"iter"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
-	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/selection"
@@ -175,46 +169,4 @@ func unionAt(s *lifetime.Space, at int64) (bytes int64) {
 		}
 	}
 	return bytes
-}
-
-// TestPeakFits: in no shipped capture does more memory live at an instant than is reserved.
-func TestPeakFits(t *testing.T) {
-	spaces := 0
-	for file, c := range shipped(t) {
-		for _, s := range c.Spaces {
-			reserved := region.Levels(s)
-			if s.Facts&lifetime.Addresses == 0 || len(reserved) == 0 {
-				continue
-			}
-			spaces++
-			peak, most := s.Peak(lifetime.Occupied), int64(0)
-			for _, r := range reserved {
-				most = max(most, r.Bytes)
-			}
-			if peak.Bytes-s.StackAt(peak.At) > most {
-				t.Errorf("%s %s: peak %d of at most %d reserved", file, s.ID(), peak.Bytes, most)
-			}
-		}
-	}
-	if spaces < 40 {
-		t.Errorf("only %d spaces have addresses and reserved memory", spaces)
-	}
-}
-
-// shipped yields the captures of testdata.
-func shipped(t *testing.T) iter.Seq2[string, *lifetime.Capture] {
-	return func(yield func(string, *lifetime.Capture) bool) {
-		err := filepath.WalkDir("../../testdata", func(file string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || strings.Contains(file, "/gen/") {
-				return err
-			}
-			if c, err := judged.Open(file, formats.Input{}); err == nil && !yield(file, c) {
-				return fs.SkipAll
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }

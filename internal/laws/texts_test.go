@@ -11,7 +11,6 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 )
@@ -22,16 +21,12 @@ var impossible = regexp.MustCompile(`\+-|\b(event|instruction) -|\b[1-9]\d{3} ([
 
 // TestTexts: no text about a capture has an impossible value.
 func TestTexts(t *testing.T) {
-	for file, c := range shipped(t) {
-		checkTexts(t, file, c)
-	}
 	rapid.Check(t, func(t *rapid.T) { checkTexts(t, "", anyCapture(t, usual)) })
 }
 
 func checkTexts(t fataler, file string, c *lifetime.Capture) {
 	var out bytes.Buffer
-	found := finding.Find(c, c.Spaces, finding.Settings{})
-	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, found, "", nil)}, &answer.Ranks{}, nil)
+	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, findingsOf(c), "", nil)}, &answer.Ranks{}, nil)
 	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(outline.Of(c))}}
 	if text.Leaks(&out, answers, false, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {
 		t.Fatalf("%s: not written", file)
