@@ -26,7 +26,7 @@ import (
 
 // fewestPoints is how many operations TestFaultPoints made fail when it was written. A lower
 // count means that it no longer visits something.
-const fewestPoints = 750
+const fewestPoints = 370
 
 // TestCommandLines checks that the tests of faults run every command, and with -o those that write files.
 func TestCommandLines(t *testing.T) {
@@ -93,6 +93,9 @@ func TestFaultPoints(t *testing.T) {
 				t.Errorf("memlane %s over %s: visits only %v", args, name, all)
 			}
 			for k := 1; k <= len(all); k++ {
+				if inner := all[max(k-2, 0):min(k+1, len(all))]; k%4 != 0 && slices.Equal(inner, []string{"write", "write", "write"}) {
+					continue // of writes in a row: the first, the last and every fourth
+				}
 				visited, before, after, stderr, status := run(k)
 				at := fmt.Sprintf("memlane %s over %s, %d of %d (%s)", args, name, k, len(all), visited[k-1])
 				points[words(t, args)[0]+" "+visited[k-1]]++
