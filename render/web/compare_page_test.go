@@ -41,8 +41,8 @@ func TestPageCompare(t *testing.T) {
 			checkSteps(p, captures, spaces)
 			for _, by := range []string{"category", "call site"} {
 				p.Set("const {by} = memlane.current().part; by.value = %s; by.dispatchEvent(new Event('change'))", browser.Quote(by))
-				for k := range 12 {
-					checkDifference(p, captures, spaces, by, float64(k)/12)
+				for k := range 5 {
+					checkDifference(p, captures, spaces, by, float64(k)/5)
 				}
 			}
 		})

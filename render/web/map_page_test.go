@@ -33,7 +33,7 @@ func TestPageMap(t *testing.T) {
 			}
 			p.Click("[data-tab=map]")
 			random := rand.New(rand.NewPCG(1, 2))
-			for range 12 {
+			for range 5 {
 				checkMap(p, s, s.Begin+random.Int64N(max(s.End-s.Begin, 1)))
 			}
 			checkEvents(p, s)
