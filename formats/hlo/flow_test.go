@@ -95,15 +95,7 @@ func TestRoles(t *testing.T) {
 			for i := range int64(3) {
 				assignment = assignment.put(1, buffer(i+1, 32, i+1)).put(3, allocation(i, 32, i+1, 0).num(parameter, 1))
 			}
-			b := build.New(build.Everything)
-			b.Source(lifetime.Source{File: "x.hlo.pb", Format: "hlo"})
-			if err := hlo.Add(b, hlo.Module{Name: "jit_step"}, message{}.put(1, module).put(3, assignment)); err != nil {
-				t.Fatal(err)
-			}
-			capture, err := b.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			capture := captureOf(t, "jit_step", module, assignment)
 			var got []string
 			for _, buf := range capture.Spaces[0].Buffers {
 				role := string(capture.Sites[buf.Site].Role)
@@ -117,4 +109,18 @@ func TestRoles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// captureOf reads a compiled module and what it assigns to buffers.
+func captureOf(t *testing.T, name string, module, assignment message) *lifetime.Capture {
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{File: "x.hlo.pb", Format: "hlo"})
+	if err := hlo.Add(b, hlo.Module{Name: name}, message{}.put(1, module).put(3, assignment)); err != nil {
+		t.Fatal(err)
+	}
+	capture, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return capture
 }

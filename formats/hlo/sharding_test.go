@@ -3,10 +3,6 @@ package hlo_test
 import (
 	"strings"
 	"testing"
-
-	"github.com/memlane/memlane/formats/hlo"
-	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/build"
 )
 
 // replicated, tiled and tupled are OpShardings.
@@ -48,15 +44,7 @@ func TestSharding(t *testing.T) {
 				put(12, tupled(c.sharding)).put(14, c.sharding).put(15, message{}.num(2, c.devices))
 			assignment := message{}.put(1, buffer(1, 16384, 1), buffer(2, 16384, 2)).
 				put(3, allocation(0, 16384, 1, 0).num(parameter, 1), allocation(1, 16384, 2, 0).num(liveOut, 1))
-			b := build.New(build.Everything)
-			b.Source(lifetime.Source{File: "x.hlo.pb", Format: "hlo"})
-			if err := hlo.Add(b, hlo.Module{Name: "jit_f"}, message{}.put(1, module).put(3, assignment)); err != nil {
-				t.Fatal(err)
-			}
-			capture, err := b.Finish()
-			if err != nil {
-				t.Fatal(err)
-			}
+			capture := captureOf(t, "jit_f", module, assignment)
 			for _, buf := range capture.Spaces[0].Buffers {
 				if got := capture.Sites[buf.Site].Sharding.String(); got != c.want {
 					t.Errorf("%s: %q, want %q", capture.Sites[buf.Site].Instr, got, c.want)
@@ -76,15 +64,7 @@ func TestShardedOutput(t *testing.T) {
 		put(12, tupled(tiled(2, 4).copiesLast(), replicated())).put(15, message{}.num(2, 8))
 	assignment := message{}.put(1, buffer(1, 256, 1, 1), buffer(2, 4, 1, 0)).
 		put(3, allocation(0, 256, 1, 0).num(liveOut, 1), allocation(1, 4, 2, 0).num(liveOut, 1))
-	b := build.New(build.Everything)
-	b.Source(lifetime.Source{File: "x.hlo.pb", Format: "hlo"})
-	if err := hlo.Add(b, hlo.Module{Name: "jit_f"}, message{}.put(1, module).put(3, assignment)); err != nil {
-		t.Fatal(err)
-	}
-	capture, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
+	capture := captureOf(t, "jit_f", module, assignment)
 	var got []string
 	for _, buf := range capture.Spaces[0].Buffers {
 		site := &capture.Sites[buf.Site]
