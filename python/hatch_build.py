@@ -1,13 +1,16 @@
 """Builds the Go program into the wheel, and names the wheel after its platform.
 
-MEMLANE_PLATFORM chooses a platform of PLATFORMS; without it, the wheel is for this machine.
+MEMLANE_PLATFORM chooses a platform of PLATFORMS; without it, the wheel is for this machine. As a program, it writes the licences of what is in the
+programs to a folder: python hatch_build.py FOLDER
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,6 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOT = Path(__file__).resolve().parent.parent
-LICENSES = ROOT / "build" / "licenses"  # .ci/licenses writes it
 
 # The tag of a wheel, and GOOS and GOARCH of its program. The program is static, so it needs no C library: only the kernel that Go needs.
 PLATFORMS = {
@@ -56,6 +58,27 @@ def host() -> str:
     raise SystemExit(f"memlane has no wheel for {here}; its platforms are {', '.join(PLATFORMS)}")
 
 
+def licences(env: dict[str, str]) -> dict[str, str]:
+    """Returns the files with the licences of what is in the program, and their names in a folder: those beside each package, and above it in its module."""
+
+    def go(*args: str) -> str:
+        return subprocess.run(["go", *args], cwd=ROOT, env=env, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    found = {Path(go("env", "GOROOT"), "LICENSE"): "go/LICENSE", ROOT / "render/web/page/uplot/LICENSE": "uPlot/LICENSE"}
+    package = "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}"
+    for line in sorted(set(go("list", "-deps", "-f", package, "./cmd/memlane").splitlines()) - {""}):
+        path, module, folder = line.split("\t")
+        below = Path(folder).relative_to(module)
+        folders = [below, *below.parents]
+        if path == "github.com/golang/freetype":  # offers two, in files of their own; it is used under the first
+            folders.append(Path("licenses"))
+        for at in folders:
+            for file in Path(module, at).iterdir():
+                if re.match(r"(?i)(licen[cs]e|copying|notice|patents|ftl)", file.name) and file.is_file():
+                    found[file] = (Path(path) / at / file.name).as_posix()
+    return {str(file): name for file, name in found.items() if file.is_file()}
+
+
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
     """Called by hatchling for each wheel."""
 
@@ -76,6 +99,17 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["tag"] = f"py3-none-{platform}"
         build_data["force_include"][str(program)] = f"memlane/bin/{name}"
         build_data["force_include"][str(ROOT / "LICENSE")] = "memlane/licenses/LICENSE"
-        for texts in (LICENSES / system, LICENSES / "all"):  # of the modules in the program
-            if texts.is_dir():
-                build_data["force_include"][str(texts)] = "memlane/licenses/modules"
+        for file, at in licences(env).items():
+            build_data["force_include"][file] = f"memlane/licenses/modules/{at}"
+
+
+def main(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    for system in sorted({system for system, _ in PLATFORMS.values()}):
+        for file, name in licences(dict(os.environ, GOOS=system, **FIXED)).items():
+            (folder / system / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / system / name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,7 +1,7 @@
 """Builds the wheels of all platforms: python3 python/wheels.py [--host] [FOLDER]
 
-They appear in build/wheels, or FOLDER, with their sizes and SHA-256. Needs Go, git and a Python that can make virtual environments. --host
-builds only the wheel of this machine. The same commit and version of Go give the same bytes.
+They appear in build/wheels, or FOLDER, with their sizes and SHA-256, and the licences of what is in the programs in build/licenses. Needs Go, git and
+a Python that can make virtual environments. --host builds only the wheel of this machine. The same commit and version of Go give the same bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
     out = Path(folders[0] if folders else HERE.parent / "build" / "wheels").resolve()
     python = builder()
     if not only_host:
-        subprocess.run(["bash", str(HERE.parent / ".ci" / "licenses")], check=True)
+        subprocess.run([python, "hatch_build.py", str(HERE.parent / "build" / "licenses")], cwd=HERE, check=True)
     listing = "import hatch_build as h; print(*([h.host()] if %r else h.PLATFORMS))" % only_host
     platforms = subprocess.run([python, "-c", listing], cwd=HERE, check=True, capture_output=True, text=True).stdout.split()
     for platform in platforms:

@@ -147,6 +147,9 @@ def test_wheel_holds_what_it_needs() -> None:
     assert wheel.stat().st_size < 12e6
     for name in ("memlane/bin/memlane", "memlane/py.typed", "memlane/pytest_plugin.py", "memlane/licenses/LICENSE"):
         assert name in names
+    licences = [n for n in names if n.startswith("memlane/licenses/modules/")]
+    modules = re.findall(r"^\tdep\t(\S+)", command("go", "version", "-m", str(Path(memlane.__file__).parent / "bin" / "memlane")).stdout, re.MULTILINE)
+    assert modules and not [m for m in [*modules, "go", "uPlot"] if not any(f"/modules/{m}/" in n for n in licences)]
     assert not [n for n in names if "test" in Path(n).name and not n.startswith("memlane/pytest_plugin") and "/licenses/" not in n]
 
 
