@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 			}
 		}
 	}
+	debug.SetGCPercent(400) // laws make little but garbage
 	os.Exit(m.Run())
 }
 
