@@ -44,18 +44,22 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
 		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
+		{Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
+			apply: func(m *model, v string) string { return m.freeze(v) }},
+		{Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
+			apply: func(m *model, v string) string { return m.layers(int(number(v))) }},
 		{Name: "precision", Values: "bf16", Doc: "compute, states and weights in 16 bits, not 32", check: isOneOf("bf16"), off: offPrecision,
 			apply: func(m *model, _ string) string { return m.halve() }},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward only; evaluation: where nothing trains",
 			check: isOneOf("", "evaluation"), off: offNoGrad, apply: func(m *model, v string) string { return m.noGrad(m.blocks, v == "") }},
-		{Name: "checkpoint", Values: "blocks", Doc: "compute blocks again in the backward", check: isOneOf("blocks"), off: offCheckpoint,
-			apply: func(m *model, _ string) string { return m.checkpoint(m.blocks) }},
+		{Name: "checkpoint", Values: "blocks|every:N|layers:A-B", Doc: "compute blocks again in backward",
+			check: isBlocks, off: offCheckpoint, apply: func(m *model, v string) string { return m.checkpoint(m.blocks, chosenBlocks(v)) }},
 		{Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host", check: isOneOf("activations"), off: offOffload,
 			apply: func(m *model, _ string) string { return m.offload(m.blocks) }},
-		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum, adamw or adam8bit", off: offOptimizer,
-			check: isOneOf("sgd", "momentum", "adamw", "adam8bit"), apply: func(m *model, v string) string {
+		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum, adamw, adam8bit or lion", off: offOptimizer,
+			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion"), apply: func(m *model, v string) string {
 				if v == "adam8bit" { // parameters of two bytes have twice as many elements
 					parameters, _ := m.trained()
 					for _, p := range parameters {
@@ -64,6 +68,8 @@ func Kinds() []Kind {
 				}
 				return m.optimizer(optimizers[v], temporaries[v])
 			}},
+		{Name: "states", Values: "bf16", Doc: "keep what the optimizer keeps in 16 bits, not 32", check: isOneOf("bf16"), off: offOptimizer,
+			apply: func(m *model, _ string) string { return m.halveStates() }},
 		{Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
 			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
 		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
@@ -90,10 +96,11 @@ const (
 	none    = iota
 	forLoop // two of one parameter at a time
 	forEach // one of each parameter at once
+	inCall  // two of one parameter, until its function returns
 )
 
 // temporaries has those of optimizers that need some.
-var temporaries = map[string]int{"adamw": forEach}
+var temporaries = map[string]int{"adamw": forEach, "lion": inCall}
 
 // optimizers has the states of each parameter.
 var optimizers = map[string]states{
@@ -101,6 +108,7 @@ var optimizers = map[string]states{
 	"momentum": func(n int64) []int64 { return []int64{n} },
 	"adamw":    func(n int64) []int64 { return []int64{n, n} },
 	"adam8bit": adam8bit,
+	"lion":     func(n int64) []int64 { return []int64{n} },
 }
 
 // adam8bit has a byte for each element and state, and a float for each 256 of them. Parameters have four bytes an element.
@@ -167,6 +175,31 @@ func isShard(v string) error {
 		return err
 	}
 	return isOneOf("optimizer", "parameters")(what)
+}
+
+// chosenBlocks returns which blocks, counted from 0, a value of checkpoint means; nil if it means none.
+func chosenBlocks(v string) func(block int) bool {
+	kind, of, _ := strings.Cut(v, ":")
+	switch from, to, _ := strings.Cut(of, "-"); {
+	case v == "blocks":
+		return func(int) bool { return true }
+	case kind == "every" && isCount(of) == nil:
+		return func(i int) bool { return (i+1)%int(number(of)) == 0 }
+	case kind == "layers":
+		a, err := strconv.Atoi(from)
+		b, errB := strconv.Atoi(to)
+		if err == nil && errB == nil && a >= 0 && a <= b {
+			return func(i int) bool { return i >= a && i <= b }
+		}
+	}
+	return nil
+}
+
+func isBlocks(v string) error {
+	if chosenBlocks(v) == nil {
+		return fmt.Errorf("use blocks, every:N such as every:2, or layers:A-B such as layers:0-3")
+	}
+	return nil
 }
 
 func isOneOf(values ...string) func(string) error {

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -8,8 +9,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// checkpoint keeps only the outputs of units, and computes each unit again in the backward pass, up to the last buffer that it saves.
-func (m *model) checkpoint(find func(k int) []unit) string {
+// checkpoint keeps only the outputs of units that are chosen, and computes each again in the backward pass, up to the last buffer that it saves.
+func (m *model) checkpoint(find func(k int) []unit, chosen func(i int) bool) string {
 	for i := range m.buffers {
 		if m.buffers[i].part == purpose.Recomputation && m.buffers[i].phase == purpose.Forward {
 			return "the program already computes parts of its forward pass again"
@@ -18,13 +19,13 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 	if m.neverTrains() {
 		return "no backward pass runs over what the forward passes keep: use no_grad"
 	}
-	any := false
 	type change struct {
 		b   *buffer
 		end pos
 	}
 	var changes []change
 	var added []buffer
+	found := 0
 	for k := range m.passes {
 		p := m.passes[k]
 		m.recomputed = 0
@@ -32,9 +33,12 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 		if len(units) == 0 {
 			continue
 		}
-		any = true
+		found = len(units)
 		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
-		for _, u := range units {
+		for j, u := range units {
+			if !chosen(j) {
+				continue
+			}
 			first, out := u[0], u[len(u)-1]
 			end := p.back
 			var mine []*buffer
@@ -74,8 +78,11 @@ func (m *model) checkpoint(find func(k int) []unit) string {
 			}
 		}
 	}
-	if !any {
-		return "no block of the program repeats; name the line that calls the part to checkpoint: checkpoint=FILE.py:LINE"
+	switch {
+	case found == 0:
+		return "no block of the program repeats"
+	case changes == nil:
+		return fmt.Sprintf("none of the %d blocks of the program is meant, or they save nothing", found)
 	}
 	for _, c := range changes {
 		m.until(c.b, c.end)

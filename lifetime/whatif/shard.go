@@ -30,12 +30,7 @@ func (m *model) shard(ranks int64, parameters bool) string {
 		}
 		return ""
 	}
-	var weights []*buffer
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b.category == purpose.ModelParameter && !b.added {
-			weights = append(weights, b)
-		}
-	}
+	weights := m.weights()
 	var added []buffer
 	reduced := map[*buffer]pos{} // when gradients are
 	put := func(like *buffer, begin, end pos, size int64) {

@@ -99,7 +99,24 @@ func (m *model) addTemporaries(kind int, p *buffer, q float64, k int) {
 	case kind == forLoop && s.optimizer < s.end: // the second one lives until the next parameter has its own
 		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, steps, q, 2}, p.size)
 		m.add(&t, pos{s.optimizer, steps, q, 1}, pos{s.optimizer, steps, q + 1, 1.5}, p.size)
+	case kind == inCall && s.optimizer < s.end:
+		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, steps, q, 2}, p.size)
+		m.add(&t, pos{s.optimizer, steps, q, 1}, pos{s.optimizer, steps, q, 3}, p.size)
 	}
+}
+
+// halveStates has two bytes for what an optimizer keeps in four.
+func (m *model) halveStates() string {
+	any := false
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.OptimizerState && b.size > smallest {
+			b.size, any = b.size/2, true
+		}
+	}
+	if !any {
+		return "no state of an optimizer is known"
+	}
+	return ""
 }
 
 // lineOf names a line as edits do: "train.py:31".

@@ -77,6 +77,48 @@ func TestOnDevice(t *testing.T) {
 	}
 }
 
+// TestLayers: other numbers of blocks, some of them computed again, other states and frozen parameters, as the program really needed them.
+// The names of its parameters are recorded.
+func TestLayers(t *testing.T) {
+	e := engineOf(t, "named")
+	for edits, real := range map[string]int64{
+		"": 73317376, "layers=2": 47767552, "layers=3": 60542464, "layers=7": 112166400, "checkpoint=every:2": 58915328,
+		"checkpoint=layers:1-2": 56187904, "optimizer=lion": 67143680, "states=bf16,foreach=fused": 67173888,
+		"freeze=model.tok.*|model.pos.*|model.blocks.0.*|model.blocks.1.*": 48970752, "freeze=model.blocks.*.attn.*": 66083840,
+		"freeze=model.tok.*|model.pos.*|model.blocks.*|model.norm.*": 24644608,
+	} {
+		var s Scenario
+		var err error
+		if edits != "" {
+			if s, err = Parse(edits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := e.Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(real) - 1; r.Low > real || r.High < real || off < -.025 || off > .001 {
+			t.Errorf("%s: %d (%d to %d), but the program needed %d (%s)", edits, r.Peak, r.Low, r.High, real, r.Refused)
+		}
+	}
+	for capture, edits := range map[string][]string{
+		"named":     {"layers=4", "checkpoint=layers:4-9", "freeze=nothing.*", "freeze=*", "layers=2,layers=2"},
+		"gpt_small": {"freeze=model.*"}, // without names
+		"dropped":   {"layers=2", "states=bf16"},
+	} {
+		e := engineOf(t, capture)
+		for _, text := range edits {
+			s, err := Parse(text)
+			if err == nil && e.Run(s, replay.Device{}).Refused == "" {
+				t.Errorf("%s of %s is not refused", text, capture)
+			}
+		}
+	}
+	for _, text := range []string{"layers=1", "checkpoint=every:1", "checkpoint=layers:3-2", "checkpoint=layers:a", "freeze=", "states=fp8"} {
+		if s, err := Parse(text); err == nil {
+			t.Errorf("%s is taken for %v", text, s)
+		}
+	}
+}
+
 // TestKeptGradients: a program that keeps gradients, and another run of it that does not, to the byte.
 func TestKeptGradients(t *testing.T) {
 	s, err := Parse("set_to_none=on")
