@@ -20,8 +20,7 @@ func (m *model) shard(ranks int64, parameters bool) string {
 		switch isState := b.category == purpose.OptimizerState; {
 		case b.size <= smallest || !isState && (b.phase != purpose.OptimizerPhase || b.category != purpose.TemporaryData):
 		default:
-			b.size, b.start = part(b.size), b.start && b.size == part(b.size)
-			states = states || isState
+			b.size, states = part(b.size), states || isState
 		}
 	}
 	if !parameters {
@@ -129,7 +128,7 @@ func (m *model) shard(ranks int64, parameters bool) string {
 		}
 	}
 	for _, b := range weights {
-		b.size, b.start = part(b.size), false
+		b.size = part(b.size)
 	}
 	for _, c := range added {
 		c.added, c.saved, c.dropped, c.start, c.requestFree = true, false, false, false, never

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -115,6 +116,25 @@ func TestLayers(t *testing.T) {
 	for _, text := range []string{"layers=1", "checkpoint=every:1", "checkpoint=layers:3-2", "checkpoint=layers:a", "freeze=", "states=fp8"} {
 		if s, err := Parse(text); err == nil {
 			t.Errorf("%s is taken for %v", text, s)
+		}
+	}
+}
+
+// TestOlderStates: dividing states that are older than the recording by two saves half of them, and so does having two bytes for four.
+func TestOlderStates(t *testing.T) {
+	e, half := engineOf(t, "../meaning/older/all"), int64(0)
+	for i := range e.base.buffers {
+		if b := &e.base.buffers[i]; b.category == purpose.OptimizerState && b.start {
+			half += b.size / 2
+		}
+	}
+	for _, edits := range []string{"shard=2:optimizer", "states=bf16"} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if saved := e.Recorded.Peak - e.Run(s, replay.Device{}).Peak; half < 1<<20 || saved < half-half/10 || saved > half+half/100 { // blocks are rounded
+			t.Errorf("%s saves %d of %d", edits, saved, half)
 		}
 	}
 }
