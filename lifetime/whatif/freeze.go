@@ -93,7 +93,9 @@ func (m *model) freezePass(k int, frozen []*buffer, gone map[*buffer]bool) bool 
 			continue
 		}
 		ends = min(ends, b.begin.n)
-		gone[b] = true
+		if b.category != purpose.Workspace || b.end != never { // libraries keep one for the products that are left
+			gone[b] = true
+		}
 	}
 	// The first operation with a gradient computes none of its input.
 	for at > 0 && m.places[backward[at].place].op == sumOp {
