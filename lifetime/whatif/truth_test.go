@@ -65,7 +65,7 @@ func TestOnDevice(t *testing.T) {
 		{"h200_long", "offload=activations", 241351168, false},
 		{"h200_deep", "batch=2", 600326144, false},
 		{"h200_deep", "batch=0.5", 363489280, false},
-		{"h200_lstm", "optimizer=momentum", 199102464, true}, // which of two cached blocks is taken depends on their addresses
+		{"h200_lstm", "optimizer=momentum", 199102464, true},                                          // which of two cached blocks is taken depends on their addresses
 		{"h100_tiny", "freeze=model.tok.*|model.pos.*|model.blocks.*|model.norm.*", 130778112, false}, // the workspace of backward stays
 		{"h100_tiny", "layers=10", 394593280, false},
 		{"h100_tiny", "states=bf16,foreach=fused", 221501952, false},
