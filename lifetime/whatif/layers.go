@@ -63,17 +63,17 @@ func (m *model) layers(n int) string {
 	return ""
 }
 
-// evenly reports whether the same is made between the begins of all units of pass k, also outside of them.
+// evenly reports whether the same is made between the begins of all units of pass k but the first, also outside of them.
 func (m *model) evenly(k int, units []unit) bool {
 	var first []piece
-	for j := range len(units) - 1 {
+	for j := 1; j < len(units)-1; j++ {
 		var pieces []piece
 		for _, b := range m.between(units[j][0].begin.n, units[j+1][0].begin.n) {
 			if b.pass == int32(k) && b.category != purpose.Workspace {
 				pieces = append(pieces, m.pieceOf(&b))
 			}
 		}
-		if j == 0 {
+		if j == 1 {
 			first = pieces
 		} else if !slices.Equal(pieces, first) {
 			return false

@@ -33,7 +33,9 @@ func (m *model) checkpoint(find func(k int) []unit, chosen func(i int) bool) str
 		if len(units) == 0 {
 			continue
 		}
-		found = len(units)
+		if found = len(units); !m.holdMost(k, units) {
+			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
+		}
 		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
 		for j, u := range units {
 			if !chosen(j) {

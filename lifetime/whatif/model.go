@@ -100,6 +100,7 @@ type model struct {
 	n       int       // events
 	sorted  int       // buffers that are in order
 	moved   bool      // positions are not numbers of events
+	closure bool      // the optimizer calls the passes of its step, as with Lightning
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
@@ -245,6 +246,13 @@ func (m *model) findSteps() {
 	for i := range m.s.Marks {
 		if k := &m.s.Marks[i]; strings.HasPrefix(k.Text, "Optimizer.step") && k.End > k.Begin {
 			ran = append(ran, [2]float64{number(k.Begin), number(k.End)})
+		}
+	}
+	for k := range ran {
+		for _, b := range m.between(ran[k][0], ran[k][1]) {
+			if b.phase == purpose.Forward || b.phase == purpose.Backward {
+				ran[k][0], m.closure = b.begin.n+1, true
+			}
 		}
 	}
 	if ran == nil {

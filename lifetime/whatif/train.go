@@ -173,6 +173,9 @@ const scalar = 4 // bytes
 
 // accumulate runs n passes for each step of the optimizer.
 func (m *model) accumulate(n int) string {
+	if m.closure {
+		return "the optimizer calls the passes of its step, and what it calls for several is not known"
+	}
 	any := false
 	perStep := map[int32]int{}
 	for k := range m.passes {

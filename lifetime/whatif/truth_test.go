@@ -60,13 +60,17 @@ func TestOnDevice(t *testing.T) {
 		exact             bool
 	}{
 		{"h200_long", "checkpoint=blocks", 249031680, false},
-		{"h200_long", "accumulate=2", 427500544, true},
+		{"h200_long", "accumulate=2", 427500544, false},
 		{"h200_long", "batch=2", 740380672, false},
 		{"h200_long", "offload=activations", 241351168, false},
 		{"h200_deep", "batch=2", 600326144, false},
 		{"h200_deep", "batch=0.5", 363489280, false},
-		{"h200_lstm", "optimizer=momentum", 199102464, true},                                          // which of two cached blocks is taken depends on their addresses
+		{"h200_lstm", "optimizer=momentum", 199102464, false},                                         // which of two cached blocks is taken depends on their addresses
 		{"h100_tiny", "freeze=model.tok.*|model.pos.*|model.blocks.*|model.norm.*", 130778112, false}, // the workspace of backward stays
+		{"h100_fit", "loss.chunks=8", 20629155328, false},
+		{"h100_fit", "batch=0.5,accumulate=2", 17007465472, false},
+		{"h100_fit", "checkpoint=blocks", 11348649984, false},
+		{"h100_fit", "optimizer=adam8bit", 19199089664, false},
 		{"h100_tiny", "layers=10", 394593280, false},
 		{"h100_tiny", "states=bf16,foreach=fused", 221501952, false},
 	} {

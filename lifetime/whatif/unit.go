@@ -32,7 +32,7 @@ func (m *model) blocks(k int) []unit {
 }
 
 // units returns the blocks of pass k that repeat: below one function that is called in a loop, the sequence of stacks, operators and
-// sizes has a period.
+// sizes has a period, perhaps after a first block that does a little more or less. Loops over the same function are of the same blocks.
 func (m *model) units(k int) []unit {
 	var all []*buffer
 	for _, b := range m.forward(k) {
@@ -43,6 +43,7 @@ func (m *model) units(k int) []unit {
 	type prefix struct{ caller, where int32 }
 	type candidate struct {
 		depth int
+		where int32
 		all   []*buffer
 	}
 	number := map[prefix]int{}
@@ -56,50 +57,75 @@ func (m *model) units(k int) []unit {
 			if !ok {
 				n = len(candidates)
 				number[key] = n
-				candidates = append(candidates, candidate{depth: depth + 1})
+				candidates = append(candidates, candidate{depth: depth + 1, where: key.where})
 			}
 			candidates[n].all = append(candidates[n].all, b)
 			caller = p.paths[depth]
 		}
 	}
 	type found struct {
-		bytes  int64
-		depth  int
-		period int
-		all    []*buffer
+		candidate
+		bytes         int64
+		first, period int // buffers of the first block, and of the others
 	}
 	var fits []found
 	most := int64(0)
 	for _, c := range candidates {
-		if n := periodOf(m, c.all); n > 0 {
-			f := found{depth: c.depth, period: n, all: c.all}
+		if first, period := periodOf(m, c.all); period > 0 {
+			f := found{candidate: c, first: first, period: period}
 			for _, b := range c.all {
 				f.bytes += b.size
 			}
 			fits, most = append(fits, f), max(most, f.bytes)
 		}
 	}
-	best := found{depth: -1}
+	best := found{candidate: candidate{depth: -1}}
 	for _, f := range fits {
 		if float64(f.bytes) >= enough*float64(most) && cmp.Or(cmp.Compare(f.depth, best.depth), cmp.Compare(f.bytes, best.bytes)) > 0 {
 			best = f
 		}
 	}
 	var units []unit
-	for i := 0; i < len(best.all); i += best.period {
-		units = append(units, unit(best.all[i:i+best.period]))
+	for _, f := range fits {
+		if f.depth != best.depth || f.where != best.where {
+			continue
+		}
+		for from, to := 0, f.first; to <= len(f.all); from, to = to, to+f.period {
+			units = append(units, unit(f.all[from:to]))
+		}
 	}
+	slices.SortFunc(units, func(x, y unit) int { return x[0].begin.compare(y[0].begin) })
 	return units
+}
+
+// holdMost reports whether units hold half of what pass k saves from the first to the last one.
+func (m *model) holdMost(k int, units []unit) bool {
+	held, all := int64(0), int64(0)
+	for _, u := range units {
+		for _, b := range u {
+			if b.saved {
+				held += b.size
+			}
+		}
+	}
+	last := units[len(units)-1]
+	for _, b := range m.forward(k) {
+		if b.saved && b.begin.n >= units[0][0].begin.n && b.begin.n <= last[len(last)-1].begin.n {
+			all += b.size
+		}
+	}
+	return 2*held >= all
 }
 
 // leastRepeated is the least number of buffers in which a period is looked for.
 const leastRepeated = 4
 
-// periodOf returns the smallest period of at least two buffers; 0 if there is none.
-func periodOf(m *model, all []*buffer) int {
+// periodOf returns how many buffers the first block has, and the others: the smallest number, of at least two, with which the others are
+// equal. The first one may have half to twice as many. 0 = there are none.
+func periodOf(m *model, all []*buffer) (first, period int) {
 	n := len(all)
 	if n < leastRepeated {
-		return 0
+		return 0, 0
 	}
 	pieces := make([]piece, n)
 	for i, b := range all {
@@ -107,8 +133,15 @@ func periodOf(m *model, all []*buffer) int {
 	}
 	for p := 2; p <= n/2; p++ {
 		if n%p == 0 && slices.Equal(pieces[:n-p], pieces[p:]) {
-			return p
+			return p, p
 		}
 	}
-	return 0
+	for p := leastRepeated; p <= n/3; p++ {
+		for _, first := range [...]int{n % p, n%p + p} {
+			if 2*first >= p && slices.Equal(pieces[first:n-p], pieces[first+p:]) {
+				return first, p
+			}
+		}
+	}
+	return 0, 0
 }

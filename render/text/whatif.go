@@ -63,10 +63,14 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 
 // between returns bytes, or a range of them.
 func between(bytes, low, high int64) string {
-	if low == high {
+	switch from, to := units.Bytes(low), units.Bytes(high); {
+	case low == high:
 		return units.Bytes(bytes)
+	case from == to:
+		return "about " + from
+	default:
+		return from + " to " + to
 	}
-	return units.Bytes(low) + " to " + units.Bytes(high)
 }
 
 // roomOf tells how far the batch and the sequences of a scenario can grow.
