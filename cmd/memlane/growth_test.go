@@ -251,6 +251,7 @@ func testShape(t *testing.T, name string, commands []string) {
 	}
 	var most [3]float64
 	var of [3]string
+	var servers [3]*web.Server // of the contents
 	for _, command := range commands {
 		var g growth
 		collect := debug.SetGCPercent(-1)                                  // what encoders keep in pools would be allocated again after a collection
@@ -258,7 +259,7 @@ func testShape(t *testing.T, name string, commands []string) {
 			if err := os.WriteFile(file, []byte(content), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			g[max(i-1, 0)] = costOf(t, command, file)
+			g[max(i-1, 0)] = costOf(t, command, file, &servers[max(i-1, 0)])
 			g[max(i-1, 0)].in = float64(len(content))
 		}
 		debug.SetGCPercent(collect)
@@ -286,12 +287,15 @@ func testShape(t *testing.T, name string, commands []string) {
 	t.Logf("%d bytes; at most, output / byte %s, memory / byte %s, allocations / record %s", len(contents[2]), of[0], of[1], of[2])
 }
 
-// costOf runs a command, or asks the server for a path.
-func costOf(t *testing.T, command, file string) (c cost) {
+// costOf runs a command, or asks the server for a path. It makes the server for the first one.
+func costOf(t *testing.T, command, file string, server **web.Server) (c cost) {
 	t.Helper()
 	taken, allocations := allocatedHere()
 	if path, ok := strings.CutPrefix(command, "serve "); ok {
-		c.out = float64(answerLength(t, path, file))
+		if path == "/" {
+			*server = serverOf(t, file)
+		}
+		c.out = float64(answerLength(t, path, *server))
 	} else {
 		stdout, stderr, status := memlane("", argsOf(command+" --quiet FILE", file)...)
 		if status != 0 && status != statusNothing && (status != statusUsage || !strings.HasPrefix(command, "export")) {
@@ -305,8 +309,8 @@ func costOf(t *testing.T, command, file string) (c cost) {
 	return c
 }
 
-// answerLength returns the length of an answer of memlane serve.
-func answerLength(t *testing.T, path, file string) int {
+// serverOf returns the server of memlane serve.
+func serverOf(t *testing.T, file string) *web.Server {
 	t.Helper()
 	server := &web.Server{Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
 		c, err := judged.Open(file, formats.Input{})
@@ -318,6 +322,12 @@ func answerLength(t *testing.T, path, file string) int {
 	if err := server.Load(); err != nil {
 		t.Fatal(err)
 	}
+	return server
+}
+
+// answerLength returns the length of an answer of memlane serve.
+func answerLength(t *testing.T, path string, server *web.Server) int {
+	t.Helper()
 	answer := lengthWriter{header: http.Header{}, status: http.StatusOK}
 	server.ServeHTTP(&answer, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 	if answer.status != http.StatusOK {

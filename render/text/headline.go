@@ -28,16 +28,17 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 		f := &found[worst]
 		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
 	}
-	var highest *answer.Peak
+	var highest *outline.Space
 	for _, i := range answer.Choose(o, false).Spaces {
-		if p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], answer.AtPeak); highest == nil || p.Bytes > highest.Bytes {
-			highest = &p
+		if s := o.Spaces[i]; highest == nil || s.Peak.Bytes > highest.Peak.Bytes {
+			highest = s
 		}
 	}
 	if highest == nil {
 		return ""
 	}
-	return peakSentence(highest)
+	p := answer.OutlinePeakOf(&o.Tables, highest, answer.AtPeak)
+	return peakSentence(&p)
 }
 
 // failureHeadline says who asked, who held the memory, and what to do.
