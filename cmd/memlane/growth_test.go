@@ -32,6 +32,9 @@ var shapes = map[string]func(n int) string{
 	"trace: calls inside calls": func(n int) string {
 		return traceOf(eventsOf(n, func(i int) string { return callOf(i, 10*i, 20*(n-i)) + "," + allocationOf(10*i+2, i) })...)
 	},
+	"trace: calls that overlap and do not enclose each other": func(n int) string {
+		return traceOf(append(eventsOf(n, func(i int) string { return callOf(i, 2*i, 2*n+1) }), eventsOf(n, func(i int) string { return allocationOf(2*n+2*i, i) })...)...)
+	},
 	"trace: one call with many children": func(n int) string {
 		return traceOf(append(eventsOf(n, func(i int) string { return callOf(i, 10*i+1, 5) + "," + allocationOf(10*i+2, i) }), callOf(n, 0, 10*n+10))...)
 	},

@@ -45,6 +45,7 @@ type attribution struct {
 	frames  frameTable
 	callers map[*thread]*callers
 	scopes  []scope // from 1
+	leftOut int32   // see outerCalls; 0 = none is left out
 }
 
 // attribute finds the site of every allocation.
@@ -114,7 +115,7 @@ func (a *attribution) trails(queries map[*thread][]query) []trail {
 }
 
 func (a *attribution) trail(c *callers, o *open) trail {
-	t := trail{within: within{origin: origin{sequence: -1}}, leaf: c.leaf(o)}
+	t := trail{within: within{origin: origin{sequence: -1}}, leaf: a.leaf(c, o)}
 	if inner := o.enclosed(o.calls, a.enter); inner != nil {
 		t.within = inner.within
 	}
@@ -125,10 +126,13 @@ func (a *attribution) trail(c *callers, o *open) trail {
 }
 
 // enter sets within of an open call that is not a Python function.
-func (a *attribution) enter(c, outer *opened) {
+func (a *attribution) enter(c, outer *opened, leftOut bool) {
 	c.within = within{origin: origin{sequence: -1}}
-	if outer != nil {
+	switch {
+	case outer != nil:
 		c.within = outer.within
+	case leftOut:
+		c.within.scope = a.outerCalls()
 	}
 	if c.kind == operator {
 		c.within.operator, c.within.dims, c.within.types = c.name, c.dims, c.types
@@ -142,6 +146,18 @@ func (a *attribution) enter(c, outer *opened) {
 	a.scopes = append(doubled(a.scopes), scope{frameKey: frameKey{c.name, 0, c.kind}, outer: c.within.scope})
 	c.within.scope = int32(len(a.scopes) - 1)
 }
+
+// outerCalls returns the scope that stands for calls that open.enclosed leaves out.
+func (a *attribution) outerCalls() int32 {
+	if a.leftOut == 0 {
+		a.scopes = append(a.scopes, scope{frameKey: frameKey{a.leftOutName(), 0, annotation}})
+		a.leftOut = int32(len(a.scopes) - 1)
+	}
+	return a.leftOut
+}
+
+// leftOutName returns the name of the frame that stands for calls that open.enclosed leaves out.
+func (a *attribution) leftOutName() uint32 { return a.r.names.id([]byte(frame.OuterCalls)) }
 
 // stack returns the stack of a trail on a thread: the innermost Python call and its
 // callers, or the operators if Python was not recorded.
@@ -192,14 +208,17 @@ type link struct {
 
 // leaf returns the link of the innermost Python call. Its callers follow from numbers in
 // the trace, or else from times.
-func (s *callers) leaf(o *open) int32 {
-	inner := o.enclosed(o.python, func(c, outer *opened) {
+func (a *attribution) leaf(s *callers, o *open) int32 {
+	inner := o.enclosed(o.python, func(c, outer *opened, leftOut bool) {
 		l := link{name: c.name, from: c.from, found: true}
 		switch {
 		case c.parent != 0:
 			l.caller = s.caller(&c.call)
 		case outer != nil:
 			l.caller = outer.link
+		case leftOut:
+			s.links = append(doubled(s.links), link{name: a.leftOutName(), found: true})
+			l.caller = int32(len(s.links) - 1)
 		} // else it has no caller, or none was recorded
 		s.links = append(doubled(s.links), l)
 		c.link = int32(len(s.links) - 1)

@@ -140,6 +140,7 @@ type open struct {
 	at     int64
 	calls  []opened // without Python
 	python []opened
+	again  int // calls that may get their properties again, before outer calls are left out
 }
 
 // opened is an open call, and the cached properties of the calls that enclose it. They
@@ -153,22 +154,32 @@ type opened struct {
 
 // enclosed returns the innermost open call of a list with valid properties, nil if no
 // call is open. It calls find to set the properties of each call whose properties are
-// not valid, the outermost first, with the call that encloses it (nil = none).
-func (o *open) enclosed(calls []opened, find func(c, outer *opened)) *opened {
+// not valid, the outermost first, with the call that encloses it (nil = none). Where many
+// calls overlap without enclosing each other, properties change with each end of an outer
+// call: then only few of the innermost calls get theirs again, and leftOut is true for the
+// outermost one of them.
+func (o *open) enclosed(calls []opened, find func(c, outer *opened, leftOut bool)) *opened {
 	var outer *opened
 	var stale []*opened // innermost first
-	for i := len(calls) - 1; i >= 0 && outer == nil; i-- {
+	again, leftOut := 0, false
+	for i := len(calls) - 1; i >= 0 && outer == nil && !leftOut; i-- {
 		c := &calls[i]
 		switch {
 		case c.end < o.at:
 		case c.until >= o.at:
 			outer = c
+		case c.until != math.MinInt64 && o.again <= 0 && again == fewAgain:
+			leftOut = true
 		default:
-			stale = append(stale, c)
+			if stale = append(stale, c); c.until != math.MinInt64 {
+				again++
+			}
 		}
 	}
+	o.again -= again
 	for _, c := range slices.Backward(stale) {
-		find(c, outer)
+		find(c, outer, leftOut)
+		leftOut = false
 		if c.until = c.end; outer != nil {
 			c.until = min(c.until, outer.until)
 		}
@@ -176,6 +187,9 @@ func (o *open) enclosed(calls []opened, find func(c, outer *opened)) *opened {
 	}
 	return outer
 }
+
+// fewAgain is how many calls around an instant get their properties again at any rate, and perCall how many do for each call.
+const fewAgain, perCall = 32, 4
 
 // enclosing sorts queries, and calls answer for each with the open calls at its instant,
 // which are valid until answer returns.
@@ -194,6 +208,7 @@ func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *ope
 			return
 		}
 		answerUntil(c.begin)
+		o.again += perCall
 		switch c.kind {
 		case runtime:
 		case python:

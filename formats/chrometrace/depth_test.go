@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats/chrometrace"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // nested returns a trace of nested calls that all allocate.
@@ -65,6 +68,44 @@ func TestDepth(t *testing.T) {
 		}
 		if _, four := read(4 * depth); four > 6*once {
 			t.Errorf("%s: %d bytes for %d calls, %d for four times as many", kind, once, depth, four)
+		}
+	}
+}
+
+// TestOverlap checks stacks of calls that overlap and do not enclose each other, each with an allocation after the end of the call before it:
+// they have the innermost calls, and the last frame tells whether outer ones are left out.
+func TestOverlap(t *testing.T) {
+	for _, kind := range []string{"python_function", "cpu_op"} {
+		for _, calls := range []int{4, 400} {
+			var events []string
+			for i := range calls {
+				events = append(events, ran(kind, fmt.Sprintf("f.py(%d): f%d", i+1, i), "1", fmt.Sprint(2*i), fmt.Sprint(2*calls+1), ""))
+			}
+			for i := range calls {
+				events = append(events, memory(fmt.Sprint(2*calls+2*i), 0, int64(4096+512*i), 512, int64(512*(i+1))))
+			}
+			c := read(t, trace(events...))
+			deepest, cut := 0, 0
+			for i := range c.Spaces[0].Buffers {
+				stack := slices.Collect(c.FramesOf(c.Sites[c.Spaces[0].Buffers[i].Site].Stack))
+				deepest = max(deepest, len(stack))
+				isCut := stack[len(stack)-1].Function == frame.OuterCalls
+				if isCut {
+					cut++
+					stack = stack[:len(stack)-1]
+				}
+				for k := range stack {
+					if !strings.Contains(stack[k].Function, fmt.Sprintf("f%d", calls-1-k)) {
+						t.Fatalf("%s: frame %d of %d is %s", kind, k, len(stack), stack[k].Function)
+					}
+				}
+				if !isCut && calls-len(stack) > i {
+					t.Errorf("%s: allocation %d has %d calls of %d, and nothing tells that more were open", kind, i, len(stack), calls)
+				}
+			}
+			if few := calls == 4; deepest != calls || (cut == 0) != few {
+				t.Errorf("%s, %d calls: the deepest stack has %d, %d are cut", kind, calls, deepest, cut)
+			}
 		}
 	}
 }

@@ -403,17 +403,14 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 	slices.SortFunc(all, func(x, y Path) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), slices.Compare(x.Callers, y.Callers))
 	})
-	same := commonHead(all)
+	same := commonHead(all, 1)
 	for i := range all {
 		all[i].Callers = all[i].Callers[same:]
 	}
-	n := 0 // the fewest callers that tell the paths apart
-	for apart := 0; apart < len(all); n++ {
-		heads := map[string]bool{}
-		for _, path := range all {
-			heads[strings.Join(path.Callers[:min(n+1, len(path.Callers))], "\n")] = true
-		}
-		apart = len(heads)
+	n := 1 // the fewest callers that tell the paths apart
+	byCallers := slices.SortedFunc(slices.Values(all), func(x, y Path) int { return slices.Compare(x.Callers, y.Callers) })
+	for i := range byCallers[1:] {
+		n = max(n, 1+commonHead(byCallers[i:i+2], 0))
 	}
 	for i := range all {
 		all[i].Callers = all[i].Callers[:min(n, len(all[i].Callers))]
@@ -421,11 +418,11 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 	return all
 }
 
-// commonHead returns how many callers all paths begin with. Each path keeps a caller.
-func commonHead(all []Path) (n int) {
+// commonHead returns how many callers all paths begin with. Each path keeps some callers.
+func commonHead(all []Path, kept int) (n int) {
 	for ; ; n++ {
 		for i := range all {
-			if of := all[i].Callers; n+1 >= len(of) || of[n] != all[0].Callers[n] {
+			if of := all[i].Callers; n+kept >= len(of) || of[n] != all[0].Callers[n] {
 				return n
 			}
 		}
