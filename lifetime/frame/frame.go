@@ -97,17 +97,19 @@ func (f Frame) Place() string {
 func (f *Frame) Name() string {
 	switch f.Kind {
 	case Operator, Node, Runtime:
-		if name := nameInCode(f.Function); name != "" {
+		if name := namesInCode.of(key{function: f.Function}, nameInCode); name != "" {
 			return name
 		}
 	case Native, Plumbing, Engine, Unwinder, Interpreter:
-		if name := qualified(f.Function); name != unnamed {
+		if name := qualifiedNames.of(key{function: f.Function}, func(k key) string { return qualified(k.function) }); name != unnamed {
 			return name
 		}
 		return path.Base(f.File)
 	}
 	return f.Function
 }
+
+var namesInCode, qualifiedNames memo[string]
 
 // unnamed is the function of code for which the symbolizer found no name. Newer versions of PyTorch name exported
 // functions only, and give the library and the offset in it in place of a file and line (TORCH_SYMBOLIZE_MODE).
@@ -156,7 +158,12 @@ var compiledSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh"
 // KindOf classifies a frame by its function and file, as Python profilers and PyTorch's
 // snapshots write them. "<built-in ...>" and "nn.Module: ..." are Framework: they name calls, not places
 // in the program. A frame without a file ("??" in C++ stacks) is compiled code.
-func KindOf(function, file string) Kind {
+func KindOf(function, file string) Kind { return kinds.of(key{function, file}, kindOf) }
+
+var kinds memo[Kind]
+
+func kindOf(k key) Kind {
+	function, file := k.function, k.file
 	slashed := strings.ToLower(strings.ReplaceAll(file, `\`, "/"))
 	switch {
 	case strings.HasPrefix(function, "<built-in "), strings.HasPrefix(function, "nn.Module:"),
@@ -277,7 +284,8 @@ func kindOfCode(function, file string) Kind {
 }
 
 // nameInCode returns the name that a pattern of code gives to a function, "" if it gives none.
-func nameInCode(function string) string {
+func nameInCode(k key) string {
+	function := k.function
 	name := qualified(function)
 	for i := range code {
 		c := &code[i]
