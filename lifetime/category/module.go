@@ -8,9 +8,10 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// modules finds the module of each buffer: the innermost one whose call encloses the allocation, by annotations or by the
-// stack.
+// modules finds the module of each buffer: the one that the metadata of the allocation names, or else the innermost one whose
+// call encloses the allocation, by annotations or by the stack.
 func (a *analysis) modules() {
+	noted := map[lifetime.NoteID]textID{}
 	var marks []lifetime.Mark
 	for _, m := range a.s.Marks {
 		if _, ok := program.ModuleName(m.Text); ok && m.Kind == lifetime.Annotation {
@@ -27,6 +28,10 @@ func (a *analysis) modules() {
 		for ; next < len(marks) && marks[next].Begin <= b.Begin; next++ {
 			open = append(open, marks[next])
 		}
+		if name := a.notedModule(i, noted); name != 0 {
+			a.out[i].Module = name
+			continue
+		}
 		open = slices.DeleteFunc(open, func(m lifetime.Mark) bool { return m.End <= b.Begin })
 		if n := len(open); n > 0 && (a.out[i].Phase == purpose.Forward || a.out[i].Part == purpose.Recomputation) {
 			name, _ := program.ModuleName(open[n-1].Text)
@@ -35,4 +40,18 @@ func (a *analysis) modules() {
 		}
 		a.out[i].Module = a.r.place(b.Site).stack.module
 	}
+}
+
+// notedModule returns the module that the metadata of an allocation names; 0 if it names none.
+func (a *analysis) notedModule(i int, known map[lifetime.NoteID]textID) textID {
+	if a.s.BufNotes == nil || a.s.BufNotes[i] == 0 {
+		return 0
+	}
+	note := a.s.BufNotes[i]
+	id, ok := known[note]
+	if !ok {
+		id = a.r.texts.ids.ID(program.NotedModule(a.t.Notes[note]))
+		known[note] = id
+	}
+	return id
 }

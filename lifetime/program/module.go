@@ -1,6 +1,7 @@
 package program
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -65,4 +66,14 @@ func ModuleName(text string) (string, bool) {
 	name, ok := strings.CutPrefix(text, moduleCall)
 	name = strings.TrimSpace(strings.TrimPrefix(name, ":"))
 	return name, ok && name != ""
+}
+
+// NotedModule returns the module that the note of a buffer begins with: {"module":"Net.layers.0"}, as memlane's recorder writes it;
+// "" if it names none. Annotations of the buffer follow.
+func NotedModule(note string) string {
+	var metadata struct{ Module string }
+	if !strings.HasPrefix(note, "{") || json.NewDecoder(strings.NewReader(note)).Decode(&metadata) != nil {
+		return ""
+	}
+	return metadata.Module
 }

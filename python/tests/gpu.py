@@ -387,6 +387,57 @@ def profile(truth: Truth) -> None:
             averages[e.key] = [e.count, e.self_device_memory_usage, e.device_memory_usage, e.self_cpu_memory_usage, e.self_cpu_time_total]
 
 
+@program()
+def modules(truth: Truth) -> None:
+    """Which module runs at each allocation, and what it costs to record that."""
+    import torch
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss_of(model, batch()).backward()
+        optimizer.step()
+
+    model = network(12)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    for i in range(12):
+        marked = i % 2 == 1
+        with truth.recording(modules=marked, names=False):
+            step()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(STEPS // 2):
+                step()
+            torch.cuda.synchronize()
+            seconds[marked].append((time.perf_counter() - begin) / (STEPS // 2))
+    truth.facts["cost"] = [min(seconds[True]), min(seconds[False])]
+    with truth.recording(modules=True) as recorder:
+        begun = torch.cuda.memory_stats()["allocation.all.allocated"]
+        called: list[Any] = [[0, ""]]  # the module that runs from an allocation on
+        truth.facts["modules"], open_ = called, [""]
+        names = {m: f"Network.{n}" if n else "Network" for n, m in model.named_modules()}
+
+        def now(name: str) -> None:
+            called.append([torch.cuda.memory_stats()["allocation.all.allocated"] - begun, name])
+
+        def enter(module: Any, args: Any) -> None:
+            open_.append(names[module])
+            now(open_[-1])
+
+        def leave(module: Any, args: Any, output: Any) -> None:
+            open_.pop()
+            now(open_[-1])
+
+        for m in names:
+            m.register_forward_pre_hook(enter)
+            m.register_forward_hook(leave)
+        for _ in range(3):
+            step()
+        truth.training(model, optimizer, "model")
+        truth.end(recorder)
+        truth.facts["stats"]["allocation.all.allocated"] -= begun
+
+
 def ranks(truth: Truth, parallel: bool) -> None:
     import torch
 
@@ -549,6 +600,20 @@ def live(capture: str) -> dict[str, dict[str, Any]]:
     return {str(b["addr"]): b for b in space["buffers"] if "end-open" in b["edges"] or b["end"] >= space["end"]}
 
 
+def modules_right(facts: dict[str, Any]) -> tuple[int, int]:
+    """Returns for how many allocations of modules memlane has the module that ran, and of how many."""
+    from memlane import _program
+
+    (space,) = json.loads(_program.run("export", "--quiet", "--to", "json", "-o", "-", facts["capture"]))["spaces"]
+    allocated = [b for b in space["buffers"] if "begin-unseen" not in b["edges"]]
+    right = of = 0
+    for (begin, module), (end, _) in zip(facts["modules"], facts["modules"][1:]):
+        for b in allocated[begin:end] if module else ():
+            of += 1
+            right += b["module"] == module and not b["module_inferred"]
+    return right, of
+
+
 def names(rows: Rows, name: str, truth: dict[str, Any], buffers: dict[str, dict[str, Any]]) -> None:
     right = wrong = unknown = 0
     for address, (size, known) in truth.items():
@@ -591,6 +656,10 @@ def further(rows: Rows, name: str, facts: dict[str, Any], folder: Path, truths: 
         rows.add(name, "request that failed: log and recording", printed["requested_bytes"], failure["requested_bytes"], exact=False)
         holders = [h["name"] for h in failure.get("held_by", ())]
         rows.add(name, "held by history: named", int(any("history" in h for h in holders)), 1, exact=False)
+    if "modules" in facts:
+        right, of = modules_right(facts)
+        rows.add(name, "allocations in a module: recorded right", right, of)
+        rows.add(name, "microseconds of a step: modules=True, False", *(round(s * 1e6) for s in facts["cost"]), exact=False)
     if name == "training" and "training_twice" in truths:
         predicted = _program.answer("whatif", "--set", "batch=2", facts["capture"])["spaces"][0]["scenarios"][-1]  # after the one without changes
         stats = truths["training_twice"]["stats"]

@@ -4,6 +4,7 @@ PyTorch's need a GPU, or a CUDA runtime that only counts memory.
 """
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 
 import memlane
 import pytest
-
 
 
 def torch_with_gpu() -> bool:
@@ -331,3 +331,41 @@ def test_callback(name: str, tmp_path: Path) -> None:
     (space,) = capture.info()["captures"][0]["spaces"]
     assert space["id"] == "cuda:0" and space["allocations"] > 50
     assert any("Linear" in f["function"] or "forward" in f["function"] for p in capture.peak() for r in p["rows"] for f in r["site"]["stack"])
+
+
+MODULES = """
+import torch, memlane
+class Block(torch.nn.Module):
+    def __init__(self): super().__init__(); self.up = torch.nn.Linear(64, 96)
+    def forward(self, x, fail=False):
+        x = self.up(x)
+        if fail: raise ValueError
+        return x + x
+class Net(torch.nn.Module):
+    def named_modules(self, *args): raise RuntimeError
+    def __init__(self): super().__init__(); self.blocks = torch.nn.ModuleList([Block(), Block()])
+    def forward(self, x):
+        try: self.blocks[1](x, fail=True)
+        except ValueError: pass
+        torch.empty(5 << 10, device="cuda")
+        for b in self.blocks: z = b(x)
+        return z
+net, x = Net().cuda(), torch.ones(16, 64, device="cuda")
+with memlane.record("out", modules=True, names=False):
+    net(x)
+    torch.empty(7 << 10, device="cuda")
+assert not torch.nn.modules.module._global_forward_hooks and not torch.nn.modules.module._global_forward_pre_hooks
+"""
+
+
+@needs_torch
+def test_modules_are_recorded(tmp_path: Path) -> None:
+    done = run(tmp_path, MODULES)
+    assert done.returncode == 0, done.stderr
+    if "no modules" in done.stderr:
+        assert "modules=True needs PyTorch 2.8 or newer" in done.stderr
+        return
+    (space,) = json.loads(memlane._program.run("export", "--quiet", "--to", "json", "-o", "-", str(tmp_path / "out/rank0.pickle")))["spaces"]
+    modules = [(b["requested"], b["module"]) for b in space["buffers"] if "begin-unseen" not in b["edges"] and not b["module_inferred"]]
+    up, block = [(6 << 10, f"Net.blocks.{i}.up") for i in (0, 1)], [(6 << 10, f"Net.blocks.{i}") for i in (0, 1)]
+    assert [m for m in modules if m[0] < 1 << 20] == [up[1], (20 << 10, "Net"), up[0], block[0], up[1], block[1], (28 << 10, "")]

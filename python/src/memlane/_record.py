@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
-from memlane import _names, _program, answers
+from memlane import _modules, _names, _program, answers
 
 
 def known_rank() -> int | None:
@@ -130,12 +130,14 @@ class Recorder:
         on_signal: int | Iterable[int] | None,
         names: bool,
         on_growth: str | int | None,
+        modules: bool,
     ) -> None:
         self.folder = os.fspath(folder)
         self._stacks = stacks
         self._max_entries = max_entries
         self._framework = framework
         self._names = names
+        self._modules = modules
         self._growth = None if on_growth is None else _bytes(on_growth)
         self._unwatch: Callable[[], None] | None = None
         self._signals = () if on_signal is None else (on_signal,) if isinstance(on_signal, int) else tuple(on_signal)
@@ -352,6 +354,7 @@ def record(
     on_signal: int | Iterable[int] | None = getattr(signal, "SIGUSR1", None),
     names: bool = True,
     on_growth: str | int | None = None,
+    modules: bool = False,
 ) -> Recorder:
     """Returns a recorder of this process's memory, for a with statement.
 
@@ -363,8 +366,11 @@ def record(
 
     on_growth="2 GiB" dumps once, to rank0_growth.pickle, when live memory has grown by that much since the first steps. It is read after each
     step of an optimizer, at most once a second; without an optimizer, every 10 seconds.
+
+    modules=True records the module of each allocation (PyTorch 2.8 and newer).
     """
-    options = {"stacks": stacks, "max_entries": max_entries, "framework": framework, "on_signal": on_signal, "names": names, "on_growth": on_growth}
+    options = {"stacks": stacks, "max_entries": max_entries, "framework": framework, "on_signal": on_signal, "names": names}
+    options.update(on_growth=on_growth, modules=modules)
     return Recorder(folder, **options)  # type: ignore[arg-type]
 
 
@@ -434,6 +440,8 @@ class _Torch:
         self._before = False
         self._hooked = False  # the program used hooks of saved tensors
         self._push: Any = None
+        self._has_ranges = True  # of record_function, in the history
+        self._unmark: Callable[[], None] | None = None
 
     def start(self, recorder: Recorder) -> None:
         global _attached
@@ -448,6 +456,14 @@ class _Torch:
         self._recorder = recorder
         _observed.append(recorder)
         self._watch_hooks()
+        if recorder._modules:
+            self._mark_modules()
+
+    def _mark_modules(self) -> None:
+        try:
+            self._unmark = _modules.watch(self._torch, self._has_ranges)
+        except Exception as error:
+            _say(f"no modules: {error}")
 
     def _watch_hooks(self) -> None:
         """Notes whether hooks pack what graphs save: reading it would then compute or copy. PyTorch does not tell."""
@@ -469,6 +485,7 @@ class _Torch:
             record_history(global_record_annotations=True, **options)  # names of steps, modules and optimizers
         except TypeError:  # before PyTorch 2.8
             record_history(**options)
+            self._has_ranges = False
 
     def watch(self, growth: _Growth) -> Callable[[], None]:
         """Reads levels until the function that it returns is called."""
@@ -514,6 +531,8 @@ class _Torch:
         autograd = self._torch._C._autograd
         if self._push and autograd._push_saved_tensors_default_hooks is self._push[1]:
             autograd._push_saved_tensors_default_hooks = self._push[0]
+        if self._unmark is not None:
+            self._unmark()
         if not self._before:  # the program may have recorded before
             self._torch.cuda.memory._record_memory_history(enabled=None)
 
