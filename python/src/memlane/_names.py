@@ -279,14 +279,16 @@ class Torch(_Finder):
         data_ptr would copy a tensor that shares its memory until it is written, and untyped_storage would leave an object.
         """
         try:
-            if self._kind_of(type(o)) == _STORAGE:
-                device, address, size = o.device, o.data_ptr(), o.nbytes()
+            is_storage = self._kind_of(type(o)) == _STORAGE
+            device = o.device if is_storage else self._get(o, "device")
+            if device.type not in ("cuda", "xpu"):  # the address of a storage that is none of a device breaks memory (fake tensors)
+                return 0, 0, 0
+            if is_storage:
+                address, size = o.data_ptr(), o.nbytes()
             else:
-                device, item = self._get(o, "device"), self._base.element_size(o)
-                if device.type not in ("cuda", "xpu"):
-                    return 0, 0, 0
+                item = self._base.element_size(o)
                 address, size = self._address_of_storage(o, item), self._base.numel(o) * item
-            return (device.index or 0, address, size) if device.type in ("cuda", "xpu") and address > 0 else (0, 0, 0)
+            return (device.index or 0, address, size) if address > 0 else (0, 0, 0)
         except Exception:  # of a tensor without storage
             return 0, 0, 0
 
