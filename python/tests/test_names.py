@@ -310,3 +310,40 @@ def test_a_file_that_is_no_snapshot_stays(tmp_path: Path) -> None:
     with pytest.raises(ValueError):
         _names.add_to_snapshot(str(file), _names.Table())
     assert file.read_bytes() == b"no pickle"
+
+
+@needs_torch
+def test_viewers_of_pytorch_show_names(tmp_path: Path) -> None:
+    import torch
+
+    if not hasattr(torch._C, "_cuda_annotateMemory"):
+        pytest.skip("PyTorch before 2.15")
+    run(
+        tmp_path,
+        """
+class Net(torch.nn.Module):
+    def __init__(self): super().__init__(); self.up = torch.nn.Linear(64, 96, bias=False); self.register_buffer("mask", new(5))
+net = Net().cuda(); optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+with memlane.record("out") as r:
+    net.up(new(4).view(16, 64)).sum().backward(); optimizer.step()
+    r.dump("first"); r.dump("x")
+with memlane.record("full", max_entries=10) as r: pass
+""",
+    )
+    for name, names in (("out/rank0_x", ["Net.mask", "Net.up.weight", "Net.up.weight.grad", "momentum_buffer of Net.up.weight"]), ("full/rank0", [])):
+        with open(tmp_path / f"{name}.pickle", "rb") as capture:
+            events = [e for trace in pickle.load(capture)["device_traces"] for e in trace]
+        assert sorted(json.loads(e["user_metadata"])["name"] for e in events if e["action"] == "annotate") == names
+
+
+@needs_torch
+def test_addresses_are_read_only_of_what_is_on_a_device(tmp_path: Path) -> None:
+    rows = run(
+        tmp_path,
+        """
+host, kept, address = torch.empty(9).untyped_storage(), new(3).untyped_storage(), torch.UntypedStorage.data_ptr
+torch.UntypedStorage.data_ptr = lambda self: address(self) if self.device.type == "cuda" else os._exit(3)
+with memlane.record("out") as r: r.dump("x")
+""",
+    )
+    assert rows[3]["path"] == "kept"

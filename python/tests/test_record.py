@@ -242,7 +242,33 @@ print([h["name"] for f in found for h in f["held_by"]])
 def test_a_device_that_cannot_be_recorded_is_named(tmp_path: Path) -> None:
     program = "import torch, memlane\ntorch.cuda.is_available = lambda: False\ntorch.get_device_module = lambda: torch.mps\nmemlane.record('out').start()\n"
     done = run(tmp_path, program)
-    assert done.returncode == 1 and "; it uses mps, whose allocations memlane cannot record: it records CUDA and ROCm" in done.stderr
+    assert done.returncode == 1 and "; it uses mps, whose allocations memlane cannot record: it records CUDA, ROCm, and XPU from PyTorch 2.10 on" in done.stderr
+
+
+@needs_torch
+def test_other_devices_are_recorded_if_they_can(tmp_path: Path) -> None:
+    """The device has the functions of torch.xpu, and no observer of failures."""
+    program = TRAIN + """
+import types
+xpu = types.ModuleType("torch.xpu")
+xpu.__dict__.update({n: getattr(torch.cuda, n) for n in ("memory", "memory_allocated", "memory_stats", "device_count", "is_initialized")})
+keep.append(activations())
+torch.get_device_module, torch.cuda.is_available = lambda: xpu, lambda: False
+try:
+    with memlane.record("out", on_growth="1 GiB"):
+        local = activations()
+        raise torch.OutOfMemoryError("full")
+except torch.OutOfMemoryError: pass
+"""
+    import torch
+
+    if not hasattr(torch, "OutOfMemoryError"):
+        pytest.skip("PyTorch before 2.5")
+    done = run(tmp_path, program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["rank0.pickle", "rank0_oom.pickle"]
+    (peak,) = memlane.open(tmp_path / "out/rank0_oom.pickle").peak(at="end", by="name")
+    assert {row["site"]["name"] for row in peak["rows"]} == {"keep[*]", "local"}
 
 
 def test_sizes_of_on_growth() -> None:

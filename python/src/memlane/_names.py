@@ -11,7 +11,7 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from memlane import _walk
@@ -172,9 +172,9 @@ def _attributes(path: str) -> str:
 class Torch(_Finder):
     """Of PyTorch. Make one before the capture is dumped."""
 
-    def __init__(self, torch: Any, hooked: bool) -> None:
+    def __init__(self, torch: Any, device: Any, hooked: bool) -> None:
         super().__init__()
-        self._torch, self._hooked = torch, hooked
+        self._torch, self._device, self._hooked = torch, device, hooked
         self.classes = {id(torch.Tensor): _TENSOR, id(torch.UntypedStorage): _STORAGE, id(torch.nn.Module): _MODULE, id(torch.optim.Optimizer): _OPTIMIZER}
         self._tensors: list[tuple[int, Any]] = []
         self._modules: list[tuple[int, Any]] = []
@@ -188,24 +188,59 @@ class Torch(_Finder):
         self._of_graphs: list[tuple[int, int]] = []  # ranges of objects that only graphs hold
         self._storages: set[int] = set()
         self._allocations = self._counted()
-        kinds: dict[type, bool] = {}
+        self._called: tuple[list[Any], list[Any]] = [], []  # modules and optimizers
+        kinds: dict[type, int] = {}
         for o in gc.get_objects():  # graphs' own are made when they are read
             t = type(o)
-            is_tensor = kinds.get(t)
-            if is_tensor is None:
-                is_tensor = kinds[t] = self._kind_of(t) in (_TENSOR, _STORAGE)
-            if is_tensor:
+            kind = kinds.get(t)
+            if kind is None:
+                kind = kinds[t] = self._kind_of(t)
+            if kind in (_TENSOR, _STORAGE):
                 self.live.append(o)
+            elif kind in (_MODULE, _OPTIMIZER):
+                self._called[kind == _OPTIMIZER].append(o)
+
+    def annotate(self, known: dict[int, str], most: int) -> None:
+        """Tells PyTorch's own history the names of parameters, buffers, gradients and states, so that its viewer has them (PyTorch 2.15).
+
+        known has the names by address that were told before. Nothing is told if that could push older events out of a history of most entries.
+        """
+        tell = getattr(self._torch._C, "_cuda_annotateMemory", None)
+        if tell is None or self._device is not self._torch.cuda or self._device.get_allocator_backend() != "native":
+            return
+        (modules, optimizers), self._called = self._called, ([], [])
+        names: dict[int, tuple[str, str, str]] = {}
+        inside = self._inside(modules)
+        for module in modules:
+            if id(module) not in inside:
+                for role, name, tensor in self._tensors_of(module, type(module).__name__):
+                    names.setdefault(id(tensor), (role, name, ""))
+        for optimizer in optimizers:
+            for parameter, values in self._states(optimizer):
+                if id(parameter) in names:
+                    self._name_states(values, names[id(parameter)][1], "", names)
+        if 3 * sum(n or 0 for n in self._allocations) + 2 * len(names) > most:  # entries of an allocation and its free
+            return
+        for o in self.live:
+            role, name, _ = names.get(id(o), ("", "", ""))
+            told = [(o, name)] if name else []
+            if role == "parameter" and self._get(o, "is_leaf"):
+                told.append((self._get(o, "grad"), f"{name}.grad"))
+            for tensor, text in told:
+                address = self._place(tensor)[1]
+                if address and known.get(address) != text:
+                    known[address] = text
+                    tell(address, json.dumps({"name": text}, separators=(",", ":")))
 
     def add_to(self, path: str) -> None:
         add_to_snapshot(path, self.table())
 
     def _counted(self) -> list[Any]:
         """Returns how many allocations each device has had."""
-        cuda = self._torch.cuda
-        if not cuda.is_initialized():
+        device = self._device
+        if not device.is_initialized():
             return []
-        return [cuda.memory_stats(n).get("allocation.all.allocated") for n in range(cuda.device_count())]
+        return [device.memory_stats(n).get("allocation.all.allocated") for n in range(device.device_count())]
 
     def _kind_of(self, of: type) -> int:
         kind = super()._kind_of(of)
@@ -372,32 +407,18 @@ class Torch(_Finder):
         """Returns role, name and owner of parameters, buffers, gradients and states of optimizers, by id."""
         walk = self._walk
         names: dict[int, tuple[str, str, str]] = {}
-        inside: set[int] = set()
-        for _, module in self._modules:
-            inside.update(id(m) for m in self._members(module, "_modules").values())
+        inside = self._inside(module for _, module in self._modules)
         for index, module in self._modules:
             if id(module) in inside:
                 continue
             where, owner = walk.path(index)
             owner = _attributes(owner)
-            todo, done = [(owner, module)], set()
-            while todo:
-                prefix, m = todo.pop()
-                if id(m) in done or self._kind_of(type(m)) != _MODULE:
-                    continue
-                done.add(id(m))
-                for role, members in (("parameter", "_parameters"), ("buffer", "_buffers")):
-                    for name, tensor in self._members(m, members).items():
-                        if names.setdefault(id(tensor), (role, f"{prefix}.{name}", owner))[1] == f"{prefix}.{name}" and id(tensor) in walk.indexes:
-                            walk.call(walk.indexes[id(tensor)], where, f"{prefix}.{name}")
-                todo += [(f"{prefix}.{name}", child) for name, child in reversed(self._members(m, "_modules").items())]
+            for role, name, tensor in self._tensors_of(module, owner):
+                if names.setdefault(id(tensor), (role, name, owner))[1] == name and id(tensor) in walk.indexes:
+                    walk.call(walk.indexes[id(tensor)], where, name)
         for index, optimizer in self._optimizers:
-            attributes = _walk.dict_of(optimizer) or {}
             owner = walk.path(index)[1]
-            state: Any = attributes.get("state")
-            if dict not in _walk.mro(type(state)):
-                continue
-            for parameter, values in list(dict.items(state)):
+            for parameter, values in self._states(optimizer):
                 known = names.get(id(parameter))
                 at = walk.indexes.get(id(parameter))
                 of = known[1] if known else walk.path(at)[1] if at is not None else "a parameter"
@@ -414,6 +435,29 @@ class Torch(_Finder):
                     if self._kind_of(type(c)) == _TENSOR:
                         names.setdefault(id(c), names[id(tensor)])
         return names
+
+    def _inside(self, modules: Iterable[Any]) -> set[int]:
+        """Returns the ids of modules that others hold."""
+        return {id(m) for module in modules for m in self._members(module, "_modules").values()}
+
+    def _tensors_of(self, root: Any, path: str) -> Iterator[tuple[str, str, Any]]:
+        """Yields role, name and tensor of the parameters and buffers of a module."""
+        todo, done = [(path, root)], set()
+        while todo:
+            prefix, m = todo.pop()
+            if id(m) in done or self._kind_of(type(m)) != _MODULE:
+                continue
+            done.add(id(m))
+            for role, members in (("parameter", "_parameters"), ("buffer", "_buffers")):
+                for name, tensor in self._members(m, members).items():
+                    yield role, f"{prefix}.{name}", tensor
+            todo += [(f"{prefix}.{name}", child) for name, child in reversed(self._members(m, "_modules").items())]
+
+    @staticmethod
+    def _states(optimizer: Any) -> list[tuple[Any, Any]]:
+        """Returns parameters and what an optimizer keeps for each."""
+        state: Any = (_walk.dict_of(optimizer) or {}).get("state")
+        return list(dict.items(state)) if dict in _walk.mro(type(state)) else []
 
     def _name_states(self, values: Any, of: str, owner: str, names: dict[int, tuple[str, str, str]], key: str = "") -> None:
         if self._kind_of(type(values)) == _TENSOR:

@@ -402,8 +402,9 @@ def _backend(framework: str | None) -> _Torch | _Jax:
     if framework == "torch" or framework is None and "torch" in sys.modules:
         import torch
 
-        if torch.cuda.is_available():
-            return _Torch(torch)
+        device = _device(torch)
+        if device is not None:
+            return _Torch(torch, device)
         if framework == "torch" or "jax" not in sys.modules:
             raise RuntimeError(f"memlane.record: PyTorch sees no GPU (torch.cuda.is_available() is False){_instead(torch)}")
     if framework == "jax" or "jax" in sys.modules:
@@ -413,11 +414,20 @@ def _backend(framework: str | None) -> _Torch | _Jax:
     raise RuntimeError("memlane.record: import torch or jax first")
 
 
+def _device(torch: Any) -> Any:
+    """Returns the module of the device that PyTorch uses, such as torch.cuda, if it can record; else None."""
+    if torch.cuda.is_available():
+        return torch.cuda
+    module = getattr(torch, "get_device_module", lambda: None)()
+    memory = getattr(module, "memory", None)
+    return module if hasattr(memory, "_record_memory_history") and hasattr(memory, "_dump_snapshot") else None
+
+
 def _instead(torch: Any) -> str:
     """Says why the device that PyTorch uses instead is not recorded."""
     module = getattr(torch, "get_device_module", lambda: torch.cpu)()
     name = module.__name__.rpartition(".")[2]
-    return "" if name == "cuda" else f"; it uses {name}, whose allocations memlane cannot record: it records CUDA and ROCm"
+    return "" if name == "cuda" else f"; it uses {name}, whose allocations memlane cannot record: it records CUDA, ROCm, and XPU from PyTorch 2.10 on"
 
 
 # PyTorch cannot remove an observer, so there is one for all recorders.
@@ -434,8 +444,10 @@ def _observe(device: int, requested: int, total: int, free: int) -> None:
 class _Torch:
     suffix = ".pickle"
 
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
+    def __init__(self, torch: Any, device: Any) -> None:
+        self._torch, self._device = torch, device
+        self._is_cuda = device is torch.cuda
+        self._annotated: dict[int, str] = {}
         self._recorder: Recorder | None = None
         self._before = False
         self._hooked = False  # the program used hooks of saved tensors
@@ -447,10 +459,10 @@ class _Torch:
         global _attached
         if _observed:
             raise RuntimeError("memlane.record: another recorder uses PyTorch's history")
-        if self._torch.cuda.is_initialized():  # before that, the question ends the process
+        if self._is_cuda and self._device.is_initialized():  # before that, the question ends the process
             self._before = bool(getattr(self._torch._C, "_cuda_isHistoryEnabled", bool)())
         self._record(max_entries=recorder._max_entries, stacks=recorder._stacks)
-        if not _attached:
+        if self._is_cuda and not _attached:
             self._torch._C._cuda_attach_out_of_memory_observer(_observe)
             _attached = True
         self._recorder = recorder
@@ -480,7 +492,7 @@ class _Torch:
         autograd._push_saved_tensors_default_hooks = noting
 
     def _record(self, **options: Any) -> None:
-        record_history = self._torch.cuda.memory._record_memory_history
+        record_history = self._device.memory._record_memory_history
         try:
             record_history(global_record_annotations=True, **options)  # names of steps, modules and optimizers
         except TypeError:  # before PyTorch 2.8
@@ -491,11 +503,11 @@ class _Torch:
         """Reads levels until the function that it returns is called."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        cuda = self._torch.cuda
+        device = self._device
         stepped = [0.0]  # when a level was read after a step
 
         def level() -> int:
-            return sum(cuda.memory_allocated(n) for n in range(cuda.device_count())) if cuda.is_initialized() else 0
+            return sum(device.memory_allocated(n) for n in range(device.device_count())) if device.is_initialized() else 0
 
         def step(optimizer: Any, args: Any, kwargs: Any) -> None:
             now = time.monotonic()
@@ -517,13 +529,19 @@ class _Torch:
         return unwatch
 
     def dump(self, path: str) -> None:
-        self._torch.cuda.memory._dump_snapshot(path)
+        self._device.memory._dump_snapshot(path)
 
     def finder(self) -> _names.Torch:
-        return _names.Torch(self._torch, self._hooked)
+        finder = _names.Torch(self._torch, self._device, self._hooked)
+        if self._recorder is not None:
+            try:
+                finder.annotate(self._annotated, self._recorder._max_entries)
+            except Exception as error:
+                _say(f"no names for PyTorch's viewer: {type(error).__name__}: {error}")
+        return finder
 
     def out_of_memory(self, error: BaseException) -> bool:
-        return False  # the observer was told
+        return not self._is_cuda and type(error).__name__ == "OutOfMemoryError"  # of CUDA, the observer was told
 
     def stop(self) -> None:
         if self._recorder in _observed:
@@ -534,7 +552,7 @@ class _Torch:
         if self._unmark is not None:
             self._unmark()
         if not self._before:  # the program may have recorded before
-            self._torch.cuda.memory._record_memory_history(enabled=None)
+            self._device.memory._record_memory_history(enabled=None)
 
 
 class _Jax:
