@@ -73,6 +73,9 @@ dict.__setitem__(odd, 1, T("odd")); slots.t = T("slots"); cached(1); next(genera
 try: fail()
 except ValueError as e: error = e
 ready, stop = threading.Event(), threading.Event()
+import resource
+chain, memory = T("chain"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(30000): chain = [chain]
 worker = threading.Thread(target=thread, daemon=True); worker.start(); ready.wait()
 code = '''
 def names():
@@ -100,7 +103,11 @@ def work():
     after = sys.getrefcount(local), sys.getrefcount(kept[0]), sys.getrefcount(Class)
     assert before == after, (before, after)
     return found
-print(work())
+found = work()
+assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 8 * memory, "a long chain fills the memory"
+path = found.pop("chain")
+assert len(path) < 1000 and path.startswith("chain[0][0]") and path.endswith("[0][0]"), path
+print(found)
 stop.set()
 """
 

@@ -124,6 +124,7 @@ UNHARMED = {  # what the program does while it is recorded; it prints what it wo
         RECORD + "    resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))\n",
         [],
     ),
+    "folder changed": ("os.mkdir('sub')", RECORD + "    os.chdir('sub')\nassert not os.listdir()", ["rank0.pickle"]),
     "folder replaced": ("import shutil", RECORD + "    r = 1; shutil.rmtree('out'); open('out', 'w').close()\nos.remove('out'); os.mkdir('out')", []),
     "stop in a thread": (
         "import threading",
@@ -168,6 +169,13 @@ def test_sigterm_writes_and_ends(tmp_path: Path) -> None:
     done = run(tmp_path, program)
     assert done.returncode == -15, done.stderr
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["rank0_term_1.pickle"]
+
+
+@needs_torch
+def test_control_c_ends_as_without(tmp_path: Path) -> None:
+    done = run(tmp_path, TRAIN + "memlane.record('out').start(); train(2); os.kill(os.getpid(), signal.SIGINT); train(9)\n")
+    assert done.returncode == -2 and done.stderr.endswith("KeyboardInterrupt\n"), done.stderr
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["rank0.pickle"]
 
 
 @needs_torch
@@ -379,6 +387,7 @@ class Net(torch.nn.Module):
 net, x = Net().cuda(), torch.ones(16, 64, device="cuda")
 with memlane.record("out", modules=True, names=False):
     net(x)
+    torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU()), torch.ones(1))(torch.ones(1))
     torch.empty(7 << 10, device="cuda")
 assert not torch.nn.modules.module._global_forward_hooks and not torch.nn.modules.module._global_forward_pre_hooks
 """

@@ -67,7 +67,7 @@ class _Names:
             done.add(id(module))
             self._known[id(module)] = weakref.ref(module), name
             children: Any = (_walk.dict_of(module) or {}).get("_modules") if deep else None
-            if children:
+            if dict in _walk.mro(type(children)):  # not of a module of TorchScript
                 todo += [(m, f"{name}.{n}") for n, m in reversed(list(dict.items(children))) if m is not None]
 
 

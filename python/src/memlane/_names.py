@@ -20,7 +20,6 @@ KEY = "memlane"  # of a snapshot
 FIELD = 1000  # of a profile of JAX
 SECONDS = 2.0
 _OBJECTS = 1_250_000  # 200 MB of this process
-_LONG = 300  # characters of a name
 _DEEP = 100  # steps of a path whose types are looked at
 _RESULTS = (" (result", " (output", " (indices", " (save_", " (reserve")  # what an operation saves of what it computed
 _TENSOR, _STORAGE, _MODULE, _OPTIMIZER, _NODE = range(_walk.PLAIN + 1, _walk.PLAIN + 6)
@@ -34,8 +33,8 @@ class _Texts:
         self._ids = {"": 0}
 
     def id(self, text: str) -> int:
-        if len(text) > _LONG:
-            text = text[: _LONG // 2] + "…" + text[-_LONG // 2 :]
+        if len(text) > 2 * _walk.LONG_PATH:
+            text = f"{text[: _walk.LONG_PATH]}…{text[-_walk.LONG_PATH :]}"
         n = self._ids.get(text)
         if n is None:
             n = self._ids[text] = len(self.all)

@@ -146,6 +146,7 @@ class Recorder:
         self._ooms = 0
         self._process = 0  # a fork inherits the recorder, not the device
         self._began = 0.0  # by the clock of the folder
+        self._place = ""  # of the folder, wherever the program changes to
         self._rank: int | None = None
         self._wrote: set[str] = set()
         self._lock = threading.RLock()
@@ -168,6 +169,7 @@ class Recorder:
         """Begins to record. It raises RuntimeError if neither PyTorch with a GPU nor JAX is there, OSError if it cannot write the folder."""
         if self._backend is not None:
             raise RuntimeError("memlane.record: already recording")
+        self._place = os.path.abspath(self.folder)
         os.makedirs(self.folder, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".memlane-") as probe:
             probe.write(b"0")
@@ -179,7 +181,7 @@ class Recorder:
         self._process = os.getpid()
         self._wrote.clear()
         self._rank = known_rank()
-        atexit.register(self.stop)
+        atexit.register(self._at_exit)
         _active.append(self)
         if self._growth is not None:
             self._unwatch = backend.watch(_Growth(self._growth, self._has_grown))
@@ -213,7 +215,7 @@ class Recorder:
             backend = self._backend
             if backend is None:  # another thread was faster
                 return None
-            atexit.unregister(self.stop)
+            atexit.unregister(self._at_exit)
             _active.remove(self)
             try:
                 if self._unwatch is not None:
@@ -226,6 +228,15 @@ class Recorder:
                     backend.stop()
                 except Exception as error:
                     _say(f"the recording did not end as it should: {error}")
+
+    def _at_exit(self) -> None:
+        self.stop()
+        if getattr(sys, "last_type", None) is KeyboardInterrupt:
+            # Python ends by SIGINT then, unless text was run after that, as PyTorch does in a dump: shells would go on
+            try:
+                exec("raise KeyboardInterrupt")
+            except KeyboardInterrupt:
+                pass
 
     def dump(self, name: str = "") -> str | None:
         """Writes what was recorded so far, and returns the file; None, and a line on standard error, if it cannot. The recording goes on."""
@@ -242,8 +253,9 @@ class Recorder:
         if self._rank is None:
             self._rank = known_rank()
         stem, end = f"rank{self._rank or 0}", (f"_{name}" if name else "") + backend.suffix
-        path = os.path.join(self.folder, stem + end)
-        os.makedirs(self.folder, exist_ok=True)  # it may have been removed
+        folder = self.folder if os.path.abspath(self.folder) == self._place else self._place
+        path = os.path.join(folder, stem + end)
+        os.makedirs(folder, exist_ok=True)  # it may have been removed
         part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
         finder = self._finder(backend)
         try:
@@ -251,7 +263,7 @@ class Recorder:
             if path in self._wrote:
                 os.replace(part, path)
             elif not self._publish(part, path):
-                path = os.path.join(self.folder, f"{stem}_{socket.gethostname().replace(os.sep, '_')}-{os.getpid()}{end}")
+                path = os.path.join(folder, f"{stem}_{socket.gethostname().replace(os.sep, '_')}-{os.getpid()}{end}")
                 os.replace(part, path)
         finally:
             if os.path.exists(part):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import functools
 import gc
+import inspect
 import os
 import sys
 import sysconfig
@@ -18,6 +19,7 @@ from array import array
 from typing import Any, Callable
 
 _LONG = 80  # characters of a key in a path
+LONG_PATH = 150  # characters of a path at its begin and at its end
 _EXTRA = 4  # further holders that are kept for an object
 _NEAR = 1000  # objects in which a cycle is looked for
 _ATOMS = (
@@ -28,6 +30,7 @@ _ATOMS = (
 _SEQUENCES = (list, tuple, collections.deque)
 _SETS = (set, frozenset)
 _CONTAINERS = (dict, *_SEQUENCES, *_SETS)
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _STDLIB = sysconfig.get_paths()["stdlib"]
 SKIPPED, PLAIN = 0, 1  # kinds of types; further ones are the caller's
 
@@ -42,7 +45,7 @@ class Root:
 
 
 def mro(of: type) -> tuple[type, ...]:
-    return type.__dict__["__mro__"].__get__(of)  # type: ignore[no-any-return]
+    return type.__dict__["__mro__"].__get__(of) or ()  # a class that is being made or dropped has none
 
 
 def dict_of(o: Any) -> dict[str, Any] | None:
@@ -261,6 +264,8 @@ class Walk:
             where, text = self._texts[at]
         for at in reversed(chain):
             text += self.label(self.parents[at], at, first=not text)
+            if len(text) > 4 * LONG_PATH:  # of a long chain: the texts of all its objects would fill the memory
+                text = f"{text[:LONG_PATH]}…{text[-LONG_PATH:]}"
             self._texts[at] = where, text
         return where, text
 
@@ -351,8 +356,9 @@ class Walk:
         elif t is types.FrameType or t in (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType):
             frame = o if t is types.FrameType else next((f for f in map(lambda n: getattr(o, n, None), ("gi_frame", "cr_frame", "ag_frame")) if f), None)
             if frame is not None:
-                name = frame.f_code.co_name
-                labels.update((id(value), f".{name}().{key}" if t is types.FrameType else f".{key}") for key, value in local_variables(frame))
+                of_generator = t is not types.FrameType or sys.version_info < (3, 11) and frame.f_code.co_flags & _GENERATORS  # these had frames
+                call = "" if of_generator else f".{frame.f_code.co_name}()"
+                labels.update((id(value), f"{call}.{key}") for key, value in local_variables(frame))
                 labels.setdefault(id(frame.f_back), "")
                 labels.setdefault(id(frame), "")
         elif BaseException in mro(t):
