@@ -165,6 +165,12 @@ def cycle():
     a = Class(); a.me = a; a.t = new(9)
 cycle()
 holder = torch.empty(1, device="cuda"); holder.other = new(10)
+class Keeps(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): ctx.kept = new(13); return x * 1
+    @staticmethod
+    def backward(ctx, g): return g
+result = Keeps.apply(torch.ones(1, requires_grad=True))
 leaf = torch.ones(11 << 8, device="cuda", requires_grad=True); leaf.sum().backward(); inner = leaf.grad; leaf = leaf.detach().cpu().requires_grad_()
 def work():
     local = new(12)
@@ -176,7 +182,7 @@ with memlane.record("out") as r: work()
     assert paths == {
         0: "holder",
         1: "kept[0]", 2: "by_key['a b']", 3: "cached.<lru_cache>[3]", 4: "Class.shared", 5: "odd[1]", 6: "generated.inside", 7: "called.<closure>.inside",
-        8: "slots[0].t", 9: "Class -> Class", 10: "holder.other", 11: "inner", 12: "local",
+        8: "slots[0].t", 9: "Class -> Class", 10: "holder.other", 11: "inner", 12: "local", 13: "result.grad_fn.kept",
     }  # fmt: skip
     assert rows[9]["kind"] == "cycle" and rows[12]["where"].startswith("work (program.py:")
 

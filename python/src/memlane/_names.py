@@ -260,6 +260,9 @@ class Torch(_Finder):
             self._optimizers.append((index, o))
         elif kind == _NODE:
             self._roots.append((index, o))
+            parent = self._walk.parents[index]
+            if parent >= 0 and self._walk.kind(type(self._walk.objects[parent])) == _TENSOR:
+                self._walk.given.setdefault(index, ".grad_fn")
 
     def _fill(self, walk: _walk.Walk, table: Table) -> None:
         self._walk = walk
