@@ -18,7 +18,7 @@ import (
 
 // Version is the version of the content of records. It is part of their binary form and of
 // the keys of caches.
-const Version = 3
+const Version = 4
 
 // magic begins the binary form.
 const magic = "memlane fleet "
@@ -173,6 +173,7 @@ func (c *codec) record(to **kept) {
 		c.int(&found.Amount.Requested)
 		c.float(&found.BytesPerStep)
 		c.string(&found.Description)
+		c.text(&found.HeldBy)
 	})
 }
 

@@ -50,7 +50,7 @@ func randomRecords(seed uint64, n int) (all []*fleet.Record) {
 			r.Memories = append(r.Memories, m)
 		}
 		for range rng.IntN(3) {
-			r.Findings = append(r.Findings, fleet.Finding{Rule: text(), Severity: "warning", Place: text(), Memory: rng.IntN(len(r.Memories)), Amount: amount(), BytesPerStep: rng.Float64()})
+			r.Findings = append(r.Findings, fleet.Finding{Rule: text(), Severity: "warning", Place: text(), Memory: rng.IntN(len(r.Memories)), Amount: amount(), BytesPerStep: rng.Float64(), HeldBy: text()})
 		}
 		all = append(all, r)
 	}
@@ -186,6 +186,9 @@ func TestOfCaptures(t *testing.T) {
 		found := finding.Find(c, c.Spaces, finding.Settings{})
 		r := fleet.Of(c, found).Named(fmt.Sprintf("rank%d.pickle", i), finding.RankNames{})
 		for j := range found {
+			if h := found[j].Held; len(h) > 0 && r.Findings[j].HeldBy != h[0].By || len(h) == 0 && r.Findings[j].HeldBy != "" {
+				t.Errorf("%s: finding %d is held by %q, want %v", file, j, r.Findings[j].HeldBy, h)
+			}
 			if found[j].IsLeak() {
 				leaked += found[j].Amount.Bytes
 			}

@@ -138,6 +138,7 @@ type Finding struct {
 	Amount                lifetime.Amount
 	BytesPerStep          float64
 	Description           string
+	HeldBy                string // the reference that holds most of its buffers, as recorded; "" = not known
 }
 
 // usageParts is the length of Memory.Usage: the columns of a small picture.
@@ -169,10 +170,14 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		if !ok {
 			continue
 		}
-		r.Findings = append(r.Findings, Finding{
+		of := Finding{
 			Rule: f.Rule, Severity: f.Severity.String(), Place: placeOf(c, f), Memory: n,
 			Amount: f.Amount, BytesPerStep: f.BytesPerStep, Description: f.Description,
-		})
+		}
+		if len(f.Held) > 0 {
+			of.HeldBy = f.Held[0].By
+		}
+		r.Findings = append(r.Findings, of)
 	}
 	return r
 }

@@ -203,6 +203,7 @@ type Group struct {
 	Found                 []Where
 	Amount                lifetime.Amount // of all
 	BytesPerStep          float64         // the median of those that know it
+	HeldBy                []string        // the references that hold its buffers, those of most memories first
 }
 
 // Where is one memory that has a finding.
@@ -221,6 +222,7 @@ func (f *Fleet) Findings() []*Group {
 	type signature struct{ rule, place string }
 	groups := map[signature]*Group{}
 	steps := map[*Group][]float64{}
+	held := map[*Group]map[string]int{} // memories of each reference
 	for _, k := range f.inOrder() {
 		for i := range k.Findings {
 			found := &k.Findings[i]
@@ -234,6 +236,12 @@ func (f *Fleet) Findings() []*Group {
 			}
 			g.Found = append(g.Found, Where{&k.Record, found.Memory, found.Amount})
 			g.Amount.Add(found.Amount)
+			if found.HeldBy != "" {
+				if held[g] == nil {
+					held[g] = map[string]int{}
+				}
+				held[g][found.HeldBy]++
+			}
 			if found.BytesPerStep > 0 {
 				steps[g] = append(steps[g], found.BytesPerStep)
 			}
@@ -244,6 +252,9 @@ func (f *Fleet) Findings() []*Group {
 		if len(steps[g]) > 0 {
 			g.BytesPerStep, _ = finding.Spread(steps[g])
 		}
+		g.HeldBy = slices.SortedFunc(maps.Keys(held[g]), func(x, y string) int {
+			return cmp.Or(cmp.Compare(held[g][y], held[g][x]), cmp.Compare(x, y))
+		})
 		all = append(all, g)
 	}
 	slices.SortFunc(all, func(a, b *Group) int {

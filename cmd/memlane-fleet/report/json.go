@@ -151,6 +151,7 @@ type groupJSON struct {
 	Place    string `json:"place"`
 	amountJSON
 	BytesPerStep *int64      `json:"bytes_per_step"`
+	HeldBy       []string    `json:"held_by"`
 	Text         string      `json:"text"`
 	Ranks        []string    `json:"ranks"`
 	Found        []foundJSON `json:"found"`
@@ -164,7 +165,7 @@ type foundJSON struct {
 }
 
 func (d *Data) findingToJSON(f *Finding) any {
-	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep), d.Sentence(f), f.Ranks, nil}
+	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep), append([]string{}, f.HeldBy...), d.Sentence(f), f.Ranks, nil}
 	for _, w := range f.Found {
 		m := &w.Record.Memories[w.Memory]
 		out.Found = append(out.Found, foundJSON{w.Record.Name, m.Rank, m.Device, amountToJSON(w.Amount)})
@@ -222,6 +223,7 @@ type findingOfMemory struct {
 	Space    string `json:"space"`
 	amountJSON
 	BytesPerStep *int64 `json:"bytes_per_step"`
+	HeldBy       string `json:"held_by"`
 	Description  string `json:"description"`
 }
 
@@ -235,7 +237,7 @@ func captureToJSON(r *fleet.Record) any {
 		out.Memories = append(out.Memories, memoryJSON{m.Rank, m.Space().ID(), m})
 	}
 	for _, f := range r.Findings {
-		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(), amountToJSON(f.Amount), perStep(f.BytesPerStep), f.Description})
+		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(), amountToJSON(f.Amount), perStep(f.BytesPerStep), f.HeldBy, f.Description})
 	}
 	return out
 }

@@ -136,7 +136,11 @@ func (d *Data) Headline() string {
 // Sentence describes a finding and its ranks.
 func (d *Data) Sentence(f *Finding) string {
 	l := answer.RankGroup{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, PerStep: []float64{f.BytesPerStep}}
-	return l.What + ": " + l.Text(d.Ranks)
+	text := l.What + ": " + l.Text(d.Ranks)
+	if len(f.HeldBy) > 0 {
+		text += "; held by " + f.HeldBy[0]
+	}
+	return text
 }
 
 // What returns the rule of a finding and its place.

@@ -70,6 +70,7 @@ func job(n int, text string) []*fleet.Record {
 			m.Leaked = 16 << 20
 			m.Sites = append(m.Sites, fleet.SiteTotals{Site: place("log", 99), Allocated: amount(16 << 20), AtPeak: amount(1 << 20), AtEnd: amount(16 << 20), Leaked: amount(16 << 20)})
 			r.Findings = append(r.Findings, fleet.Finding{Rule: "leak", Severity: "warning", Place: "log (train.py:99)" + text, Amount: amount(16 << 20), BytesPerStep: 1 << 20,
+				HeldBy:      [...]string{"history[*]", "history[*]", "log"}[rank%3] + text,
 				Description: "log (train.py:99) keeps 16.0 MiB " + text})
 		}
 		r.Findings = append(r.Findings, fleet.Finding{Rule: "cache", Severity: "info", Place: "load (train.py:40)", Amount: amount(8 << 20), Description: "a full cache"})

@@ -79,6 +79,7 @@ type findingRow struct {
 	Count        int64   `parquet:"buffers"`
 	Bytes        int64   `parquet:"bytes"`
 	BytesPerStep float64 `parquet:"bytes_per_step"`
+	HeldBy       string  `parquet:"held_by,dict"`
 	Description  string  `parquet:"description,dict"`
 }
 
@@ -173,7 +174,7 @@ func findingRows(f *fleet.Fleet) iter.Seq[findingRow] {
 				found := &r.Findings[i]
 				if !yield(findingRow{
 					memoryOf(r, found.Memory), tables.Clean(found.Rule), tables.Clean(found.Severity), tables.Clean(found.Place),
-					found.Amount.Count, found.Amount.Bytes, found.BytesPerStep, tables.Clean(found.Description),
+					found.Amount.Count, found.Amount.Bytes, found.BytesPerStep, tables.Clean(found.HeldBy), tables.Clean(found.Description),
 				}) {
 					return
 				}
