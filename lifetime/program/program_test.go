@@ -137,6 +137,24 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestModulesWithHooks: a module is called by the same lines whether it has hooks or not.
+func TestModulesWithHooks(t *testing.T) {
+	r := record()
+	sites := [2]lifetime.SiteID{r.site("train call forward call forward"), r.site("train call inner forward call inner forward")}
+	r.alloc("cuda:0", "train call forward call forward", true)
+	p, _ := r.program(t)
+	stacks := program.NewStacks(&p.Tables)
+	var lines [2][]lifetime.FrameID
+	for i, site := range sites {
+		for _, call := range stacks.Chain(stacks.Of(p.Sites[site].Stack).Call) {
+			lines[i] = append(lines[i], stacks.LineOf(call))
+		}
+	}
+	if len(lines[0]) != 2 || !slices.Equal(lines[0], lines[1]) {
+		t.Errorf("lines %v without hooks, %v with", lines[0], lines[1])
+	}
+}
+
 // TestStepsOfProcess: steps of one device are those of all, however they are known.
 func TestStepsOfProcess(t *testing.T) {
 	for source, mark := range map[program.Source]string{program.Marked: "ProfilerStep#", program.Annotated: "Optimizer.step#SGD.step", program.Recurrence: ""} {

@@ -237,6 +237,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	case isCall && f.compiled: // the module that was compiled, not another
 	case isCall && (f.last == 0 || r.frames[f.last].flags&CallsModule == 0):
 		f.caller = f.last
+	case k.flags&RunsHooks != 0 && f.caller != 0 && r.callsForward(inner): // of a module with hooks, which comes next
 	case !isCall && f.caller != 0:
 		f.Call, f.caller = r.called(moduleCallSite{f.caller, l.File + " " + l.Function, f.Call}), 0
 	case !isCall && k.part == InModule && f.last != 0 && !f.compiled: // by its name
