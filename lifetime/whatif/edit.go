@@ -74,10 +74,10 @@ func Kinds() []Kind {
 			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
 		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
 			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
-		{Name: "shard", Values: "N:optimizer|parameters", Doc: "over N ranks: states, or all as FSDP does", check: isShard, off: offShard,
+		{Name: "shard", Values: "N:optimizer|gradients|parameters", Doc: "over N ranks, as ZeRO 1, 2, 3", check: isShard, off: offShard,
 			apply: func(m *model, v string) string {
 				ranks, what, _ := strings.Cut(v, ":")
-				return m.shard(int64(number(ranks)), what == "parameters")
+				return m.shard(int64(number(ranks)), what)
 			}},
 		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
 			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
@@ -174,7 +174,7 @@ func isShard(v string) error {
 	if err := isCount(ranks); err != nil {
 		return err
 	}
-	return isOneOf("optimizer", "parameters")(what)
+	return isOneOf("optimizer", "gradients", "parameters")(what)
 }
 
 // chosenBlocks returns which blocks, counted from 0, a value of checkpoint means; nil if it means none.

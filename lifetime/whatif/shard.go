@@ -8,11 +8,12 @@ import (
 )
 
 // shard divides the states of the optimizer, and the temporaries of its steps, over ranks: ZeRO 1. With parameters it also divides these
-// and their gradients, as PyTorch's FSDP2 does with each block that repeats and the rest as units:
+// and their gradients, as PyTorch's FSDP2 does with each block that repeats and the rest as units, and with gradients as it does if it
+// does not shard again after the forward pass (ZeRO 2):
 //   - the parameters of a block are whole while it runs, those of the rest from the first forward to the end of the backward pass;
 //   - what the last block gathered is freed when the next one has its own, and in the backward pass the next block is gathered ahead;
 //   - gradients are whole until the backward pass of their unit ends, and what is reduced is freed when the next unit reduces its own.
-func (m *model) shard(ranks int64, parameters bool) string {
+func (m *model) shard(ranks int64, what string) string {
 	part := func(size int64) int64 { return (size + ranks - 1) / ranks }
 	states := false
 	for i := range m.buffers {
@@ -23,7 +24,7 @@ func (m *model) shard(ranks int64, parameters bool) string {
 			b.size, states = part(b.size), states || isState
 		}
 	}
-	if !parameters {
+	if what == "optimizer" {
 		if !states {
 			return "no state of an optimizer is known"
 		}
@@ -92,14 +93,21 @@ func (m *model) shard(ranks int64, parameters bool) string {
 			if j > 0 {
 				done = ends[j-1]
 			}
-			if p.back < p.end {
+			if p.back < p.end && what == "parameters" {
 				put(of[0], pos{ahead, .6, 0, 0}, pos{begins[j], .8, 0, 0}, sum(of))
+			}
+			if p.back < p.end {
 				put(of[0], pos{ends[j], .4, 0, 0}, pos{done, .39, 0, 0}, sum(of))
 			}
 			for _, b := range of {
-				put(b, pos{u[0].begin.n, -2, b.begin.n, 0}, pos{next, -2, 0, 0}, b.size)
-				if p.back < p.end {
+				switch whole := (pos{u[0].begin.n, -2, b.begin.n, 0}); {
+				case p.back < p.end && what == "gradients":
+					put(b, whole, pos{ends[j], .5, 0, 0}, b.size)
+				case p.back < p.end:
 					put(b, pos{begins[j], .7, b.begin.n, 0}, pos{ends[j], .5, 0, 0}, b.size)
+					fallthrough
+				default:
+					put(b, whole, pos{next, -2, 0, 0}, b.size)
 				}
 			}
 		}

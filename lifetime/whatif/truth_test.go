@@ -339,7 +339,11 @@ func TestShard(t *testing.T) {
 	if states.Peak >= e.Recorded.Peak || states.Peak <= without.Peak {
 		t.Errorf("states over four ranks: %d, all %d, none %d", states.Peak, e.Recorded.Peak, without.Peak)
 	}
-	for _, edits := range []string{"shard=1:optimizer", "shard=4", "shard=4:gradients"} {
+	e = engineOf(t, "mlp")
+	if r, real := run("shard=4:gradients"), int64(386217472); r.Low > real || r.High < real {
+		t.Errorf("not sharded again after the forward pass: %d to %d, but a rank needed %d (%s)", r.Low, r.High, real, r.Refused)
+	}
+	for _, edits := range []string{"shard=1:optimizer", "shard=4", "shard=4:activations"} {
 		if _, err := Parse(edits); err == nil {
 			t.Errorf("%s is no error", edits)
 		}
