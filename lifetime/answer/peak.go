@@ -408,9 +408,10 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 		all[i].Callers = all[i].Callers[same:]
 	}
 	n := 1 // the fewest callers that tell the paths apart
-	byCallers := slices.SortedFunc(slices.Values(all), func(x, y Path) int { return slices.Compare(x.Callers, y.Callers) })
-	for i := range byCallers[1:] {
-		n = max(n, 1+commonHead(byCallers[i:i+2], 0))
+	byCallers := slices.Clone(all)
+	slices.SortFunc(byCallers, func(x, y Path) int { return slices.Compare(x.Callers, y.Callers) })
+	for i := 1; i < len(all); i++ {
+		n = max(n, 1+commonHead(byCallers[i-1:i+1], 0))
 	}
 	for i := range all {
 		all[i].Callers = all[i].Callers[:min(n, len(all[i].Callers))]
