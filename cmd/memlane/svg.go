@@ -147,7 +147,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	case "peak":
 		return chart.Peak(w, capture, s, c.String("buffer"), o)
 	}
-	found := finding.Find(capture, []*lifetime.Space{of}, finding.Settings{})
+	found := finding.Find(capture, []*lifetime.Space{of}, finding.Settings{Rules: finding.LeakRules()}) // the picture shows no others
 	for i := range found {
 		found[i].Space = s
 	}

@@ -46,7 +46,7 @@ func MarkLeaks(c *lifetime.Capture) {
 			continue
 		}
 		p, found := newPass(of, s, Settings{}), []Finding(nil)
-		for _, r := range leakRules() {
+		for _, r := range LeakRules() {
 			found = append(found, p.run(r)...)
 		}
 		Mark(c, found)

@@ -29,7 +29,7 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(program.Of(c), c.Spaces[0], Settings{})
-	for _, r := range leakRules() {
+	for _, r := range LeakRules() {
 		for _, f := range p.run(r) {
 			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
 			again := steps == 0 && kept >= inferred && (f.Value(FigFreed) > kept || p.program.Passes(p.Space) >= inferred)

@@ -77,8 +77,8 @@ func Rules() []Rule {
 	}
 }
 
-// leakRules returns memlane's own rules of kind leak. The rule oom runs them on the recording until a failure.
-func leakRules() []Rule {
+// LeakRules returns memlane's own rules of kind leak. The rule oom runs them on the recording until a failure.
+func LeakRules() []Rule {
 	return slices.DeleteFunc(Rules(), func(r Rule) bool { return r.Kind != KindLeak })
 }
 
