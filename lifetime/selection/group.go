@@ -42,13 +42,13 @@ func GroupBy(c *lifetime.Capture, by By) (*lifetime.Capture, error) {
 	if by == ByLine {
 		return c, nil
 	}
-	g := groupsBy(c, by)
+	g := groupsBy(c, by, false)
 	if g.found || len(c.Spaces) == 0 {
 		return g.c, nil
 	}
 	var others []string
 	for _, other := range Bys {
-		if other == ByLine || other != by && groupsBy(c, other).found {
+		if other == ByLine || other != by && groupsBy(c, other, true).found {
 			others = append(others, string(other))
 		}
 	}
@@ -63,7 +63,9 @@ type groups struct {
 	sites  map[lifetime.Site]lifetime.SiteID // the groups
 	stacks map[call]lifetime.StackID         // of groups
 	layers *layer.Layers                     // for ByLayer
+	names  map[*frame.Frame]string           // for ByStack: texts of frames
 	found  bool                              // a buffer belongs to a recorded group
+	ask    bool                              // only found is asked for
 }
 
 // call is a frame that a stack called.
@@ -72,11 +74,12 @@ type call struct {
 	caller lifetime.StackID
 }
 
-func groupsBy(c *lifetime.Capture, by By) *groups {
+func groupsBy(c *lifetime.Capture, by By, ask bool) *groups {
 	grouped := *c
 	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
 	grouped.Spaces = nil
-	g := &groups{from: c, c: &grouped, by: by, sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{}}
+	g := &groups{from: c, c: &grouped, by: by, ask: ask, sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{},
+		names: map[*frame.Frame]string{}}
 	for _, s := range c.Spaces {
 		grouped.Spaces = append(grouped.Spaces, g.space(s))
 	}
@@ -92,6 +95,9 @@ func (g *groups) space(s *lifetime.Space) *lifetime.Space {
 		pool = region.PoolsOfBuffers(s)
 	}
 	for i := range grouped.Buffers {
+		if g.ask && g.found {
+			break
+		}
 		b := &grouped.Buffers[i]
 		k := groupKey{Row: lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}}
 		switch g.by {
@@ -181,7 +187,12 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 		if frames := stackShown(t, s, p); len(frames) > 0 {
 			var names []string
 			for _, f := range frames {
-				names = append(names, f.String())
+				name, ok := g.names[f]
+				if !ok {
+					name = f.String()
+					g.names[f] = name
+				}
+				names = append(names, name)
 			}
 			return lifetime.Site{Op: strings.Join(names, " ← "), Source: g.stack(frames...)} // its place is the whole stack
 		}
