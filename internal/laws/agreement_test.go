@@ -132,7 +132,7 @@ func (a *agreement) leaked(c *lifetime.Capture, s *lifetime.Space, found []findi
 	a.same(s.ID(), "the buffers that findings and categories call leaked", of, marked)
 }
 
-// failures compares the failed allocations of leaks and oom. TestOneReason compares findings with them, TestSteps all steps.
+// failures compares the failed allocations of leaks and oom. checkReasons compares findings with them, stepsLaw all steps.
 func (a *agreement) failures(c *lifetime.Capture, leaks *answer.CaptureLeaks) {
 	failures := answer.OOMsOf(c, c.Spaces, 0)
 	a.same("", "the failures of leaks and oom", leaks.OOMs, failures)
