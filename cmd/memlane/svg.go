@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/render/text"
 )
 
 // The values of --view, --layout, --color, --axis and --theme.
@@ -148,11 +149,15 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 		return chart.Peak(w, capture, s, c.String("buffer"), o)
 	}
 	found := finding.Find(capture, []*lifetime.Space{of}, finding.Settings{Rules: finding.LeakRules()}) // the picture shows no others
+	title := ""
+	if layouts[c.String("layout")] == blocks.Stacked && s.Axis != lifetime.ProgramOrder {
+		title = text.Title(&capture.Tables, of, found, answer.OOMsOf(capture, []*lifetime.Space{of}, 0))
+	}
 	for i := range found {
 		found[i].Space = s
 	}
 	return blocks.Write(w, capture, s, blocks.Options{
-		Layout: layouts[c.String("layout")], Color: colorOf(c, capture, of), Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Title: title, Layout: layouts[c.String("layout")], Color: colorOf(c, capture, of), Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(found), Others: othersOf(of, spaces),
 	})
 }

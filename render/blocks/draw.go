@@ -24,7 +24,7 @@ func (p *picture) draw() error {
 	var err error
 	p.Page, err = canvas.New(p.o.Format, canvas.Page{
 		Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
-		Title: p.headline() + ": peak " + units.Bytes(p.peak.Bytes), Desc: p.finding() + p.explanation(&l),
+		Title: p.called(), Desc: p.finding() + p.explanation(&l),
 	})
 	if err != nil {
 		return err
@@ -33,7 +33,11 @@ func (p *picture) draw() error {
 	if m != nil {
 		name, height = "offset, without gaps", m.height
 	}
-	p.Heading(p.headline(), append(p.Source(p.c), units.Plural(p.buffers, "buffer"),
+	facts := p.Source(p.c)
+	if p.o.Title != "" {
+		facts = append(facts, strings.TrimPrefix(p.subject(), " - "))
+	}
+	p.Heading(p.headline(), append(facts, units.Plural(p.buffers, "buffer"),
 		units.Span(p.To-max(p.From, plot.Origin(p.s)), p.s.Axis.Unit()), "peak "+units.Bytes(p.peak.Bytes)+plot.OfLimit(p.s))...)
 	p.Upwards(name)
 	p.Sizes(p.ceiling, 500, height)
@@ -62,18 +66,30 @@ func (p *picture) draw() error {
 	return nil
 }
 
+// called returns what browsers and screen readers call the picture.
+func (p *picture) called() string {
+	if p.o.Title != "" {
+		return p.headline()
+	}
+	return p.headline() + ": peak " + units.Bytes(p.peak.Bytes)
+}
+
 // headline returns the title of the picture.
 func (p *picture) headline() string {
 	if p.o.Title != "" {
 		return canvas.Cut(p.o.Title, 200)
 	}
-	// The device is enough to identify a space; the line below has the rest.
+	return plot.Device(p.s) + p.subject() // the device is enough to identify a space; the line below has the rest
+}
+
+// subject says what is drawn.
+func (p *picture) subject() string {
 	what := [...]string{" - allocated memory", " - addresses"}[p.o.Layout]
 	by := [...]string{" by call site", " by size", ", leaks", " by category"}[p.o.Color]
 	if p.o.Color == BySite && (p.s.Axis == lifetime.ProgramOrder || p.s.Facts&lifetime.Stacks == 0) {
 		by = " by operation" // scopes are operations too
 	}
-	return plot.Device(p.s) + what + by
+	return what + by
 }
 
 // finding says in sentences what the picture shows: failed allocations, leaks, and what fills the peak.

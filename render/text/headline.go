@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
@@ -18,14 +19,7 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		return failureHeadline(&failures[0])
 	}
-	worst := -1
-	for i := range found {
-		if f := &found[i]; f.IsLeak() && f.Severity > finding.Info && (worst < 0 || f.Severity > found[worst].Severity) {
-			worst = i
-		}
-	}
-	if worst >= 0 {
-		f := &found[worst]
+	if f := worstLeak(found); f != nil {
 		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
 	}
 	var highest *outline.Space
@@ -39,6 +33,34 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	}
 	p := answer.OutlinePeakOf(&o.Tables, highest, answer.AtPeak)
 	return peakSentence(&p)
+}
+
+// Title says in a few words what a picture of a memory ID shows: who asked for memory that was not there, else what leaks, else what fills
+// the peak. found and failures are those of the memory ID. "" if nothing of it is known.
+func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failures []answer.Failure) string {
+	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
+		return "Out of memory on " + s.ID() + ": " + asked(&failures[0])
+	}
+	if f := worstLeak(found); f != nil {
+		what, _, _ := strings.Cut(f.Description, "; ")
+		return "Leak in " + s.ID() + ": " + what
+	}
+	p := answer.PeakOf(t, s, s.Peak(lifetime.Occupied).At)
+	if len(p.Categories) == 0 {
+		return ""
+	}
+	most := p.Categories[:min(len(p.Categories), 3)]
+	return "Peak of " + s.ID() + ", " + units.Bytes(p.Bytes) + ": " + strings.ReplaceAll(partsText(most), "_", " ")
+}
+
+// worstLeak returns the most severe leak; nil if there is none.
+func worstLeak(found []finding.Finding) (worst *finding.Finding) {
+	for i := range found {
+		if f := &found[i]; f.IsLeak() && f.Severity > finding.Info && (worst == nil || f.Severity > worst.Severity) {
+			worst = f
+		}
+	}
+	return worst
 }
 
 // failureHeadline says who asked, who held the memory, and what to do.
