@@ -143,18 +143,23 @@ func (m *model) ofBlocks(sizes map[int64]int, n int) (found []int) {
 	return found
 }
 
+// inPasses calls yield for each buffer of a pass, with what is stretched there.
+func (m *model) inPasses(stretches []stretch, yield func(i int, s stretch)) {
+	for i := range m.buffers {
+		if pass := m.buffers[i].pass; pass >= 0 {
+			yield(i, stretches[pass])
+		}
+	}
+}
+
 // leaveOut leaves out what n blocks do in stretches. What an earlier event made, and they would have freed, is freed by the block in their place.
 func (m *model) leaveOut(stretches []stretch, sizes map[int64]int, n int) {
 	gone := map[int]bool{}
 	for _, i := range m.ofBlocks(sizes, n) {
 		gone[i] = true
 	}
-	for i := range m.buffers {
+	m.inPasses(stretches, func(i int, s stretch) {
 		b := &m.buffers[i]
-		if b.pass < 0 {
-			continue
-		}
-		s := stretches[b.pass]
 		forward, backward := s.long()
 		switch begin, end := b.begin.n, b.end.n; {
 		case s.forwards(begin), s.backwards(begin):
@@ -166,7 +171,7 @@ func (m *model) leaveOut(stretches []stretch, sizes map[int64]int, n int) {
 		case s.backwards(end) && begin > s.end && begin <= s.back && b.phase == purpose.Backward:
 			m.until(b, at(end+backward))
 		}
-	}
+	})
 	n = -1
 	m.drop(func(*buffer) bool { n++; return gone[n] })
 }
@@ -189,14 +194,10 @@ func (m *model) repeat(stretches []stretch, sizes map[int64]int, n int) {
 			put(b, r, begin, b.end)
 		}
 	}
-	for i := range m.buffers {
+	m.inPasses(stretches, func(i int, s stretch) {
 		b := &m.buffers[i]
-		if b.pass < 0 {
-			continue
-		}
-		s := stretches[b.pass]
 		forward, backward := s.long()
-		// in returns where the event is in repetition r, of which 0 is the recorded one: if it is of the next block, in the next repetition.
+		// Where an event is in repetition r, of which 0 is the recorded one: if it is of the next block, in the next repetition.
 		var inForward, inBackward func(r int, e float64) pos
 		inForward = func(r int, e float64) pos {
 			switch {
@@ -246,6 +247,6 @@ func (m *model) repeat(stretches []stretch, sizes map[int64]int, n int) {
 		case s.backwards(b.end.n) && b.begin.n > s.end && b.begin.n <= s.back && b.phase == purpose.Backward:
 			m.until(b, inBackward(n, b.end.n))
 		}
-	}
+	})
 	m.buffers, m.moved = append(m.buffers, added...), true
 }
