@@ -2,9 +2,11 @@ package blocks
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -19,7 +21,7 @@ type profile struct {
 // nameHeight is the height that a name on an area needs.
 const nameHeight point = 150
 
-// spots returns the names of the classes, each on its largest area, as far as they fit there.
+// spots returns the names of the classes, with their bytes and their share at the peak, each on its largest area, as far as they fit there.
 func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.Text) {
 	all := p.profiles(l, b, height)
 	called := map[string]int{}
@@ -28,6 +30,9 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.
 	}
 	for k, c := range p.classes {
 		words := []string{strings.TrimSpace(c.name + " " + c.place)}
+		if share := 100 * float64(c.bytes) / float64(p.peak.Bytes); c.bytes > 0 && share >= 1 {
+			words = []string{fmt.Sprintf("%s: %s, %.0f %%", words[0], units.Bytes(c.bytes), share), words[0]}
+		}
 		if called[c.name] == 1 {
 			words = append(words, c.name)
 		} else if c.place != "" {

@@ -49,7 +49,15 @@ func (p *Plot) X(t int64) canvas.Length {
 // Heading writes a title and below it a line of facts.
 func (p *Plot) Heading(title string, facts ...string) {
 	width := p.Width - p.Left - 160
-	p.Page.Text(canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}.Fit(width))
+	t := canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}
+	for t.Extent() > width { // the parts of a sentence that fit tell more than its two ends
+		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "))
+		if at < 0 {
+			break
+		}
+		t.S = t.S[:at]
+	}
+	p.Page.Text(t.Fit(width))
 	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
 }
 

@@ -35,11 +35,12 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	return peakSentence(&p)
 }
 
-// Title says in a few words what a picture of a memory ID shows: who asked for memory that was not there, else what leaks, else what fills
+// Title says in a few words, the most important first, what a picture of a memory ID shows: who asked for memory that was not there, else what leaks, else what fills
 // the peak. found and failures are those of the memory ID. "" if nothing of it is known.
 func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
-		return "Out of memory on " + s.ID() + ": " + asked(&failures[0])
+		who, _, _ := strings.Cut(asked(&failures[0]), ", called by ")
+		return "Out of memory on " + s.ID() + ": " + who
 	}
 	if f := worstLeak(found); f != nil {
 		what, _, _ := strings.Cut(f.Description, "; ")
@@ -50,7 +51,7 @@ func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failu
 		return ""
 	}
 	most := p.Categories[:min(len(p.Categories), 3)]
-	return "Peak of " + s.ID() + ", " + units.Bytes(p.Bytes) + ": " + strings.ReplaceAll(partsText(most), "_", " ")
+	return "Peak of " + units.Bytes(p.Bytes) + " on " + s.ID() + ": " + strings.ReplaceAll(partsText(most), "_", " ")
 }
 
 // worstLeak returns the most severe leak; nil if there is none.
