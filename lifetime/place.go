@@ -34,7 +34,8 @@ func (t *Tables) PlaceOf(site SiteID) Place {
 	return p
 }
 
-// callers are the frames of a stack that can name a place, the innermost of each kind.
+// callers are the frames of a stack that can name a place, the innermost of each kind. If a user frame comes before any node, it is the
+// place, and the frames outside it are left out.
 type callers struct {
 	user, node, engine, runtime, library, framework, scope, native, first *frame.Frame
 
@@ -52,6 +53,9 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 		switch f.Kind {
 		case frame.User:
 			set(&c.user, f)
+			if c.node == nil {
+				return c // calls inside calls would otherwise take the square of their depth
+			}
 		case frame.Node:
 			if c.user == nil {
 				set(&c.node, f)

@@ -229,7 +229,7 @@ func TestGrowth(t *testing.T) {
 	if race.Enabled {
 		t.Skip("the race detector allocates too")
 	}
-	commands := []string{"info", "info --json", "leaks", "leaks --json", "peak --json", "peak --by layer", "report", "report --json", "report --format markdown", "report --format html",
+	commands := []string{"info", "info --json", "leaks", "leaks --json", "peak --json", "peak --by layer", "peak --by stack", "report", "report --json", "report --format markdown", "report --format html",
 		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "ops --json", "diff FILE", "diff --json FILE"}
 	for _, e := range render.Exports {
 		commands = append(commands, "export --to "+e.Name)

@@ -62,15 +62,16 @@ type groups struct {
 	by     By
 	sites  map[lifetime.Site]lifetime.SiteID // the groups
 	stacks map[call]lifetime.StackID         // of groups
+	frames map[frame.Frame]lifetime.FrameID  // of stacks
 	layers *layer.Layers                     // for ByLayer
-	names  map[*frame.Frame]string           // for ByStack: texts of frames
+	texts  map[lifetime.FrameID]string       // for ByStack, of frames
 	found  bool                              // a buffer belongs to a recorded group
 	ask    bool                              // only found is asked for
 }
 
 // call is a frame that a stack called.
 type call struct {
-	frame  frame.Frame
+	frame  lifetime.FrameID
 	caller lifetime.StackID
 }
 
@@ -79,7 +80,7 @@ func groupsBy(c *lifetime.Capture, by By, ask bool) *groups {
 	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
 	grouped.Spaces = nil
 	g := &groups{from: c, c: &grouped, by: by, ask: ask, sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{},
-		names: map[*frame.Frame]string{}}
+		frames: map[frame.Frame]lifetime.FrameID{}, texts: map[lifetime.FrameID]string{}}
 	for _, s := range c.Spaces {
 		grouped.Spaces = append(grouped.Spaces, g.space(s))
 	}
@@ -184,25 +185,20 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 	case ByShape:
 		return lifetime.Site{Op: strings.TrimSpace(s.DType + " " + s.Shape)}
 	case ByStack:
-		if frames := stackShown(t, s, p); len(frames) > 0 {
-			var names []string
-			for _, f := range frames {
-				name, ok := g.names[f]
-				if !ok {
-					name = f.String()
-					g.names[f] = name
-				}
-				names = append(names, name)
+		if frames := g.stackShown(s, p); len(frames) > 0 {
+			names := make([]string, 0, len(frames))
+			for _, id := range frames {
+				names = append(names, g.texts[id])
 			}
 			return lifetime.Site{Op: strings.Join(names, " ← "), Source: g.stack(frames...)} // its place is the whole stack
 		}
 	case ByFile:
 		if p.Frame.File != "" && !p.Unseen {
-			return lifetime.Site{Stack: g.stack(&frame.Frame{File: p.Frame.File, Kind: p.Frame.Kind})}
+			return lifetime.Site{Stack: g.stack(g.frame(frame.Frame{File: p.Frame.File, Kind: p.Frame.Kind}))}
 		}
 	case ByFunction:
 		if p.Frame.Function != "" && p.Node == "" && !p.Unseen {
-			return lifetime.Site{Stack: g.stack(&frame.Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind})}
+			return lifetime.Site{Stack: g.stack(g.frame(frame.Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind}))}
 		}
 		p.Frame = frame.Frame{}
 	}
@@ -214,31 +210,46 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 	}
 }
 
+// frame returns the number of a frame in a stack of a group. Equal frames have the same.
+func (g *groups) frame(f frame.Frame) lifetime.FrameID {
+	id, ok := g.frames[f]
+	if !ok {
+		id = lifetime.FrameID(len(g.c.Frames))
+		g.c.Frames = append(g.c.Frames, f)
+		g.frames[f], g.texts[id] = id, f.String()
+	}
+	return id
+}
+
 // stack returns a stack of frames, innermost first.
-func (g *groups) stack(frames ...*frame.Frame) (id lifetime.StackID) {
+func (g *groups) stack(frames ...lifetime.FrameID) (id lifetime.StackID) {
 	for _, f := range slices.Backward(frames) {
-		level := call{*f, id}
+		level := call{f, id}
 		known, ok := g.stacks[level]
 		if !ok {
 			known = lifetime.StackID(len(g.c.Stacks))
 			g.stacks[level] = known
-			g.c.Frames = append(g.c.Frames, *f)
-			g.c.Stacks = append(g.c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(g.c.Frames) - 1), Caller: id})
+			g.c.Stacks = append(g.c.Stacks, lifetime.Stack{Frame: f, Caller: id})
 		}
 		id = known
 	}
 	return id
 }
 
-// stackShown returns the frames of a site that people read, innermost first; none if the place says more.
-func stackShown(t *lifetime.Tables, s *lifetime.Site, p lifetime.Place) []*frame.Frame {
+// stackShown returns the frames of a site that people read, innermost first; none if the place says more. Like outputs it leaves out
+// the outer calls of deep stacks, which would grow with the square of their depth.
+func (g *groups) stackShown(s *lifetime.Site, p lifetime.Place) (frames []lifetime.FrameID) {
 	if p.Node != "" || p.Unseen || p.Op != "" {
 		return nil
 	}
-	var frames []*frame.Frame
-	for f := range t.FramesOf(s.Stack) {
-		frames = append(frames, f)
+	t := &g.from.Tables
+	all, cut := t.Innermost(nil, s.Stack)
+	shown, _ := frame.Fold(all, func(id lifetime.FrameID) frame.Kind { return t.Frames[id].Kind })
+	for _, id := range shown {
+		frames = append(frames, g.frame(t.Frames[id]))
 	}
-	shown, _ := frame.Fold(frames, func(f *frame.Frame) frame.Kind { return f.Kind })
-	return shown
+	if cut {
+		frames = append(frames, g.frame(frame.Frame{Function: frame.OuterCalls, Kind: frame.Scope}))
+	}
+	return frames
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -270,22 +271,35 @@ func (s *Selection) named(t *lifetime.Tables) func(space *lifetime.Space, buffer
 }
 
 // Matching returns a function that reports whether function matches the operation of a
-// site or any function on its call stack. A nil function matches every site. The result
-// of each site is cached.
+// site or any function on its call stack. A nil function matches every site. Operations, frames and
+// stacks are asked once each: calls inside calls would otherwise take the square of their depth.
 func Matching(t *lifetime.Tables, function *regexp.Regexp) func(lifetime.SiteID) bool {
+	if function == nil {
+		return func(lifetime.SiteID) bool { return true }
+	}
+	stacks := sync.OnceValue(func() []bool { return stacksMatching(t, function) })
 	known := map[lifetime.SiteID]bool{}
 	return func(site lifetime.SiteID) bool {
-		if function == nil {
-			return true
-		}
 		is, seen := known[site]
 		if !seen {
-			is = t.Sites[site].Op != "" && function.MatchString(t.Sites[site].Op)
-			for f := range t.FramesOf(t.Sites[site].Stack) {
-				is = is || function.MatchString(f.Function)
-			}
+			s := &t.Sites[site]
+			is = s.Op != "" && function.MatchString(s.Op) || stacks()[s.Stack]
 			known[site] = is
 		}
 		return is
 	}
+}
+
+// stacksMatching reports of each stack whether function matches any of its functions.
+func stacksMatching(t *lifetime.Tables, function *regexp.Regexp) []bool {
+	frames := make([]bool, len(t.Frames))
+	for i := range t.Frames {
+		frames[i] = function.MatchString(t.Frames[i].Function)
+	}
+	stacks := make([]bool, len(t.Stacks))
+	for i := 1; i < len(stacks); i++ { // a caller comes before the stacks that it calls
+		s := &t.Stacks[i]
+		stacks[i] = stacks[s.Caller] || frames[s.Frame]
+	}
+	return stacks
 }
