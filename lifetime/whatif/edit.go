@@ -54,13 +54,19 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward only; evaluation: where nothing trains",
 			check: isOneOf("", "evaluation"), off: offNoGrad, apply: func(m *model, v string) string { return m.noGrad(m.blocks, v == "") }},
-		{Name: "checkpoint", Values: "blocks|every:N|layers:A-B", Doc: "compute blocks again in backward",
-			check: isBlocks, off: offCheckpoint, apply: func(m *model, v string) string { return m.checkpoint(m.blocks, chosenBlocks(v)) }},
+		{Name: "checkpoint", Values: "WHAT", Doc: "compute again: blocks, layers:A-B, module:NAMES",
+			check: isBlocks, off: offCheckpoint, apply: func(m *model, v string) string {
+				_, modules, _ := strings.Cut(v, "module:")
+				return m.checkpoint(modules, chosenBlocks(v))
+			}},
 		{Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host", check: isOneOf("activations"), off: offOffload,
 			apply: func(m *model, _ string) string { return m.offload(m.blocks) }},
-		{Name: "optimizer", Values: "NAME", Doc: "step with sgd, momentum, adamw, adam8bit or lion", off: offOptimizer,
-			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion"), apply: func(m *model, v string) string {
-				if v == "adam8bit" { // parameters of two bytes have twice as many elements
+		{Name: "optimizer", Values: "NAME", Doc: "sgd, momentum, adamw, adam8bit, lion, adafactor", off: offOptimizer,
+			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "adafactor"), apply: func(m *model, v string) string {
+				switch v {
+				case "adafactor":
+					return m.adafactor()
+				case "adam8bit": // parameters of two bytes have twice as many elements
 					parameters, _ := m.trained()
 					for _, p := range parameters {
 						m.more += p.size/2 + p.size/128
@@ -97,6 +103,7 @@ const (
 	forLoop // two of one parameter at a time
 	forEach // one of each parameter at once
 	inCall  // two of one parameter, until its function returns
+	chained // one of one parameter, until the next one has its own
 )
 
 // temporaries has those of optimizers that need some.
@@ -104,15 +111,16 @@ var temporaries = map[string]int{"adamw": forEach, "lion": inCall}
 
 // optimizers has the states of each parameter.
 var optimizers = map[string]states{
-	"sgd":      func(int64) []int64 { return nil },
-	"momentum": func(n int64) []int64 { return []int64{n} },
-	"adamw":    func(n int64) []int64 { return []int64{n, n} },
+	"sgd":      func(*buffer) []int64 { return nil },
+	"momentum": func(p *buffer) []int64 { return []int64{p.size} },
+	"adamw":    func(p *buffer) []int64 { return []int64{p.size, p.size} },
 	"adam8bit": adam8bit,
-	"lion":     func(n int64) []int64 { return []int64{n} },
+	"lion":     func(p *buffer) []int64 { return []int64{p.size} },
 }
 
 // adam8bit has a byte for each element and state, and a float for each 256 of them. Parameters have four bytes an element.
-func adam8bit(n int64) []int64 {
+func adam8bit(p *buffer) []int64 {
+	n := p.size
 	scales := (n/4 + 255) / 256 * 4
 	return []int64{n / 4, scales, n / 4, scales}
 }
@@ -177,11 +185,11 @@ func isShard(v string) error {
 	return isOneOf("optimizer", "gradients", "parameters")(what)
 }
 
-// chosenBlocks returns which blocks, counted from 0, a value of checkpoint means; nil if it means none.
+// chosenBlocks returns which blocks, or calls of modules, counted from 0, a value of checkpoint means; nil if it means none.
 func chosenBlocks(v string) func(block int) bool {
 	kind, of, _ := strings.Cut(v, ":")
 	switch from, to, _ := strings.Cut(of, "-"); {
-	case v == "blocks":
+	case v == "blocks", kind == "module" && of != "":
 		return func(int) bool { return true }
 	case kind == "every" && isCount(of) == nil:
 		return func(i int) bool { return (i+1)%int(number(of)) == 0 }
@@ -197,7 +205,7 @@ func chosenBlocks(v string) func(block int) bool {
 
 func isBlocks(v string) error {
 	if chosenBlocks(v) == nil {
-		return fmt.Errorf("use blocks, every:N such as every:2, or layers:A-B such as layers:0-3")
+		return fmt.Errorf("use blocks, every:N such as every:2, layers:A-B such as layers:0-3, or module:NAMES such as module:*.mlp")
 	}
 	return nil
 }

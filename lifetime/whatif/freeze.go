@@ -50,7 +50,7 @@ func (m *model) frozen(globs string) (frozen, rest []*buffer, named bool) {
 		is := false
 		if h := m.t.HolderOf(m.s, int(w.like)); h != nil && h.Name != "" {
 			named = true
-			is = slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, h.Name); return ok })
+			is = matches(globs, h.Name)
 		}
 		if is {
 			frozen = append(frozen, w)
@@ -59,6 +59,11 @@ func (m *model) frozen(globs string) (frozen, rest []*buffer, named bool) {
 		}
 	}
 	return frozen, rest, named
+}
+
+// matches reports whether a name matches one of globs.
+func matches(globs, name string) bool {
+	return slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
 }
 
 // freezePass ends what pass k no longer needs, and adds what it no longer makes to gone. It reports whether it knows gradients of frozen parameters.

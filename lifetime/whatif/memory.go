@@ -9,8 +9,12 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// checkpoint keeps only the outputs of units that are chosen, and computes each again in the backward pass, up to the last buffer that it saves.
-func (m *model) checkpoint(find func(k int) []unit, chosen func(i int) bool) string {
+// checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
+// pass, up to the last buffer that it saves.
+func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
+	if modules != "" && !m.recordsModules() {
+		return "modules are not recorded: record with memlane.record(modules=True)"
+	}
 	for i := range m.buffers {
 		if m.buffers[i].part == purpose.Recomputation && m.buffers[i].phase == purpose.Forward {
 			return "the program already computes parts of its forward pass again"
@@ -29,24 +33,28 @@ func (m *model) checkpoint(find func(k int) []unit, chosen func(i int) bool) str
 	for k := range m.passes {
 		p := m.passes[k]
 		m.recomputed = 0
-		units := find(k)
+		blocks := m.blocks(k)
+		units := blocks
+		if modules != "" {
+			units = m.modules(k, modules)
+		}
 		if len(units) == 0 {
 			continue
 		}
-		if found = len(units); !m.holdMost(k, units) {
+		if found = len(units); modules == "" && !m.holdMost(k, units) {
 			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
 		}
-		uses, unpacked, all := m.lastUses(k, units), m.unpacked(k), m.forward(k)
+		uses, unpacked, all := m.lastUses(k, blocks), m.unpacked(k), m.forward(k)
 		for j, u := range units {
 			if !chosen(j) {
 				continue
 			}
-			first, out := u[0], u[len(u)-1]
+			first, ends, out := u[0], u[len(u)-1], m.output(u)
 			end := p.back
 			var mine []*buffer
 			for _, b := range all {
 				switch {
-				case b.begin.n > out.begin.n:
+				case b.begin.n > ends.begin.n:
 					end = min(end, b.begin.n)
 				case b.begin.n >= first.begin.n:
 					mine = append(mine, b)
@@ -81,8 +89,12 @@ func (m *model) checkpoint(find func(k int) []unit, chosen func(i int) bool) str
 		}
 	}
 	switch {
+	case found == 0 && modules != "":
+		return "no module that ran forward has such a name; memlane peak --by layer shows where they are"
 	case found == 0:
 		return "no block of the program repeats"
+	case changes == nil && modules != "":
+		return "these modules save nothing but their results"
 	case changes == nil:
 		return fmt.Sprintf("none of the %d blocks of the program is meant, or they save nothing", found)
 	}

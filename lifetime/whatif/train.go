@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -34,8 +36,8 @@ func (m *model) trained() (all []buffer, of int) {
 	return nil, -1
 }
 
-// fractions of the bytes of a parameter.
-type states func(parameter int64) []int64
+// states returns the sizes of what an optimizer keeps of a parameter.
+type states func(parameter *buffer) []int64
 
 // What an optimizer does, in order, before the first event that follows the begin of its step.
 const (
@@ -76,7 +78,7 @@ func (m *model) optimizer(per states, temporaries int) string {
 	for q := range parameters {
 		p := &parameters[q]
 		if !kept {
-			for j, size := range per(p.size) {
+			for j, size := range per(p) {
 				b := m.add(p, pos{made.n, made.a, float64(q), float64(j)}, never, size)
 				b.category, b.phase, b.step, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
 			}
@@ -102,7 +104,60 @@ func (m *model) addTemporaries(kind int, p *buffer, q float64, k int) {
 	case kind == inCall && s.optimizer < s.end:
 		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, steps, q, 2}, p.size)
 		m.add(&t, pos{s.optimizer, steps, q, 1}, pos{s.optimizer, steps, q, 3}, p.size)
+	case kind == chained && s.optimizer < s.end:
+		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, steps, q + 1, .5}, p.size)
 	}
+}
+
+// adafactor keeps a number for each row and each column of a parameter, as PyTorch's does, and all of a vector. One parameter after the
+// other gets a temporary of its size. The range has what the reductions to rows and columns need, which depends on kernels: at most two parameters were seen.
+func (m *model) adafactor() string {
+	parameters, _ := m.trained()
+	reductions := int64(0)
+	for i := range parameters {
+		p := &parameters[i]
+		kept := m.factored(p)
+		if kept == nil {
+			return "it depends on the shapes of parameters, which are not recorded: record with memlane.record"
+		}
+		need := 2 * p.size
+		for _, size := range kept {
+			need += 2 * size
+		}
+		reductions = max(reductions, need)
+	}
+	m.more += reductions
+	return m.optimizer(m.factored, chained)
+}
+
+// factored returns the bytes of the rows and of the columns of a parameter, or of a vector; nil if its shape is not recorded.
+func (m *model) factored(p *buffer) []int64 {
+	shape := m.shapeOf(p)
+	switch n := len(shape); {
+	case n == 0:
+		return nil
+	case n == 1:
+		return []int64{p.size}
+	default:
+		return []int64{p.size / shape[n-1], p.size / shape[n-2]}
+	}
+}
+
+// shapeOf returns the shape that was recorded of a buffer: of "float32 [512, 256]"; nil if none was.
+func (m *model) shapeOf(b *buffer) (shape []int64) {
+	h := m.t.HolderOf(m.s, int(b.like))
+	if h == nil {
+		return nil
+	}
+	_, text, _ := strings.Cut(strings.TrimSuffix(h.Tensor, "]"), " [")
+	for part := range strings.SplitSeq(text, ", ") {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n < 1 {
+			return nil
+		}
+		shape = append(shape, n)
+	}
+	return shape
 }
 
 // halveStates has two bytes for what an optimizer keeps in four.

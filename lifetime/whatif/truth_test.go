@@ -127,6 +127,39 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestModules: modules with some names computed again, and states of rows and columns, as the program really needed them. Modules and shapes
+// are recorded.
+func TestModules(t *testing.T) {
+	e := engineOf(t, "modules")
+	for edits, real := range map[string]int64{
+		"checkpoint=module:Train.m.blocks.*.attn": 59980800, "checkpoint=module:Train.m.blocks.?": 43276288,
+		"checkpoint=module:Train.m.blocks.1.attn|Train.m.blocks.2": 61606912, "checkpoint=module:*.n1|*.up": 73292800,
+		"optimizer=adafactor": 61075968,
+	} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Run(s, replay.Device{}); r.Peak != real || r.Low > real || r.High < real || r.Exact {
+			t.Errorf("%s: %d (%d to %d), but the program needed %d (%s)", edits, r.Peak, r.Low, r.High, real, r.Refused)
+		}
+	}
+	for edits, capture := range map[string]string{
+		"checkpoint=module:*.tok": "modules", "checkpoint=module:attn": "modules", "checkpoint=module:*": "named", "optimizer=adafactor": "gpt_small",
+	} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := engineOf(t, capture).Run(s, replay.Device{}); r.Refused == "" {
+			t.Errorf("%s of %s is not refused", edits, capture)
+		}
+	}
+	if _, err := Parse("checkpoint=module:"); err == nil {
+		t.Error("no name of a module is taken for one")
+	}
+}
+
 // TestOlderStates: dividing states that are older than the recording by two saves half of them, and so does having two bytes for four.
 func TestOlderStates(t *testing.T) {
 	e, half := engineOf(t, "../meaning/older/all"), int64(0)

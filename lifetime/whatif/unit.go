@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -144,4 +146,66 @@ func periodOf(m *model, all []*buffer) (first, period int) {
 		}
 	}
 	return 0, 0
+}
+
+// recordsModules reports whether the recorder wrote which modules ran.
+func (m *model) recordsModules() bool {
+	isModule := func(k lifetime.Mark) bool {
+		_, ok := program.ModuleName(k.Text)
+		return ok && k.Kind == lifetime.Annotation
+	}
+	return slices.ContainsFunc(m.s.Marks, isModule) ||
+		slices.ContainsFunc(m.t.Notes, func(note string) bool { return program.NotedModule(note) != "" })
+}
+
+// modules returns the calls of modules in pass k whose names match one of globs: of modules within each other, the outer one's.
+func (m *model) modules(k int, globs string) (units []unit) {
+	known := map[string]string{} // the module that is meant, by the one that allocates
+	last := ""
+	for _, b := range m.forward(k) {
+		if b.category == purpose.Workspace || b.added {
+			continue
+		}
+		name := m.t.Purpose(m.s.PurposeOf(int(b.like))).Module
+		of, ok := known[name]
+		if !ok {
+			of = outermost(name, globs)
+			known[name] = of
+		}
+		switch {
+		case of == "":
+		case of == last:
+			units[len(units)-1] = append(units[len(units)-1], b)
+		default:
+			units = append(units, unit{b})
+		}
+		last = of
+	}
+	return units
+}
+
+// outermost returns the shortest path to a module, or to one that it is in, that matches one of globs; "" if none does.
+func outermost(module, globs string) string {
+	for i := 0; i <= len(module); i++ {
+		if i == len(module) || module[i] == '.' {
+			if matches(globs, module[:i]) {
+				return module[:i]
+			}
+		}
+	}
+	return ""
+}
+
+// output returns what a unit hands on: its last buffer, or what a normalization at its end makes first.
+func (m *model) output(u unit) *buffer {
+	out := u[len(u)-1]
+	if m.isNorm(out) {
+		for _, b := range slices.Backward(u) {
+			if p := m.pieceOf(b); p.stack != m.pieceOf(out).stack || p.op != m.places[out.place].op {
+				break
+			}
+			out = b
+		}
+	}
+	return out
 }
