@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/lifetime/whatif"
 )
 
 // Leaks has the findings of captures.
@@ -20,9 +21,10 @@ type Leaks struct {
 	Findings []Finding `json:"findings"` // most severe first
 	Unjudged string    `json:"unjudged"` // what could not be judged; empty if everything was
 
-	OOMs      []Failure  `json:"ooms,omitempty"`      // failed allocations, as memlane oom answers them; the first ended the program
-	Functions []Function `json:"functions,omitempty"` // with --function
-	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
+	Without   []WithoutLeaks `json:"without_leaks,omitempty"` // memory IDs whose peak would be lower without their leaks
+	OOMs      []Failure      `json:"ooms,omitempty"`          // failed allocations, as memlane oom answers them; the first ended the program
+	Functions []Function     `json:"functions,omitempty"`     // with --function
+	Ranks     []Rank         `json:"ranks,omitempty"`         // one for each rank, if there are several and every capture names its rank
 
 	Series []Growth `json:"series,omitempty"` // call sites that grow from each capture to the next, if there are three or more and no ranks
 
@@ -30,6 +32,16 @@ type Leaks struct {
 	Summary  *RankSummary   `json:"-"` // nil without several ranks
 
 	nothing bool // no capture could be judged
+}
+
+// WithoutLeaks is what a program would need if it freed what leaks of a memory ID keep: a range, as when it would do so is open. What the
+// program kept from before the recording is in the range too.
+type WithoutLeaks struct {
+	File      string `json:"file"`       // capture
+	Space     string `json:"space"`      // memory ID
+	PeakBytes int64  `json:"peak_bytes"` // highest allocated memory, as recorded
+	LowBytes  int64  `json:"low_bytes"`  // without leaks it is at least this
+	HighBytes int64  `json:"high_bytes"` // and at most this
 }
 
 // CaptureLeaks has the findings of one capture.
@@ -40,6 +52,7 @@ type CaptureLeaks struct {
 	Findings  []Finding
 	Functions []Function
 	OOMs      []Failure // failed allocations
+	Without   []WithoutLeaks
 
 	foreign  bool     // the rules are those of another tool, which judges everything
 	replayed bool     // memlane tune can replay it
@@ -79,7 +92,34 @@ func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, functio
 	}
 	out.OOMs = FoundOOMs(c, found)
 	out.judge(c)
+	for _, s := range c.Spaces {
+		if without := withoutLeaks(c, s, found); without != nil {
+			out.Without = append(out.Without, *without)
+		}
+	}
 	return out
+}
+
+// withoutLeaks replays a space without what its leaks keep; nil if its peak is not known to be lower then.
+func withoutLeaks(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) *WithoutLeaks {
+	var kept []int
+	for i := range found {
+		if f := &found[i]; f.Space == s && f.IsLeak() {
+			kept = append(kept, f.Kept...)
+		}
+	}
+	if len(kept) == 0 || s.Ungrouped != nil || len(s.Buffers) > maxAuto {
+		return nil
+	}
+	e, _ := whatif.New(&c.Tables, s)
+	if e == nil {
+		return nil
+	}
+	r := e.Without(kept)
+	if float64(e.Recorded.Peak-r.High) < worthwhile*float64(e.Recorded.Peak) {
+		return nil
+	}
+	return &WithoutLeaks{c.Sources[s.Source].File, s.ID(), e.Recorded.Peak, r.Low, r.High}
 }
 
 // judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.
@@ -225,6 +265,7 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []finding.Finding)
 		out.Findings = append(out.Findings, captures[i].Findings...)
 		out.Functions = append(out.Functions, captures[i].Functions...)
 		out.OOMs = append(out.OOMs, captures[i].OOMs...)
+		out.Without = append(out.Without, captures[i].Without...)
 	}
 	SortFailures(out.OOMs)
 	about := RankFindingsOf(outliers)

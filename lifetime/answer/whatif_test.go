@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -53,6 +54,24 @@ func TestSavings(t *testing.T) {
 		if found[name] == 0 {
 			t.Errorf("no capture has %s; found %v", name, found)
 		}
+	}
+}
+
+// TestWithoutLeaks: a program that summed losses with their graphs, and another run of it that detached them.
+func TestWithoutLeaks(t *testing.T) {
+	const real = 93748736
+	c, err := judged.Open("../../testdata/whatif/leak.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := finding.Find(c, c.Spaces, finding.Settings{})
+	all := answer.LeaksOf(c, found, "", nil).Without
+	if len(all) != 1 || all[0].PeakBytes != 200297984 || all[0].LowBytes > real || all[0].HighBytes < real || all[0].HighBytes > real+real/50 {
+		t.Errorf("%+v, but the program needed %d", all, real)
+	}
+	healthy := slices.DeleteFunc(found, func(f finding.Finding) bool { return f.IsLeak() })
+	if all = answer.LeaksOf(c, healthy, "", nil).Without; all != nil {
+		t.Errorf("%+v without a leak", all)
 	}
 }
 

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -81,6 +82,42 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low)))
 		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
 	}
+	return r
+}
+
+// Without returns what the program would need if it did not keep some recorded buffers that were never freed. They are freed at once at the
+// earliest, and when the next one of their call site is made at the latest. What it keeps from before the recording may be of the same kind.
+func (e *Engine) Without(kept []int) Result {
+	leaked := map[int32]bool{}
+	for _, i := range kept {
+		leaked[int32(i)] = true
+	}
+	isLeaked := func(b *buffer) bool { return leaked[b.like] && b.end == never }
+	gone, replaced := e.base.clone(), e.base.clone()
+	next := map[int32]*buffer{} // by site
+	for i := range slices.Backward(replaced.buffers) {
+		switch b := &replaced.buffers[i]; {
+		case !isLeaked(b):
+		case next[b.place] != nil:
+			replaced.until(b, pos{next[b.place].begin.n, after, 0, 0})
+			fallthrough
+		default:
+			next[b.place] = b
+		}
+	}
+	gone.drop(isLeaked)
+	peak := func(m *model) int64 {
+		h, _ := m.program()
+		return h.Range(h.Settings, replay.Device{}).PeakLive
+	}
+	r := Result{Peak: peak(replaced), Low: peak(gone)}
+	r.High = max(r.Peak, r.Low)
+	for i := range e.base.buffers {
+		if b := &e.base.buffers[i]; b.start && b.end == never {
+			r.Low -= b.size
+		}
+	}
+	r.Low = max(r.Low, 0)
 	return r
 }
 

@@ -141,6 +141,12 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 			advised[s] = true
 		}
 	}
+	for i := range l.Without {
+		w := &l.Without[i]
+		p.Line("")
+		p.Para("", "  ", fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space), between(w.HighBytes, w.LowBytes, w.HighBytes),
+			units.Bytes(w.PeakBytes)))
+	}
 	for i := range l.Functions {
 		p.function(&l.Functions[i])
 	}

@@ -235,6 +235,7 @@ class Leaks(TypedDict, total=False):
     next: str
     findings: list[Finding]
     unjudged: str
+    without_leaks: list[WithoutLeaks]
     ooms: list[Failure]
     functions: list[Function]
     ranks: list[Rank]
@@ -623,3 +624,13 @@ class WhatIfSpace(TypedDict):
     capacity_bytes: int | None
     searched: bool
     scenarios: list[WhatIfScenario]
+
+
+class WithoutLeaks(TypedDict):
+    """WithoutLeaks is what a program would need if it freed what leaks of a memory ID keep: a range, as when it would do so is open."""
+
+    file: str
+    space: str
+    peak_bytes: int
+    low_bytes: int
+    high_bytes: int
