@@ -44,6 +44,8 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
 		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
+		{Name: "kv-cache", Values: "FACTOR", Doc: "multiply the cache of keys and values", check: isFactor, off: offCache,
+			apply: func(m *model, v string) string { return m.scaleCache(number(v)) }},
 		{Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
 			apply: func(m *model, v string) string { return m.freeze(v) }},
 		{Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,

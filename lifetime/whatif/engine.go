@@ -79,7 +79,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	r.Low, r.High = max(0, int64((1-min(below, 1))*float64(r.Peak))-m.less), units.AddSat(r.Peak, int64(above*float64(r.Peak))+m.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
-		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low)))
+		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low))-m.less)
 		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
 	}
 	return r
@@ -106,11 +106,7 @@ func (e *Engine) Without(kept []int) Result {
 		}
 	}
 	gone.drop(isLeaked)
-	peak := func(m *model) int64 {
-		h, _ := m.program()
-		return h.Range(h.Settings, replay.Device{}).PeakLive
-	}
-	r := Result{Peak: peak(replaced), Low: peak(gone)}
+	r := Result{Peak: replaced.peak(), Low: gone.peak()}
 	r.High = max(r.Peak, r.Low)
 	for i := range e.base.buffers {
 		if b := &e.base.buffers[i]; b.start && b.end == never {

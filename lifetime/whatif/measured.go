@@ -16,6 +16,7 @@ var (
 	offFreeEarly  = off{below: .03, above: .03} // where in the pass the program frees it is open
 	offBatch      = off{below: .04, above: .04}
 	offSequence   = off{below: .04, above: .04}
+	offCache      = off{below: .01, above: .01} // beside what may grow with it
 	offChunks     = off{below: .03, above: .03}
 	offCheckpoint = off{below: .08, above: .08}
 	offOffload    = off{below: .10, above: .10}

@@ -274,6 +274,35 @@ func (m *model) scale(f float64) string {
 	})
 }
 
+// scaleCache multiplies the size of the cache of keys and values. What else grows with it is not recorded: attention over a longer context
+// makes more of it, over more requests each pass does. The range goes to where all that passes make grows, and scores with the square.
+func (m *model) scaleCache(f float64) string {
+	any := false
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.Cache && b.size > smallest {
+			b.size, any = max(1, int64(float64(b.size)*f)), true
+		}
+	}
+	if !any {
+		return "no cache of keys and values is known"
+	}
+	all := m.clone()
+	isScore := func(b *buffer) bool {
+		op := m.places[b.place].op
+		return op == "" || strings.Contains(op, "softmax") || strings.Contains(op, "attention")
+	}
+	scores := m.sizes(isScore)
+	all.resize(func(b *buffer) float64 {
+		if scores[b.size] {
+			return f * f
+		}
+		return f
+	})
+	by := all.peak() - m.peak()
+	m.less, m.more = m.less+max(0, -by), m.more+max(0, by)
+	return ""
+}
+
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
 // a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
 // factors of a product of activations, is no weight, and neither is the result of a normalization before its statistics.

@@ -577,3 +577,9 @@ func (m *model) program() (*replay.History, []replay.Call) {
 	}
 	return m.h.Rewrite(requests, calls), calls
 }
+
+// peak returns the highest allocated memory of the program, in bytes.
+func (m *model) peak() int64 {
+	h, _ := m.program()
+	return h.Range(h.Settings, replay.Device{}).PeakLive
+}

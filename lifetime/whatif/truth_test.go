@@ -160,6 +160,28 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestCacheOfKeys: a generation whose cache holds other numbers of tokens, as it really needed them.
+func TestCacheOfKeys(t *testing.T) {
+	e := engineOf(t, "kv_cache")
+	for edits, real := range map[string]int64{"kv-cache=2": 207534080, "kv-cache=4": 308197376, "kv-cache=0.5": 132626432} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off := func(r Result) float64 { return float64(r.Peak)/float64(real) - 1 }
+		if r := e.Run(s, replay.Device{}); r.Low > real || r.High < real || off(r) < -.001 || off(r) > .001 || r.Exact {
+			t.Errorf("%s: %d (%d to %d), but the program needed %d (%s)", edits, r.Peak, r.Low, r.High, real, r.Refused)
+		}
+	}
+	s, err := Parse("kv-cache=2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := engineOf(t, "gpt_small").Run(s, replay.Device{}); r.Refused == "" {
+		t.Error("a training without a cache is not refused")
+	}
+}
+
 // TestOlderStates: dividing states that are older than the recording by two saves half of them, and so does having two bytes for four.
 func TestOlderStates(t *testing.T) {
 	e, half := engineOf(t, "../meaning/older/all"), int64(0)
