@@ -48,6 +48,11 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.scaleCache(number(v)) }},
 		{Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
 			apply: func(m *model, v string) string { return m.freeze(v) }},
+		{Name: "lora", Values: "RANK:NAMES", Doc: "train factors beside matrices: 8:*.q_proj.weight", check: isLora, off: offLora,
+			apply: func(m *model, v string) string {
+				rank, names, _ := strings.Cut(v, ":")
+				return m.lora(int64(number(rank)), names)
+			}},
 		{Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
 			apply: func(m *model, v string) string { return m.layers(int(number(v))) }},
 		{Name: "precision", Values: "bf16", Doc: "compute, states and weights in 16 bits, not 32", check: isOneOf("bf16"), off: offPrecision,
@@ -185,6 +190,14 @@ func isShard(v string) error {
 		return err
 	}
 	return isOneOf("optimizer", "gradients", "parameters")(what)
+}
+
+func isLora(v string) error {
+	rank, names, _ := strings.Cut(v, ":")
+	if n, err := strconv.Atoi(rank); err != nil || n < 1 || n > maxCount || names == "" {
+		return fmt.Errorf("use a rank and names, such as 8:*.q_proj.weight|*.v_proj.weight")
+	}
+	return nil
 }
 
 // chosenBlocks returns which blocks, or calls of modules, counted from 0, a value of checkpoint means; nil if it means none.

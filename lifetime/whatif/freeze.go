@@ -15,12 +15,23 @@ func (m *model) freeze(globs string) string {
 	frozen, rest, named := m.frozen(globs)
 	switch {
 	case !named:
-		return "the names of parameters are not recorded: record with memlane.record"
+		return unnamed
 	case len(frozen) == 0:
-		return "no parameter has such a name; memlane peak --by name lists them"
+		return notNamed
 	case len(rest) == 0:
 		return "nothing would be trained: use no_grad"
 	}
+	return m.freezeThese(frozen)
+}
+
+// Why parameters cannot be chosen by name.
+const (
+	unnamed  = "the names of parameters are not recorded: record with memlane.record"
+	notNamed = "no parameter has such a name; memlane peak --by name lists them"
+)
+
+// freezeThese is freeze of some parameters, which leave others.
+func (m *model) freezeThese(frozen []*buffer) string {
 	sizes := map[int64]int{}
 	for _, w := range frozen {
 		sizes[w.size]++
@@ -70,7 +81,7 @@ func matches(globs, name string) bool {
 func (m *model) freezePass(k int, frozen []*buffer, gone map[*buffer]bool) bool {
 	p := m.passes[k]
 	backward := m.ofPass(k, purpose.Backward)
-	gradients := m.gradientsOf(backward)
+	gradients := m.gradientsOf(backward, m.weights())
 	last := 0.0 // gradient that is still made
 	trained := map[int64]bool{}
 	any := false
@@ -136,22 +147,44 @@ func (m *model) freezePass(k int, frozen []*buffer, gone map[*buffer]bool) bool 
 		for i < len(backward) && m.places[backward[i].place].op == sumOp {
 			i++
 		}
+		if i < len(backward) && backward[i].category == purpose.TemporaryData && m.places[backward[i].place].op == m.places[g.place].op && m.biasOf(w) == nil {
+			i++ // mm makes the gradient of its input after that of its weight
+		}
 		next := p.end
 		if i < len(backward) {
 			next = backward[i].begin.n
 		}
-		if op := m.places[g.place].op; g.size > smallWeight && op != sumOp && !strings.Contains(op, "norm") {
+		before := slices.Index(backward, g) // what is summed up
+		for before >= 0 && m.places[backward[before].place].op == sumOp {
+			before--
+		}
+		switch op := m.places[g.place].op; {
+		case op == sumOp && m.isProduct(backward, before, next): // the scale of a normalization in Python: its other factor was saved for it
+			gone[backward[before]] = true
+			free(g.begin.n, next, true)
+		case g.size > smallWeight && op != sumOp && !strings.Contains(op, "norm"):
 			free(g.begin.n, next, op != "")
+		}
+	}
+	for i, b := range backward { // a factor that is no parameter may get no gradient either
+		if i > 0 && b.begin.n < ends && m.places[b.place].op == sumOp && b.category != purpose.Gradient && i+1 < len(backward) &&
+			m.isProduct(backward, i-1, backward[i+1].begin.n) {
+			free(b.begin.n, backward[i+1].begin.n, false)
 		}
 	}
 	return true
 }
 
+// isProduct reports whether buffer i of a backward pass is a product of two activations that ends before an event.
+func (m *model) isProduct(backward []*buffer, i int, next float64) bool {
+	return i >= 0 && m.places[backward[i].place].op == "mul" && backward[i].end.n < next
+}
+
 // sumOp reduces a gradient to that of a bias.
 const sumOp = "sum"
 
-// gradientsOf returns the gradients that a backward pass makes, by parameter: those of parameters of equal sizes come in reverse.
-func (m *model) gradientsOf(backward []*buffer) map[*buffer]*buffer {
+// gradientsOf returns the gradients that a backward pass makes of parameters, by parameter: those of parameters of equal sizes come in reverse.
+func (m *model) gradientsOf(backward, weights []*buffer) map[*buffer]*buffer {
 	bySize := map[int64][]*buffer{}
 	for _, b := range backward {
 		if b.category == purpose.Gradient {
@@ -159,7 +192,7 @@ func (m *model) gradientsOf(backward []*buffer) map[*buffer]*buffer {
 		}
 	}
 	of := map[*buffer]*buffer{}
-	for _, w := range m.weights() {
+	for _, w := range weights {
 		if all := bySize[w.size]; len(all) > 0 {
 			of[w], bySize[w.size] = all[len(all)-1], all[:len(all)-1]
 		}

@@ -21,7 +21,8 @@ var (
 	offCheckpoint = off{below: .08, above: .08}
 	offOffload    = off{below: .10, above: .10}
 	offLayers     = off{below: .03, above: .03}
-	offFreeze     = off{below: .05, above: .05}
+	offFreeze     = off{below: .10, above: .05}
+	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .05, above: .05}
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .10, above: .25}

@@ -194,15 +194,19 @@ func (m *model) dropSite(name string) string {
 	return ""
 }
 
-// foreach steps the optimizer one parameter after the other, or with one kernel that needs no temporaries.
-func (m *model) foreach(how string) string {
+// stepsOnAll reports whether a step of an optimizer on all parameters at once was recorded.
+func (m *model) stepsOnAll() bool {
 	all := program.NewStacks(m.t)
-	once := slices.ContainsFunc(m.buffers, func(b buffer) bool {
+	return slices.ContainsFunc(m.buffers, func(b buffer) bool {
 		return b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData &&
 			all.Of(m.t.Sites[b.place].Stack).All&program.ForEach != 0
 	})
+}
+
+// foreach steps the optimizer one parameter after the other, or with one kernel that needs no temporaries.
+func (m *model) foreach(how string) string {
 	switch {
-	case !once:
+	case !m.stepsOnAll():
 		return "no step of an optimizer on all parameters at once was recorded"
 	case how == "off":
 		return m.optimizer(nil, forLoop)

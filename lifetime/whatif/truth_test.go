@@ -160,6 +160,47 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestLora: a low rank beside matrices, or frozen parameters, as programs really needed them. Llama has no bias, and scales its
+// normalizations in Python.
+func TestLora(t *testing.T) {
+	llama := "freeze=m.model.embed_tokens.*|m.lm_head.*|*norm*|*.k_proj.*|*.o_proj.*|*.mlp.*"
+	for _, of := range []struct {
+		capture, scenario string
+		real              int64
+	}{
+		{"modules", "lora=8:*.qkv.weight", 49608704},
+		{"modules", "lora=16:*.up.weight|*.down.weight", 54517760},
+		{"modules", "lora=64:*.blocks.*.weight", 71579648}, // vectors of normalizations stay as they are
+		{"llama", "lora=8:*.q_proj.weight|*.v_proj.weight", 91694080},
+		{"llama", llama, 94659584},
+	} {
+		s, err := Parse(of.scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := engineOf(t, of.capture).Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || off < -.011 || off > .011 || r.Exact {
+			t.Errorf("%s with %s: %d (%d to %d), but the program needed %d (%s)", of.capture, of.scenario, r.Peak, r.Low, r.High, of.real, r.Refused)
+		}
+	}
+	for edits, capture := range map[string]string{
+		"lora=8:*.tok.weight": "modules", "lora=8:*.bias": "modules", "lora=8:nothing": "modules", "lora=8:*.qkv.weight": "named",
+	} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := engineOf(t, capture).Run(s, replay.Device{}); r.Refused == "" {
+			t.Errorf("%s of %s is not refused", edits, capture)
+		}
+	}
+	for _, text := range []string{"lora=8", "lora=0:*", "lora=x:*", "lora=8:"} {
+		if s, err := Parse(text); err == nil {
+			t.Errorf("%s is taken for %v", text, s)
+		}
+	}
+}
+
 // TestCacheOfKeys: a generation whose cache holds other numbers of tokens, as it really needed them.
 func TestCacheOfKeys(t *testing.T) {
 	e := engineOf(t, "kv_cache")

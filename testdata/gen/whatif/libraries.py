@@ -1,6 +1,7 @@
 """Training steps of twelve programs of libraries; prints the allocator's peaks, and records into the folder OUT if that is set.
 usage: libraries.py PROGRAM batch=2|optim=sgd|ckpt=1|accum=2|layers=4 (docs/trust.md has what was predicted)"""
 import sys, os, json, torch, torch.nn.functional as F
+from fnmatch import fnmatchcase
 prog = sys.argv[1]; opt = dict(a.split("=", 1) for a in sys.argv[2:])
 torch.backends.cudnn.enabled = False; dev = "cuda"; torch.manual_seed(0)
 f = float(opt.get("batch", 1)); accum = int(opt.get("accum", 1)); ck = opt.get("ckpt") == "1"; seqf = float(opt.get("seq", 1))
@@ -8,13 +9,18 @@ rec = None
 def start():
     global rec
     if os.environ.get("OUT"):
-        import memlane; rec = memlane.record(os.environ["OUT"], stacks="all"); rec.start()
+        import memlane; rec = memlane.record(os.environ["OUT"], stacks="all", modules=opt.get("modules") == "1"); rec.start()
 def finish():
     if rec: rec.stop()
     st = torch.cuda.memory_stats(); print("PEAKS " + json.dumps({"allocated": st["allocated_bytes.all.peak"], "reserved": st["reserved_bytes.all.peak"]}))
 def make_opt(ps):
     return {"adamw": lambda: torch.optim.AdamW(ps, lr=1e-4), "sgd": lambda: torch.optim.SGD(ps, lr=1e-4), "momentum": lambda: torch.optim.SGD(ps, lr=1e-4, momentum=.9), "fused": lambda: torch.optim.AdamW(ps, lr=1e-4, fused=True), "loop": lambda: torch.optim.AdamW(ps, lr=1e-4, foreach=False)}[opt.get("optim", "adamw")]()
 def loop(model, batch, loss_of, steps=3):
+    if "train" in opt:  # names of the parameters that are not frozen
+        for n, p in model.named_parameters(): p.requires_grad_(any(fnmatchcase(n, f) for f in opt["train"].split("|")))
+    if "peft" in opt:  # RANK:MODULE,MODULE
+        from peft import LoraConfig, get_peft_model
+        r, names = opt["peft"].split(":"); model = get_peft_model(model, LoraConfig(r=int(r), target_modules=names.split(","))).to(dev)
     o = make_opt([p for p in model.parameters() if p.requires_grad]); model.train()
     for _ in range(steps):
         for _ in range(accum):
