@@ -26,8 +26,8 @@ type cache struct {
 	program string // its SHA-256: another version may make other records
 }
 
-func openCache(ctx context.Context, in *stores, name string) (*cache, error) {
-	bucket, err := in.folder(ctx, name)
+func openCache(ctx context.Context, name string) (*cache, error) {
+	bucket, err := folder(ctx, name, halfEntries)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (c *cache) write(ctx context.Context, key string, data []byte) error {
 	if c.blocked(key) {
 		return nil
 	}
-	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, nil) }); err != nil {
+	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, owned) }); err != nil {
 		return storeError("--cache", err)
 	}
 	return nil

@@ -8,8 +8,8 @@
 // Its place in the pipeline: formats reads a capture, lifetime/finding analyses it, and package
 // fleet reduces it to a record of about ten kilobytes. This program finds the captures
 // (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
-// memory (map.go), caches their records (cache.go), and writes the results of all records
-// (merge.go, package report). It is a separate module, because the clients of object stores
+// memory (map.go), caches their records (cache.go), removes what killed programs left
+// (leftover.go), and writes the results of all records (merge.go, package report). It is a separate module, because the clients of object stores
 // need more dependencies than the rest of memlane.
 //
 // Folder engines has job files for Spark, Ray, Slurm and Kubernetes; see

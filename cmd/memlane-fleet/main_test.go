@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -242,6 +243,49 @@ func TestBlockedCache(t *testing.T) {
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 2*maxRecord {
 			t.Errorf("%s in the place of an entry takes %d bytes", name, n)
+		}
+	}
+}
+
+// TestLeftovers: a run removes the temporary files of killed programs, but not those in use, and no
+// other files.
+func TestLeftovers(t *testing.T) {
+	temporary, results := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	call(t, 0, "", "run", "--quiet", "-o", results, job(t)[0])
+	entries, err := filepath.Glob(filepath.Join(results, "cache", "*", "records", "*", "*"))
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	stays := map[string]bool{filepath.Join(results, "mine.tmp"): true}
+	for name := range stays {
+		if err := os.WriteFile(name, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, begin := range []string{filepath.Join(temporary, "memlane-fleet-"), filepath.Join(results, "report.txt.18a1b2c3d4e5f60"), entries[0] + ".18a1b2c3d4e5f60"} {
+		for i, used := range []bool{false, true} {
+			name := begin + strconv.Itoa(i)
+			if begin != filepath.Join(temporary, "memlane-fleet-") {
+				name += ".tmp"
+			}
+			f, err := os.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if used {
+				if err := lock(f); err != nil {
+					t.Skip(err)
+				}
+			}
+			stays[name] = used
+		}
+	}
+	call(t, 0, "", "run", "--quiet", "-o", results, job(t)[0])
+	for name, want := range stays {
+		if _, err := os.Stat(name); (err == nil) != want {
+			t.Errorf("%s: %v, want it to stay: %v", name, err, want)
 		}
 	}
 }

@@ -95,13 +95,14 @@ func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, names []string, e
 	}
 	m.left = semaphore.NewWeighted(m.budget)
 	if folder := c.String("cache"); folder != "" {
-		if m.cache, err = openCache(ctx, m.stores, folder); err != nil {
+		if m.cache, err = openCache(ctx, folder); err != nil {
 			return nil, nil, err
 		}
 	}
 	if names, err = namesOf(ctx, c.Args().Slice(), c.Root().Reader, m.stores); err != nil {
 		return nil, nil, err
 	}
+	sweep(os.TempDir(), copies)
 	m.done = progressOf(c, len(names))
 	return m, names, nil
 }
@@ -178,7 +179,7 @@ func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, err
 		}
 	}
 	// The hash needs all bytes anyway, so a copy for readers that seek costs no request.
-	copied, err := os.CreateTemp("", "memlane-fleet-*")
+	copied, err := createCopy()
 	if err != nil {
 		return nil, fail(statusFailed, "%s: cannot create a temporary file for it: %w; set TMPDIR to a folder with free space", shownName(name), cause(err))
 	}

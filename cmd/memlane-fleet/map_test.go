@@ -23,7 +23,7 @@ func TestDoesNotFit(t *testing.T) {
 	const budget = 4 << 10
 	m := &mapper{stores: &stores{}, budget: budget, left: semaphore.NewWeighted(budget)}
 	var err error
-	if m.cache, err = openCache(ctx, m.stores, t.TempDir()); err != nil {
+	if m.cache, err = openCache(ctx, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	name := snapshots + "leak_4mib_20steps.pickle"

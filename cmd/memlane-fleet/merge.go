@@ -52,7 +52,7 @@ func mergeCommand() *cli.Command {
 					return err
 				}
 			}
-			if err := writeResults(ctx, in, c.String("output"), all, by); err != nil {
+			if err := writeResults(ctx, c.String("output"), all, by); err != nil {
 				return err
 			}
 			return allThere(ctx, all, c.String("captures"), in)
@@ -185,8 +185,8 @@ func allThere(ctx context.Context, all *fleet.Fleet, list string, in *stores) er
 const pages = "pages/"
 
 // writeResults writes all results of a fleet to a folder. If it fails, it writes none.
-func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fleet, by finding.RankNames) (err error) {
-	bucket, err := in.folder(ctx, output)
+func writeResults(ctx context.Context, output string, all *fleet.Fleet, by finding.RankNames) (err error) {
+	bucket, err := folder(ctx, output, halfResults)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func writeResults(ctx context.Context, in *stores, output string, all *fleet.Fle
 	defer cancel() // discards writers that are not closed
 	var open []*blob.Writer
 	for _, r := range report.Files {
-		w, err := bucket.NewWriter(ctx, r.Name, nil)
+		w, err := bucket.NewWriter(ctx, r.Name, owned)
 		if err == nil {
 			open = append(open, w)
 			err = r.Write(w, d)

@@ -44,7 +44,7 @@ func runCommand() *cli.Command {
 				return nil
 			})
 			if err == nil {
-				err = writeResults(ctx, m.stores, output, all, m.by)
+				err = writeResults(ctx, output, all, m.by)
 			}
 			if errors.Is(stopped(ctx, err), errInterrupted) {
 				return fail(statusInterrupted, "interrupted; the same command continues from here")

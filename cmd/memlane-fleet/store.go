@@ -47,16 +47,16 @@ func (s *stores) bucket(ctx context.Context, address string) (*blob.Bucket, erro
 }
 
 // folder returns the bucket of results or of a cache: a folder on this machine, which it
-// creates, or one in an object store.
-func (s *stores) folder(ctx context.Context, name string) (*blob.Bucket, error) {
+// creates and rids of the temporary files that match half, or one in an object store.
+func folder(ctx context.Context, name, half string) (*blob.Bucket, error) {
 	if remote(name) {
 		bucket, key, err := splitAddress(below(name, "_")) // adds a key, because name may be a whole bucket
 		if err != nil {
 			return nil, fail(statusUsage, "%w", err)
 		}
-		b, err := s.bucket(ctx, bucket)
+		b, err := blob.OpenBucket(ctx, bucket) // not from s.open: PrefixedBucket ends it for all others
 		if err != nil {
-			return nil, err
+			return nil, storeError(bucket, err)
 		}
 		return blob.PrefixedBucket(b, strings.TrimSuffix(key, "_")), nil
 	}
@@ -68,6 +68,7 @@ func (s *stores) folder(ctx context.Context, name string) (*blob.Bucket, error) 
 	if err != nil {
 		return nil, fail(statusFailed, "%s: %w", name, cause(err))
 	}
+	sweep(dir, half)
 	return b, nil
 }
 

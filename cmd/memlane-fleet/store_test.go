@@ -101,14 +101,21 @@ func (s *store) failing(how func(r *http.Request) int) {
 	s.fails = how
 }
 
-// upload puts files into the store under their base names, and returns their total size.
-func (s *store) upload(t *testing.T, names []string) (size int64) {
+// bucket returns the bucket of the store.
+func (s *store) bucket(t *testing.T) *blob.Bucket {
 	t.Helper()
-	bucket, err := blob.OpenBucket(context.Background(), strings.Replace(s.address(""), "/?", "?", 1))
+	bucket, err := blob.OpenBucket(t.Context(), strings.Replace(s.address(""), "/?", "?", 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer bucket.Close()
+	t.Cleanup(func() { bucket.Close() })
+	return bucket
+}
+
+// upload puts files into the store under their base names, and returns their total size.
+func (s *store) upload(t *testing.T, names []string) (size int64) {
+	t.Helper()
+	bucket := s.bucket(t)
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if os.IsNotExist(err) {
@@ -225,11 +232,7 @@ func TestStoreOfResults(t *testing.T) {
 	want := resultsIn(t, dir)
 	s := newStore(t)
 	call(t, 0, lines(names), "run", "--quiet", "-o", s.address("out"))
-	bucket, err := blob.OpenBucket(context.Background(), strings.Replace(s.address(""), "/?", "?", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bucket.Close()
+	bucket := s.bucket(t)
 	have := map[string]string{}
 	for name := range want {
 		data, err := bucket.ReadAll(context.Background(), "out/"+name)
@@ -247,6 +250,25 @@ func TestStoreOfResults(t *testing.T) {
 	merged := t.TempDir()
 	call(t, 0, "", "merge", "-o", merged, s.address("records/"))
 	sameResults(t, "records from a store", resultsIn(t, merged), want)
+}
+
+// TestOneBucket: captures, results, cache and records may share a bucket.
+func TestOneBucket(t *testing.T) {
+	names := job(t)[:3]
+	s := newStore(t)
+	s.upload(t, names)
+	call(t, 0, "", "run", "--quiet", "-o", s.address("out"), s.address("rank*.pickle"))
+	records, _ := call(t, 0, "", "map", "--quiet", "--cache", s.address("cache"), s.address("rank0.pickle"), s.address("rank1.pickle"))
+	bucket := s.bucket(t)
+	if err := bucket.WriteAll(t.Context(), "records/part-0", []byte(records), nil); err != nil {
+		t.Fatal(err)
+	}
+	call(t, 0, "", "merge", "-o", s.address("merged"), s.address("records/"))
+	for _, key := range []string{"out/report.txt", "merged/report.txt"} {
+		if _, err := bucket.ReadAll(t.Context(), key); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestAddresses: splitAddress and address are inverse, and shown names have no credentials.
