@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 	"golang.org/x/term"
 
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/text"
@@ -136,6 +137,29 @@ func mapFlags(more ...cli.Flag) []cli.Flag {
 
 func rankFlag() cli.Flag {
 	return &cli.StringFlag{Name: "rank-from", Usage: "take the rank from the first group of `REGEX` in the path", HideDefault: true}
+}
+
+// rolesFlag is the table of ranks.
+func rolesFlag() cli.Flag {
+	return &cli.StringFlag{Name: "ranks", Usage: "read what ranks do from table `FILE`", HideDefault: true}
+}
+
+// roles reads the table of --ranks, nil if it is not given.
+func roles(c *cli.Command) (*fleet.Roles, error) {
+	name := c.String("ranks")
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fail(statusUsage, "--ranks %s: %w", name, cause(err))
+	}
+	defer f.Close()
+	r, err := fleet.ReadRoles(f)
+	if err != nil {
+		return nil, fail(statusUsage, "--ranks %s: %w", name, err)
+	}
+	return r, nil
 }
 
 func quietFlag() cli.Flag {

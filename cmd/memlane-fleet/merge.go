@@ -35,10 +35,14 @@ func mergeCommand() *cli.Command {
 		Flags: []cli.Flag{
 			outputFlag(),
 			&cli.StringFlag{Name: "captures", Usage: "fail unless each capture listed in `FILE` has a record", HideDefault: true},
-			rankFlag(),
+			rankFlag(), rolesFlag(),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			by, err := rankNames(c)
+			if err != nil {
+				return err
+			}
+			given, err := roles(c)
 			if err != nil {
 				return err
 			}
@@ -52,7 +56,7 @@ func mergeCommand() *cli.Command {
 					return err
 				}
 			}
-			if err := writeResults(ctx, c.String("output"), all, by); err != nil {
+			if err := writeResults(ctx, c.String("output"), all, by, given); err != nil {
 				return err
 			}
 			return allThere(ctx, all, c.String("captures"), in)
@@ -185,7 +189,7 @@ func allThere(ctx context.Context, all *fleet.Fleet, list string, in *stores) er
 const pages = "pages/"
 
 // writeResults writes all results of a fleet to a folder. If it fails, it writes none.
-func writeResults(ctx context.Context, output string, all *fleet.Fleet, by finding.RankNames) (err error) {
+func writeResults(ctx context.Context, output string, all *fleet.Fleet, by finding.RankNames, given *fleet.Roles) (err error) {
 	bucket, err := folder(ctx, output, halfResults)
 	if err != nil {
 		return err
@@ -198,7 +202,7 @@ func writeResults(ctx context.Context, output string, all *fleet.Fleet, by findi
 	for _, key := range keys {
 		there[key] = true
 	}
-	d := report.Of(all, by, func(capture string) string {
+	d := report.Of(all, by, given, func(capture string) string {
 		page := pages + capture[strings.LastIndexByte(capture, '/')+1:] + ".html"
 		if !there[page] {
 			return ""

@@ -23,13 +23,17 @@ func runCommand() *cli.Command {
 			"  memlane-fleet run 'job/rank*.pickle' -o results\n" +
 			"  memlane-fleet run -o results --max-memory 16GiB <captures.txt\n" +
 			"  memlane-fleet run 's3://bucket/job/*.json.gz' -o results --workers 16",
-		Flags: mapFlags(outputFlag()),
+		Flags: mapFlags(outputFlag(), rolesFlag()),
 		Action: func(ctx context.Context, c *cli.Command) error {
 			output := c.String("output")
 			if c.String("cache") == "" {
 				if err := c.Set("cache", below(output, "cache")); err != nil {
 					return err
 				}
+			}
+			given, err := roles(c)
+			if err != nil {
+				return err
 			}
 			m, names, err := mapperOf(ctx, c)
 			if err != nil {
@@ -44,7 +48,7 @@ func runCommand() *cli.Command {
 				return nil
 			})
 			if err == nil {
-				err = writeResults(ctx, output, all, m.by)
+				err = writeResults(ctx, output, all, m.by, given)
 			}
 			if errors.Is(stopped(ctx, err), errInterrupted) {
 				return fail(statusInterrupted, "interrupted; the same command continues from here")

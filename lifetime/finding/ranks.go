@@ -84,6 +84,7 @@ type RankFigures struct {
 	File  string
 
 	Peak, End, Growth, Leaked int64 // occupied bytes
+	Idle                      int64 // reserved at most, beyond the peak; 0 = not compared
 
 	Categories []CategoryBytes // at the peak; empty if none is known
 }
@@ -98,6 +99,10 @@ func (r *RankFigures) category(name string) int64 {
 	return 0
 }
 
+// IdleReserved is the name of the measure that does not compete with the others: memory that is reserved but idle has another
+// cause than memory in use.
+const IdleReserved = "idle reserved bytes"
+
 // measures are the figures that CompareRanks compares.
 var measures = [...]struct {
 	name string
@@ -106,6 +111,7 @@ var measures = [...]struct {
 	{"peak", func(r *RankFigures) int64 { return r.Peak }},
 	{"growth", func(r *RankFigures) int64 { return r.Growth }},
 	{"leaked bytes", func(r *RankFigures) int64 { return r.Leaked }},
+	{IdleReserved, func(r *RankFigures) int64 { return r.Idle }},
 }
 
 // FiguresOf returns the figures of each space of a capture that is not of a compiled program. rankOf returns its rank.
@@ -156,8 +162,8 @@ func CompareRanks(all []RankFigures) (found []Finding) {
 	return found
 }
 
-// outliers compares one kind of memory across ranks. A rank has at most one finding, for the measure furthest from the
-// median.
+// outliers compares one kind of memory across ranks. A rank has at most one finding about memory in use, for the measure
+// furthest from the median, and one about idle memory.
 func outliers(ranks []RankFigures) (all []Finding) {
 	if len(ranks) < minRanks {
 		return nil
@@ -170,20 +176,23 @@ func outliers(ranks []RankFigures) (all []Finding) {
 		}
 		medians[m], spreads[m] = Spread(values)
 	}
+	const inUse = len(measures) - 1
 	for i := range ranks {
-		worst, by := -1, 0.0
-		for m := range measures {
-			off := math.Abs(float64(measures[m].of(&ranks[i])) - medians[m])
-			if off > minOff*medians[0] && off > farOff*madScale*spreads[m] && off > by {
-				worst, by = m, off
+		for _, of := range [...][2]int{{0, inUse}, {inUse, len(measures)}} {
+			worst, by := -1, 0.0
+			for m := of[0]; m < of[1]; m++ {
+				off := math.Abs(float64(measures[m].of(&ranks[i])) - medians[m])
+				if off > minOff*medians[0] && off > farOff*madScale*spreads[m] && off > by {
+					worst, by = m, off
+				}
 			}
-		}
-		if worst >= 0 {
-			f := ranks[i].finding(worst, medians[worst], spreads[worst], len(ranks))
-			if measures[worst].name == "peak" {
-				f.Description += differingCategory(&ranks[i], ranks)
+			if worst >= 0 {
+				f := ranks[i].finding(worst, medians[worst], spreads[worst], len(ranks))
+				if measures[worst].name == "peak" {
+					f.Description += differingCategory(&ranks[i], ranks)
+				}
+				all = append(all, f)
 			}
-			all = append(all, f)
 		}
 	}
 	return all

@@ -18,7 +18,7 @@ import (
 
 // Version is the version of the content of records. It is part of their binary form and of
 // the keys of caches.
-const Version = 4
+const Version = 5
 
 // magic begins the binary form.
 const magic = "memlane fleet "
@@ -191,6 +191,13 @@ func (c *codec) memory(m *Memory) {
 		c.text(&b.Name)
 		c.int(&b.Bytes)
 	})
+	list(c, &m.Parts, func(p *Part) {
+		c.text(&p.Category)
+		c.text(&p.Layer)
+		c.int(&p.Bytes)
+	})
+	c.text(&m.Failed)
+	c.text(&m.Requester)
 }
 
 // numbered contains the totals of the site of a number.

@@ -2,7 +2,8 @@
 //
 // Its place in the pipeline: after the model and the rules (lifetime/finding). Of reduces a
 // capture and its findings to a Record of about ten kilobytes. A Fleet is a set of records;
-// the results over all of them (Kinds, Sites, Findings, Outliers) are computed from the set.
+// the results over all of them (Kinds, Sites, Findings, Outliers with their
+// causes, OtherCode, Failures) are computed from the set.
 //
 // # Merging
 //

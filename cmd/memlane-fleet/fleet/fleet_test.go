@@ -324,7 +324,7 @@ func TestKinds(t *testing.T) {
 	if got := f.Kinds(); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if outliers := f.Outliers(); len(outliers) != 1 || !strings.Contains(outliers[0].Description, "c4 differs from the other 4 ranks") {
+	if outliers := f.Outliers(nil); len(outliers) != 1 || !strings.Contains(outliers[0].Outliers[0].Description, "c4 differs from the other 4 ranks") {
 		t.Errorf("outliers %+v: a capture without a rank must have its name", outliers)
 	}
 }

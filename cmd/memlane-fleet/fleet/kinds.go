@@ -28,6 +28,16 @@ type PlaceSum struct {
 	AtPeaks  Spread `json:"at_peaks"` // over those memories
 }
 
+// placeNames returns the names of the places of all sites, by number.
+func (f *Fleet) placeNames() []string {
+	places := make([]string, len(f.sites.list))
+	for n := range places {
+		s := f.site(uint32(n))
+		places[n] = s.Place().String()
+	}
+	return places
+}
+
 // Kinds returns the bytes of each kind of memory at the peaks. The kinds, and the places of
 // each, are sorted by bytes, most first.
 func (f *Fleet) Kinds() []Kind {
@@ -37,11 +47,7 @@ func (f *Fleet) Kinds() []Kind {
 		places map[string][]int64 // bytes in each memory
 	}
 	sums := map[string]*sum{}
-	places := make([]string, len(f.sites.list))
-	for n := range places {
-		s := f.site(uint32(n))
-		places[n] = s.Place().String()
-	}
+	places := f.placeNames()
 	for _, k := range f.inOrder() {
 		for i := range k.Memories {
 			m := &k.Memories[i]

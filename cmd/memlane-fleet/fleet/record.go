@@ -5,11 +5,14 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/region"
 )
 
@@ -76,10 +79,22 @@ type Memory struct {
 	// Usage is the peak in each of equal parts of the window.
 	Usage []int64 `json:"usage_bytes" parquet:"-"`
 
-	// Categories are those at the peak, by name; empty if none is known.
+	// Categories are those at the peak, by name; empty if none is known. Parts divide them by layer.
 	Categories []finding.CategoryBytes `json:"-" parquet:"-"`
+	Parts      []Part                  `json:"-" parquet:"-"`
+
+	// Failed is why the last allocation failed that the program did not survive: the reason and its words; "" if none did.
+	// Requester is the place that asked.
+	Failed    string `json:"failed" parquet:"failed,dict"`
+	Requester string `json:"-" parquet:"requester,dict"`
 
 	Sites []SiteTotals `json:"-" parquet:"-"`
+}
+
+// Part is the memory of a category and a layer at the peak.
+type Part struct {
+	Category, Layer string // Layer is "" if it is unknown
+	Bytes           int64
 }
 
 // Space returns the description of the memory ID, without its buffers.
@@ -156,7 +171,8 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
 	}
 	number := map[*lifetime.Space]int{}
-	figures := finding.FiguresOf(outline.Of(c), found, func(*lifetime.SpaceInfo) string { return "" })
+	short := outline.Of(c)
+	figures := finding.FiguresOf(short, found, func(*lifetime.SpaceInfo) string { return "" })
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
@@ -164,11 +180,21 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		number[s] = len(r.Memories)
 		r.Memories = append(r.Memories, memoryOf(c, s, &figures[len(r.Memories)], found))
 	}
+	r.addParts(short)
 	for i := range found {
 		f := &found[i]
 		n, ok := number[f.Space]
 		if !ok {
 			continue
+		}
+		for j := range f.Failures {
+			if d := &f.Failures[j]; !d.Caught() && !d.Inferred {
+				m := &r.Memories[n]
+				m.Failed, m.Requester = d.Why(), ""
+				if d.Mark.Site != 0 {
+					m.Requester = c.PlaceOf(d.Mark.Site).String()
+				}
+			}
 		}
 		of := Finding{
 			Rule: f.Rule, Severity: f.Severity.String(), Place: placeOf(c, f), Memory: n,
@@ -180,6 +206,44 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		r.Findings = append(r.Findings, of)
 	}
 	return r
+}
+
+// maxParts bounds the parts of a memory: a hundred layers of eight categories.
+const maxParts = 800
+
+// addParts divides the peaks of the memories whose categories are known. Of too many, the smallest are left out.
+func (r *Record) addParts(o *outline.Outline) {
+	var layers *layer.Layers
+	n := 0
+	for _, s := range o.Spaces {
+		if s.Axis == lifetime.ProgramOrder {
+			continue
+		}
+		m := &r.Memories[n]
+		n++
+		if len(m.Categories) == 0 {
+			continue
+		}
+		if layers == nil {
+			layers = layer.Find(&o.Tables)
+		}
+		type key struct{ category, layer string }
+		sums := map[key]int64{}
+		for _, row := range s.PeakRows {
+			k := key{category: cmp.Or(o.Category(&s.SpaceInfo, row.Kind, row.Site, row.Purpose), purpose.UnknownCategory.String())}
+			if row.Kind.OfBuffers() {
+				k.layer = layers.OfBuffer(&o.Tables, row.Site, row.Purpose)
+			}
+			sums[k] = units.AddSat(sums[k], row.Bytes)
+		}
+		for k, bytes := range sums {
+			m.Parts = append(m.Parts, Part{k.category, k.layer, bytes})
+		}
+		slices.SortFunc(m.Parts, func(a, b Part) int {
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Category, b.Category), cmp.Compare(a.Layer, b.Layer))
+		})
+		m.Parts = m.Parts[:min(maxParts, len(m.Parts))]
+	}
 }
 
 // Named returns the record with the name of its capture, and with the ranks that by finds.

@@ -252,9 +252,7 @@ func (f *Fleet) Findings() []*Group {
 		if len(steps[g]) > 0 {
 			g.BytesPerStep, _ = finding.Spread(steps[g])
 		}
-		g.HeldBy = slices.SortedFunc(maps.Keys(held[g]), func(x, y string) int {
-			return cmp.Or(cmp.Compare(held[g][y], held[g][x]), cmp.Compare(x, y))
-		})
+		g.HeldBy = byCount(held[g])
 		all = append(all, g)
 	}
 	slices.SortFunc(all, func(a, b *Group) int {
@@ -262,19 +260,4 @@ func (f *Fleet) Findings() []*Group {
 			cmp.Compare(b.Amount.Bytes, a.Amount.Bytes), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Place, b.Place))
 	})
 	return all
-}
-
-// Outliers compares the memories of all captures that were read, as
-// finding.CompareRanks does.
-func (f *Fleet) Outliers() []finding.Finding {
-	var figures []finding.RankFigures
-	for _, k := range f.inOrder() {
-		for i := range k.Memories {
-			m := &k.Memories[i]
-			figures = append(figures, finding.RankFigures{
-				Rank: k.RankOf(i), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Space: m.Space(), Categories: m.Categories,
-			})
-		}
-	}
-	return finding.CompareRanks(figures)
 }

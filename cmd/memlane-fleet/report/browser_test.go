@@ -76,7 +76,7 @@ func fleetPage(t *testing.T, f *fleet.Fleet) string {
 		return ""
 	}
 	var page bytes.Buffer
-	if err := writePage(&page, Of(f, finding.RankNames{}, pages)); err != nil {
+	if err := writePage(&page, Of(f, finding.RankNames{}, nil, pages)); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "fleet.html")
@@ -93,7 +93,7 @@ func TestFleetPage(t *testing.T) {
 	p := browser.Open(t, chromium, fleetPage(t, jobOf(14, "")))
 	for selector, want := range map[string]string{
 		"header":    "14 captures: 12 read, 1 of them damaged; 1 refused; 1 missing; 12 ranks",
-		"#outliers": "rank 3 differs from the other 11 ranks: peak ",
+		"#outliers": "rank 3 differs from the other 10 ranks: peak ",
 		"#findings": "leak step (train.py:12): 11 of 12 ranks, 2.75 GiB in total, median 1.00 MiB per step; not on rank 7",
 		"#map":      "12 rows",
 		".kind":     "step (train.py:12)",

@@ -34,6 +34,13 @@ func writeJSON(w io.Writer, d *Data) error {
 	})
 	rows(j, "absent_ranks", d.Absent, func(rank *string) any { return rank })
 	rows(j, "losses", d.Losses, func(l *Loss) any { return lossSumJSON{lossToJSON(l.Loss), l.Captures} })
+	rows(j, "failures", d.Failures, func(f *fleet.FailureGroup) any {
+		return failureJSON{f.Reason, f.Ranks, append([]string{}, f.Requesters...), FailureText(f)}
+	})
+	rows(j, "other_code", d.OtherCode, func(c *fleet.OtherCode) any {
+		return codeJSON{c.File, c.Function, c.Line, c.Usual, c.Count, c.Ranks, CodeText(c)}
+	})
+	rows(j, "outlier_groups", d.Groups, outlierGroupToJSON)
 	rows(j, "outliers", d.Outliers, outlierToJSON)
 	rows(j, "findings", d.Findings, func(f *Finding) any { return d.findingToJSON(f) })
 	rows(j, "kinds", d.Kinds, func(k *fleet.Kind) any { return k })
@@ -110,9 +117,66 @@ type outlierJSON struct {
 	Description string  `json:"description"`
 }
 
-func outlierToJSON(f *finding.Finding) any {
+func outlierToJSON(f *fleet.Outlier) any {
 	return outlierJSON{f.Text(finding.FigFile), f.Text(finding.FigRank), f.Space.ID(), f.Severity.String(), f.Text(finding.FigMeasure), whole(f.Value(finding.FigValue)),
 		whole(f.Value(finding.FigMedian)), whole(f.Value(finding.FigMedianDeviation)), whole(f.Value(finding.FigRanks)), f.Confidence, f.Description}
+}
+
+type failureJSON struct {
+	Reason     string   `json:"reason"`
+	Ranks      []string `json:"ranks"`
+	Requesters []string `json:"requesters"`
+	Text       string   `json:"text"`
+}
+
+type codeJSON struct {
+	File     string   `json:"file"`
+	Function string   `json:"function"`
+	Line     int      `json:"line"`
+	Usual    int      `json:"usual_line"`
+	Count    int      `json:"functions"`
+	Ranks    []string `json:"ranks"`
+	Text     string   `json:"text"`
+}
+
+type outlierGroupJSON struct {
+	Severity   string         `json:"severity"`
+	Measure    string         `json:"measure"`
+	Role       string         `json:"role"`
+	Ranks      []string       `json:"ranks"`
+	Value      int64          `json:"value_bytes"`
+	Others     int64          `json:"others_bytes"`
+	Leak       *string        `json:"leak"`
+	Categories []categoryJSON `json:"categories"`
+	Places     []placeJSON    `json:"places"`
+	Text       string         `json:"text"`
+	Why        string         `json:"why"`
+}
+
+type categoryJSON struct {
+	Name   string   `json:"name"`
+	Layers []string `json:"layers"`
+	Bytes  int64    `json:"bytes"`
+}
+
+type placeJSON struct {
+	Place string `json:"place"`
+	Bytes int64  `json:"bytes"`
+}
+
+func outlierGroupToJSON(g *fleet.OutlierGroup) any {
+	out := outlierGroupJSON{g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil, []categoryJSON{}, []placeJSON{}, GroupText(g), GroupWhy(g)}
+	if g.Leak != nil {
+		what := g.Leak.Rule + " " + g.Leak.Place
+		out.Leak = &what
+	}
+	for _, c := range g.Categories {
+		out.Categories = append(out.Categories, categoryJSON{c.Category, append([]string{}, c.Layers...), c.Bytes})
+	}
+	for _, p := range g.Places {
+		out.Places = append(out.Places, placeJSON(p))
+	}
+	return out
 }
 
 // whole rounds a figure in bytes.

@@ -22,6 +22,8 @@ func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.text, forma
 func writeMarkdown(w io.Writer, d *Data) error {
 	m := &markdown{}
 	m.line("# Memory of a fleet\n\n**%s**", report.Escape(d.Headline()))
+	m.list("Failed allocations", len(d.Failures), func(i int) string { return FailureText(&d.Failures[i]) })
+	m.list("Other versions of the program", len(d.OtherCode), func(i int) string { return CodeText(&d.OtherCode[i]) })
 	m.outliers(d)
 	m.shared(d)
 	for i := range d.Kinds {
@@ -29,7 +31,7 @@ func writeMarkdown(w io.Writer, d *Data) error {
 	}
 	m.troubles("Refused", d.Refused)
 	m.troubles("Missing", d.Missing)
-	m.troubles("Damaged, read in part", d.Damaged)
+	m.troubles("Damaged, read in part, not judged", d.Damaged)
 	if n := len(d.Absent); n > 0 {
 		m.line("\n## %s without a capture\n", units.Plural(n, "rank"))
 		for _, rank := range d.Absent[:min(maxListed, n)] {
@@ -47,6 +49,18 @@ func writeMarkdown(w io.Writer, d *Data) error {
 	return err
 }
 
+// list writes a section of n items, if there are any.
+func (m *markdown) list(title string, n int, item func(i int) string) {
+	if n == 0 {
+		return
+	}
+	m.line("\n## %s\n", title)
+	for i := range min(maxListed, n) {
+		m.line("- %s", report.Escape(item(i)))
+	}
+	m.more(n, "item")
+}
+
 // more writes how many of n things a list left out.
 func (m *markdown) more(n int, thing string) {
 	if n > maxListed {
@@ -60,7 +74,15 @@ func (m *markdown) outliers(d *Data) {
 		m.line("None.")
 		return
 	}
-	m.line("| severity | capture | memory ID | |\n|---|---|---|---|")
+	for i := range d.Groups[:min(maxListed, len(d.Groups))] {
+		g := &d.Groups[i]
+		m.line("- **%s** %s", g.Severity, report.Escape(GroupText(g)))
+		if why := GroupWhy(g); why != "" {
+			m.line("  - %s", report.Escape(why))
+		}
+	}
+	m.more(len(d.Groups), "outlier group")
+	m.line("\n| severity | capture | memory ID | |\n|---|---|---|---|")
 	for i := range d.Outliers[:min(maxListed, len(d.Outliers))] {
 		f := &d.Outliers[i]
 		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(finding.FigFile)), report.Escape(f.Space.ID()), report.Escape(f.Description))

@@ -124,7 +124,7 @@ func documentOf(d *Data) (doc document, usage *web.Columns) {
 // memoryName identifies a memory of a capture, as in outliers.
 type memoryName struct{ capture, id string }
 
-func outlierName(f *finding.Finding) memoryName {
+func outlierName(f *fleet.Outlier) memoryName {
 	return memoryName{f.Text(finding.FigFile), f.Space.ID()}
 }
 

@@ -39,7 +39,7 @@ func TestPage(t *testing.T) {
 			f.Add(r)
 		}
 		var out bytes.Buffer
-		if err := writePage(&out, Of(f, finding.RankNames{}, func(string) string { return "//evil.example/" + evil })); err != nil {
+		if err := writePage(&out, Of(f, finding.RankNames{}, nil, func(string) string { return "//evil.example/" + evil })); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -63,7 +63,7 @@ func TestProfile(t *testing.T) {
 			f.Add(r)
 		}
 		var b bytes.Buffer
-		if err := writeProfile(&b, Of(f, finding.RankNames{}, nil)); err != nil {
+		if err := writeProfile(&b, Of(f, finding.RankNames{}, nil, nil)); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

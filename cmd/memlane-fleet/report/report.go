@@ -42,11 +42,14 @@ type Data struct {
 	Fleet *fleet.Fleet
 	Pages func(capture string) string // relative address of the page of a capture, "" if there is none
 
-	Read, Refused, Missing []*fleet.Record // in order of their names
-	Damaged                []*fleet.Record // of those read
-	Ranks                  []string        // that were read, by number
-	Absent                 []string        // ranks without a capture, between the others
-	Outliers               []finding.Finding
+	Read, Refused, Missing []*fleet.Record      // in order of their names
+	Damaged                []*fleet.Record      // of those read
+	Ranks                  []string             // that were read, by number
+	Absent                 []string             // ranks without a capture, between the others
+	Groups                 []fleet.OutlierGroup // of ranks that differ, by cause
+	Outliers               []fleet.Outlier      // the same, by rank
+	OtherCode              []fleet.OtherCode
+	Failures               []fleet.FailureGroup
 	Findings               []Finding // worst first
 	Kinds                  []fleet.Kind
 	Sites                  []fleet.SiteSum
@@ -65,13 +68,19 @@ type Loss struct {
 	Captures int
 }
 
-// Of returns the data of a fleet. by finds the ranks of captures that were not read. pages
-// is nil if captures have no pages.
-func Of(f *fleet.Fleet, by finding.RankNames, pages func(capture string) string) *Data {
+// Of returns the data of a fleet. by finds the ranks of captures that were not read. roles is nil if no table is given, pages if
+// captures have no pages.
+func Of(f *fleet.Fleet, by finding.RankNames, roles *fleet.Roles, pages func(capture string) string) *Data {
 	if pages == nil {
 		pages = func(string) string { return "" }
 	}
-	d := &Data{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Outliers: f.Outliers(), Kinds: f.Kinds(), Sites: f.Sites()}
+	d := &Data{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Groups: f.Outliers(roles), OtherCode: f.OtherCode(), Failures: f.Failures(), Kinds: f.Kinds(), Sites: f.Sites()}
+	for i := range d.Groups {
+		d.Outliers = append(d.Outliers, d.Groups[i].Outliers...)
+	}
+	slices.SortStableFunc(d.Outliers, func(a, b fleet.Outlier) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), fleet.CompareRanks(a.Record.RankOf(a.Memory), b.Record.RankOf(b.Memory)))
+	})
 	losses := map[string]*Loss{}
 	for r := range f.Records() {
 		states := []*[]*fleet.Record{fleet.Read: &d.Read, fleet.Refused: &d.Refused, fleet.Missing: &d.Missing}

@@ -48,7 +48,7 @@ func TestTables(t *testing.T) {
 	const n = 2*shard + 100
 	write := func(f *fleet.Fleet, to func(io.Writer, *Data) error) []byte {
 		var b bytes.Buffer
-		if err := to(&b, Of(f, finding.RankNames{}, nil)); err != nil {
+		if err := to(&b, Of(f, finding.RankNames{}, nil, nil)); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()

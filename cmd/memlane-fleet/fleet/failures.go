@@ -1,0 +1,48 @@
+package fleet
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// FailureGroup is failed allocations with one reason, that ended a program.
+type FailureGroup struct {
+	Reason     string // with its words
+	Ranks      []string
+	Requesters []string // places that asked, those of most ranks first
+}
+
+// Failures returns the failed allocations of all captures by reason, those of most ranks first.
+func (f *Fleet) Failures() (all []FailureGroup) {
+	ranks, requesters := map[string][]string{}, map[string]map[string]int{}
+	for _, k := range f.inOrder() {
+		for i := range k.Memories {
+			m := &k.Memories[i]
+			if m.Failed == "" {
+				continue
+			}
+			ranks[m.Failed] = append(ranks[m.Failed], k.RankOf(i))
+			if requesters[m.Failed] == nil {
+				requesters[m.Failed] = map[string]int{}
+			}
+			if m.Requester != "" {
+				requesters[m.Failed][m.Requester]++
+			}
+		}
+	}
+	for reason, of := range ranks {
+		slices.SortFunc(of, CompareRanks)
+		counts := requesters[reason]
+		all = append(all, FailureGroup{reason, slices.Compact(of), byCount(counts)})
+	}
+	slices.SortFunc(all, func(a, b FailureGroup) int {
+		return cmp.Or(cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+// byCount returns names, the most frequent first.
+func byCount(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+}

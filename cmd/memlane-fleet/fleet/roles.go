@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// Roles tell what ranks do in a job: their pipeline stage, their host. The zero value knows none.
+type Roles struct {
+	axes   []string            // as people call them: "pipeline stage"
+	values map[string][]string // of a rank, by axis
+}
+
+// axisNames are the names of usual axes of parallel programs, by the heads of columns.
+var axisNames = map[string]string{
+	"pp": "pipeline stage", "pipeline": "pipeline stage", "tp": "tensor rank", "tensor": "tensor rank",
+	"dp": "data rank", "data": "data rank", "ep": "expert rank", "expert": "expert rank", "cp": "context rank", "context": "context rank",
+}
+
+// ReadRoles reads a table with a head line and a line for each rank. Commas or tabs separate its columns. Column "rank" has the
+// number; each other column is an axis.
+func ReadRoles(in io.Reader) (*Roles, error) {
+	text, err := io.ReadAll(in)
+	if err != nil {
+		return nil, err
+	}
+	table := csv.NewReader(strings.NewReader(string(text)))
+	table.TrimLeadingSpace = true
+	if head, _, _ := strings.Cut(string(text), "\n"); strings.Contains(head, "\t") {
+		table.Comma = '\t'
+	}
+	lines, err := table.ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(lines) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	at := slices.IndexFunc(lines[0], func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "rank") })
+	if at < 0 || len(lines[0]) < 2 {
+		return nil, errors.New("its first line needs a column rank and another, for example rank,pipeline,tensor")
+	}
+	r := &Roles{values: map[string][]string{}}
+	for _, name := range slices.Delete(slices.Clone(lines[0]), at, at+1) {
+		name = strings.TrimSpace(name)
+		if usual, ok := axisNames[strings.ToLower(name)]; ok {
+			name = usual
+		}
+		r.axes = append(r.axes, name)
+	}
+	for i, line := range lines[1:] {
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(line[at]), "rank "))
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %q is not the number of a rank", i+2, line[at])
+		}
+		r.values[fmt.Sprintf("rank %d", n)] = slices.Delete(line, at, at+1)
+	}
+	return r, nil
+}
+
+// of returns the value of an axis for a rank, "" if it is unknown.
+func (r *Roles) of(rank string, axis int) string {
+	if values := r.values[rank]; values != nil {
+		return strings.TrimSpace(values[axis])
+	}
+	return ""
+}
+
+// name returns what ranks with some values of an axis are called: "pipeline stages 3 and 5".
+func (r *Roles) name(axis int, values []string) string {
+	name := r.axes[axis]
+	if name == sameSize {
+		return strings.Join(values, " and ") + " of parameters"
+	}
+	if len(values) > 1 {
+		name += "s"
+	}
+	return name + " " + strings.Join(values, " and ")
+}
+
+// sameSize is the axis of ranks whose parameters have one size.
+const sameSize = "parameters"
+
+// peers is the axis whose values have memory of their own: ranks are also compared with those of the same value. It is -1 if
+// there is none.
+func (r *Roles) peers() int {
+	return slices.IndexFunc(r.axes, func(name string) bool { return name == "pipeline stage" || name == sameSize })
+}
+
+// rolesOf returns the roles that captures tell: the host of each rank, and, without a table, the size of its parameters. Ranks of a
+// pipeline stage have parameters of equal size.
+func (f *Fleet) rolesOf(given *Roles) *Roles {
+	r := &Roles{values: map[string][]string{}}
+	if given != nil {
+		r.axes = slices.Clone(given.axes)
+		for rank, values := range given.values {
+			r.values[rank] = slices.Clone(values)
+		}
+	}
+	hosts, sizes := map[string]string{}, map[string]string{}
+	for _, k := range f.inOrder() {
+		for i := range k.Memories {
+			m := &k.Memories[i]
+			hosts[k.RankOf(i)] = m.Host
+			at := slices.IndexFunc(m.Categories, func(c finding.CategoryBytes) bool { return c.Name == purpose.ModelParameter.String() })
+			if at >= 0 && given == nil && !k.Damaged() {
+				sizes[k.RankOf(i)] = units.Bytes(m.Categories[at].Bytes)
+			}
+		}
+	}
+	r.add("host", hosts)
+	r.add(sameSize, sizes)
+	return r
+}
+
+// add adds an axis if it divides the ranks: several values, each of several ranks.
+func (r *Roles) add(axis string, of map[string]string) {
+	counts := map[string]int{}
+	for _, value := range of {
+		counts[value]++
+	}
+	delete(counts, "")
+	several := 0 // ranks whose value others have too
+	for _, n := range counts {
+		if n >= 4 {
+			several += n
+		}
+	}
+	if len(counts) < 2 || 10*several < 9*len(of) {
+		return
+	}
+	for rank := range r.values {
+		if _, ok := of[rank]; !ok {
+			r.values[rank] = append(r.values[rank], "")
+		}
+	}
+	for rank, value := range of {
+		values := r.values[rank]
+		for len(values) < len(r.axes) {
+			values = append(values, "")
+		}
+		r.values[rank] = append(values, value)
+	}
+	r.axes = append(r.axes, axis)
+}
