@@ -1,16 +1,18 @@
 // Memlane-fleet summarizes the captures of thousands of ranks: which ranks differ, how many
 // ranks have a leak, and which code holds the memory of all ranks.
 //
-//	memlane-fleet run    reads captures and writes results, on this machine
-//	memlane-fleet map    reads captures and writes a record of each: for the workers of an engine
-//	memlane-fleet merge  reads records and writes results: the last step on an engine
+//	memlane-fleet run      reads captures and writes results, on this machine
+//	memlane-fleet map      reads captures and writes a record of each: for the workers of an engine
+//	memlane-fleet merge    reads records and writes results: the last step on an engine
+//	memlane-fleet compare  reads the results of two runs and prints what differs
 //
 // Its place in the pipeline: formats reads a capture, lifetime/finding analyses it, and package
 // fleet reduces it to a record of about ten kilobytes. This program finds the captures
 // (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
 // memory (map.go), caches their records (cache.go), removes what killed programs left
-// (leftover.go), and writes the results of all records (merge.go, package report). It is a separate module, because the clients of object stores
-// need more dependencies than the rest of memlane.
+// (leftover.go), writes the results of all records (merge.go, package report) and compares
+// those of two runs (compare.go). It is a separate module, because the clients of object
+// stores need more dependencies than the rest of memlane.
 //
 // Folder engines has job files for Spark, Ray, Slurm and Kubernetes; see
 // docs/manual/fleet.md.

@@ -302,6 +302,28 @@ func TestLargeRecord(t *testing.T) {
 	}
 }
 
+// TestCompareRuns: compare reads the results of two runs, and names the rank that leaks in the second only.
+func TestCompareRuns(t *testing.T) {
+	names := job(t)[:5]
+	before, after := t.TempDir(), t.TempDir()
+	call(t, 0, lines(names), "run", "--quiet", "-o", after)
+	healthy, err := os.ReadFile(names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(names[2], healthy, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	call(t, 0, lines(names), "run", "--quiet", "-o", before)
+	out, _ := call(t, 0, "", "compare", before, after)
+	if !strings.Contains(out, "rank 2: the peak grew by") || !strings.Contains(out, "New findings") || strings.Count(out, "\n") > 40 {
+		t.Errorf("prints\n%s", out)
+	}
+	if out, _ = call(t, 0, "", "compare", after, after); !strings.Contains(out, "no peak changed") || strings.Contains(out, "New") {
+		t.Errorf("of one run twice it prints\n%s", out)
+	}
+}
+
 // TestUsage: a wrong command line gives an error and status 2.
 func TestUsage(t *testing.T) {
 	for _, c := range []struct {
@@ -318,6 +340,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"map", "--nonsense"}, "nonsense"},
 		{[]string{"merge"}, "output"},
 		{[]string{"merge", "-o", t.TempDir(), "main_test.go"}, "main_test.go, line 1: not a line of memlane-fleet map"},
+		{[]string{"compare", "a"}, "give two folders"},
+		{[]string{"compare", t.TempDir(), t.TempDir()}, "it has no records.zst"},
+		{[]string{"merge", "-o", t.TempDir(), "--ranks", "main_test.go"}, "--ranks main_test.go"},
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
 		if _, stderr := call(t, statusUsage, "", c.args...); !strings.Contains(stderr, c.want) {
@@ -349,7 +374,7 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestHelp: every command has a description with examples.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}} {
 		out, _ := call(t, 0, "", args...)
 		if !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: no examples in\n%s", args, out)

@@ -49,6 +49,17 @@ func (s *stores) bucket(ctx context.Context, address string) (*blob.Bucket, erro
 // folder returns the bucket of results or of a cache: a folder on this machine, which it
 // creates and rids of the temporary files that match half, or one in an object store.
 func folder(ctx context.Context, name, half string) (*blob.Bucket, error) {
+	if !remote(name) {
+		if err := os.MkdirAll(localPath(name), 0o777); err != nil {
+			return nil, fail(statusFailed, "%s: %w", name, cause(err))
+		}
+		sweep(localPath(name), half)
+	}
+	return results(ctx, name)
+}
+
+// results returns the bucket of a folder that exists.
+func results(ctx context.Context, name string) (*blob.Bucket, error) {
 	if remote(name) {
 		bucket, key, err := splitAddress(below(name, "_")) // adds a key, because name may be a whole bucket
 		if err != nil {
@@ -64,11 +75,10 @@ func folder(ctx context.Context, name, half string) (*blob.Bucket, error) {
 	if err != nil {
 		return nil, fail(statusFailed, "%s: %w", name, err)
 	}
-	b, err := fileblob.OpenBucket(dir, &fileblob.Options{CreateDir: true, NoTempDir: true, Metadata: fileblob.MetadataDontWrite})
+	b, err := fileblob.OpenBucket(dir, &fileblob.Options{NoTempDir: true, Metadata: fileblob.MetadataDontWrite})
 	if err != nil {
 		return nil, fail(statusFailed, "%s: %w", name, cause(err))
 	}
-	sweep(dir, half)
 	return b, nil
 }
 

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -35,6 +37,19 @@ var Files = []struct {
 	{"sites.parquet", writeSites},
 	{"findings.parquet", writeFindings},
 	{"fleet.pb.gz", writeProfile},
+	{Records, writeRecords},
+}
+
+// Records is the name of the file with the records themselves, for comparisons with other runs.
+const Records = "records.zst"
+
+func writeRecords(w io.Writer, d *Data) error {
+	out, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(d.Fleet.AppendBinary(nil))
+	return cmp.Or(err, out.Close())
 }
 
 // Data contains the figures of all results. Of computes them once.

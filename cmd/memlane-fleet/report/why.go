@@ -29,13 +29,6 @@ func ranksText(ranks []string, of string) string {
 // GroupText says which ranks differ, and by how much: "38 ranks of pipeline stage 3 (96-133): peak 30.1 GiB, 4.20 GiB more than the
 // median of 25.9 GiB".
 func GroupText(g *fleet.OutlierGroup) string {
-	of := ""
-	if g.Role != "" {
-		of = " of " + g.Role
-		if g.OfRole > len(g.Outliers) {
-			of = fmt.Sprintf(" of %s of %s", units.Count(int64(g.OfRole)), g.Role)
-		}
-	}
 	off, direction := g.Value-g.Others, "more"
 	if off < 0 {
 		off, direction = -off, "less"
@@ -44,7 +37,7 @@ func GroupText(g *fleet.OutlierGroup) string {
 	if len(g.Ranks) > 1 {
 		median = "median "
 	}
-	return fmt.Sprintf("%s: %s%s %s, %s %s than the others' median of %s", ranksText(g.Ranks, of), median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction,
+	return fmt.Sprintf("%s: %s%s %s, %s %s than the others' median of %s", ranksText(g.Ranks, roleText(g.Role, g.OfRole, len(g.Outliers))), median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction,
 		units.Bytes(g.Others))
 }
 
@@ -64,28 +57,16 @@ func GroupWhy(g *fleet.OutlierGroup) string {
 		}
 		parts = append(parts, text)
 	}
-	var of []string
-	for _, c := range g.Categories[:min(2, len(g.Categories))] {
-		text := units.Bytes(abs(c.Bytes)) + " " + c.Category
-		if len(c.Layers) > 0 {
-			text += " of " + strings.Join(c.Layers[:min(2, len(c.Layers))], ", ")
-			if len(c.Layers) > 2 {
-				text += ", …"
-			}
-		}
-		of = append(of, text)
+	told := ""
+	if g.Leak != nil {
+		told = g.Leak.Place
 	}
-	for _, p := range g.Places[:min(1, len(g.Places))] {
-		if g.Leak == nil || p.Place != g.Leak.Place {
-			of = append(of, units.Bytes(abs(p.Bytes))+" at "+p.Place)
-		}
-	}
-	if len(of) > 0 {
+	if of := partsText(g.Categories, g.Places, told); of != "" {
 		where := "at the peak "
 		if g.Value < g.Others {
 			where = "less at the peak: "
 		}
-		parts = append(parts, where+strings.Join(of, "; "))
+		parts = append(parts, where+of)
 	}
 	return strings.Join(parts, "; ")
 }
