@@ -302,7 +302,7 @@ func TestLargeRecord(t *testing.T) {
 	}
 }
 
-// TestCompareRuns: compare reads the results of two runs, and names the rank that leaks in the second only.
+// TestCompareRuns: compare and trend read the results of runs, and name the rank that leaks in the last only.
 func TestCompareRuns(t *testing.T) {
 	names := job(t)[:5]
 	before, after := t.TempDir(), t.TempDir()
@@ -317,6 +317,10 @@ func TestCompareRuns(t *testing.T) {
 	call(t, 0, lines(names), "run", "--quiet", "-o", before)
 	out, _ := call(t, 0, "", "compare", before, after)
 	if !strings.Contains(out, "rank 2: the peak grew by") || !strings.Contains(out, "New findings") || strings.Count(out, "\n") > 40 {
+		t.Errorf("prints\n%s", out)
+	}
+	out, _ = call(t, 0, "", "trend", before, before, before, after)
+	if !strings.Contains(out, ": leaked bytes 0 B to 28.0 MiB,") || !strings.Contains(out, "  first in ") || !strings.Contains(out, "rank2.pickle\n") || strings.Count(out, "\n") > 40 {
 		t.Errorf("prints\n%s", out)
 	}
 	if out, _ = call(t, 0, "", "compare", after, after); !strings.Contains(out, "no peak changed") || strings.Contains(out, "New") {
@@ -343,6 +347,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"compare", "a"}, "give two folders"},
 		{[]string{"compare", t.TempDir(), t.TempDir()}, "it has no records.zst"},
 		{[]string{"merge", "-o", t.TempDir(), "--ranks", "main_test.go"}, "--ranks main_test.go"},
+		{[]string{"trend", "a"}, "give two or more folders"},
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
 		if _, stderr := call(t, statusUsage, "", c.args...); !strings.Contains(stderr, c.want) {
@@ -374,7 +379,7 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestHelp: every command has a description with examples.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}} {
 		out, _ := call(t, 0, "", args...)
 		if !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: no examples in\n%s", args, out)

@@ -182,7 +182,7 @@ func outliers(ranks []RankFigures) (all []Finding) {
 			worst, by := -1, 0.0
 			for m := of[0]; m < of[1]; m++ {
 				off := math.Abs(float64(measures[m].of(&ranks[i])) - medians[m])
-				if off > minOff*medians[0] && off > farOff*madScale*spreads[m] && off > by {
+				if off > minOff*medians[0] && FarOff(off, spreads[m]) && off > by {
 					worst, by = m, off
 				}
 			}
@@ -239,6 +239,9 @@ func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 		units.Bytes(value), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median))))
 	return f
 }
+
+// FarOff reports whether a distance from a median is more than the noise, of which deviation is the median absolute deviation.
+func FarOff(off, deviation float64) bool { return off > farOff*madScale*deviation }
 
 // Spread returns the median of values and their median absolute deviation.
 func Spread(values []float64) (middle, deviation float64) {

@@ -485,32 +485,16 @@ func RankRanges(ranks []string) []string {
 	return out
 }
 
-// roleOf returns what members have in common: at most three values of an axis, such that nine tenths of the members have them and
-// nine tenths of who has them are members. n is how many have it.
+// roleOf returns what members have in common, see Roles.common.
 func (g *grouping) roleOf(members []*member) (name string, n int) {
-	if len(members) < 2 {
-		return "", 0
+	var ranks, all []string
+	for _, m := range members {
+		ranks = append(ranks, m.k.RankOf(m.memory))
 	}
-	for axis := range g.roles.axes {
-		all, in := map[string]int{}, map[string]int{}
-		for _, m := range g.members {
-			if m.kind == members[0].kind {
-				all[g.roles.of(m.k.RankOf(m.memory), axis)]++
-			}
-		}
-		for _, m := range members {
-			in[g.roles.of(m.k.RankOf(m.memory), axis)]++
-		}
-		var values []string
-		covered, have := 0, 0
-		for _, value := range slices.Sorted(maps.Keys(in)) {
-			if value != "" && all[value] > 1 && 10*in[value] >= 9*all[value] {
-				values, covered, have = append(values, value), covered+in[value], have+all[value]
-			}
-		}
-		if n := len(values); n > 0 && n <= 3 && 2*n <= len(all) && 10*covered >= 9*len(members) {
-			return g.roles.name(axis, values), have
+	for _, m := range g.members {
+		if m.kind == members[0].kind {
+			all = append(all, m.k.RankOf(m.memory))
 		}
 	}
-	return "", 0
+	return g.roles.common(ranks, all)
 }

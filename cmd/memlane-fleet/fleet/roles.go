@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,6 +86,34 @@ func (r *Roles) name(axis int, values []string) string {
 		name += "s"
 	}
 	return name + " " + strings.Join(values, " and ")
+}
+
+// common returns what the ranks of some memories have in common: at most three values of an axis, such that nine tenths of them have
+// these values, and nine tenths of all memories with these values are among them. n is how many have them.
+func (r *Roles) common(ranks, all []string) (name string, n int) {
+	if len(ranks) < 2 {
+		return "", 0
+	}
+	for axis := range r.axes {
+		counts, in := map[string]int{}, map[string]int{}
+		for _, rank := range all {
+			counts[r.of(rank, axis)]++
+		}
+		for _, rank := range ranks {
+			in[r.of(rank, axis)]++
+		}
+		var values []string
+		covered, have := 0, 0
+		for _, value := range slices.Sorted(maps.Keys(in)) {
+			if value != "" && counts[value] > 1 && 10*in[value] >= 9*counts[value] {
+				values, covered, have = append(values, value), covered+in[value], have+counts[value]
+			}
+		}
+		if n := len(values); n > 0 && n <= 3 && 2*n <= len(counts) && 10*covered >= 9*len(ranks) {
+			return r.name(axis, values), have
+		}
+	}
+	return "", 0
 }
 
 // sameSize is the axis of ranks whose parameters have one size.
