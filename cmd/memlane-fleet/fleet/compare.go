@@ -183,8 +183,8 @@ func differences[K comparable](was, is map[K]int64) map[K]int64 {
 func mediansOf[K comparable](all map[K][]int64, n int) map[K]int64 {
 	out := map[K]int64{}
 	for name, values := range all {
-		values = append(values, make([]int64, n-len(values))...)
-		out[name] = medianOf(values, n)
+		full := append(make([]int64, n-len(values), n), values...) // values may be negative
+		out[name] = medianOf(full, n)
 	}
 	return out
 }

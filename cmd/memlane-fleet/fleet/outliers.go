@@ -142,7 +142,8 @@ type grouping struct {
 	roles   *Roles
 	members []*member
 	leaks   map[[2]string]*Group // by rule and place
-	usual   map[[2]string]*usual // by kind and peers; "" = of all
+	usual   map[[2]string]*usual // of those that are no outliers, by kind and peers; "" = of all
+	counts  map[string]int       // members by kind
 }
 
 // leaks returns the findings of leaks by rule and place.
@@ -165,7 +166,7 @@ func IsLeak(rule string) bool {
 func (g *grouping) describe() {
 	names := g.f.placeNames()
 	axis := g.roles.peers()
-	g.usual = map[[2]string]*usual{}
+	g.usual, g.counts = map[[2]string]*usual{}, map[string]int{}
 	for _, m := range g.members {
 		memory := &m.k.Memories[m.memory]
 		m.categories, m.parts, m.places = map[string]int64{}, map[Part]int64{}, map[string]int64{}
@@ -189,21 +190,41 @@ func (g *grouping) describe() {
 				g.usualOf(m.kind, "").add(m)
 			}
 		}
+		g.counts[m.kind]++
+	}
+	for _, u := range g.usual {
+		u.finish()
 	}
 }
 
-// usual collects the figures of members that are no outliers.
+// usual collects the figures of members, and then has their medians.
 type usual struct {
 	n          int
 	categories map[string][]int64
 	parts      map[Part][]int64
 	places     map[string][]int64
+
+	median struct {
+		categories map[string]int64
+		parts      map[Part]int64
+		places     map[string]int64
+	}
+}
+
+func newUsual() *usual {
+	return &usual{categories: map[string][]int64{}, parts: map[Part][]int64{}, places: map[string][]int64{}}
+}
+
+// finish computes the medians. Who has nothing counts as 0.
+func (u *usual) finish() *usual {
+	u.median.categories, u.median.parts, u.median.places = mediansOf(u.categories, u.n), mediansOf(u.parts, u.n), mediansOf(u.places, u.n)
+	return u
 }
 
 func (g *grouping) usualOf(kind, peers string) *usual {
 	key := [2]string{kind, peers}
 	if g.usual[key] == nil {
-		g.usual[key] = &usual{categories: map[string][]int64{}, parts: map[Part][]int64{}, places: map[string][]int64{}}
+		g.usual[key] = newUsual()
 	}
 	return g.usual[key]
 }
@@ -219,20 +240,6 @@ func collect[K comparable](all map[K][]int64, of map[K]int64) {
 	for name, bytes := range of {
 		all[name] = append(all[name], bytes)
 	}
-}
-
-// off returns what a group of members differs by from what is usual: medians less medians. Who has nothing counts as 0.
-func off[K comparable](group, usual map[K][]int64, n, ofUsual int) map[K]int64 {
-	out := map[K]int64{}
-	for name, values := range group {
-		out[name] = medianOf(values, n) - medianOf(usual[name], ofUsual)
-	}
-	for name, values := range usual {
-		if _, ok := group[name]; !ok {
-			out[name] = -medianOf(values, ofUsual)
-		}
-	}
-	return out
 }
 
 // medianOf returns the median of n values of which only some are given and the others are 0.
@@ -307,7 +314,7 @@ func (g *grouping) leakOf(m *member, one *finding.Finding) (largest *Group) {
 	for i := range m.k.Findings {
 		of := &m.k.Findings[i]
 		leak := g.leaks[[2]string{of.Rule, of.Place}]
-		if leak == nil || of.Memory != m.memory || of.Amount.Bytes <= most || 2*of.Amount.Bytes < one.Amount.Bytes || 2*len(leak.Found) >= g.count(m.kind) {
+		if leak == nil || of.Memory != m.memory || of.Amount.Bytes <= most || 2*of.Amount.Bytes < one.Amount.Bytes || 2*len(leak.Found) >= g.counts[m.kind] {
 			continue
 		}
 		largest, most = leak, of.Amount.Bytes
@@ -315,28 +322,17 @@ func (g *grouping) leakOf(m *member, one *finding.Finding) (largest *Group) {
 	return largest
 }
 
-func (g *grouping) count(kind string) (n int) {
-	for _, m := range g.members {
-		if m.kind == kind {
-			n++
-		}
-	}
-	return n
-}
-
 // causeOf returns the category, or where it is unknown the place, that differs most, in the direction of the outlier.
 func (g *grouping) causeOf(m *member, one *finding.Finding) string {
 	u := g.near(m)
-	single := &usual{categories: map[string][]int64{}, parts: map[Part][]int64{}, places: map[string][]int64{}}
-	single.add(m)
 	sign := int64(1)
 	if one.Severity == finding.Info {
 		sign = -1
 	}
-	if name, ok := largestOf(off(single.categories, u.categories, 1, u.n), sign); ok {
+	if name, ok := largestOf(differences(u.median.categories, m.categories), sign); ok {
 		return "category " + name
 	}
-	name, _ := largestOf(off(single.places, u.places, 1, u.n), sign)
+	name, _ := largestOf(differences(u.median.places, m.places), sign)
 	return "place " + name
 }
 
@@ -375,20 +371,21 @@ func (g *grouping) groupOf(outliers []Outlier, members []*member, severity strin
 		return out
 	}
 
-	group := &usual{categories: map[string][]int64{}, parts: map[Part][]int64{}, places: map[string][]int64{}}
+	group := newUsual()
 	for _, m := range members {
 		group.add(m)
 	}
+	group.finish()
 	u := g.near(members[0])
 	sign := int64(1)
 	if severity == finding.Info.String() {
 		sign = -1
 	}
-	layers := off(group.parts, u.parts, group.n, u.n)
-	for _, e := range excesses(off(group.categories, u.categories, group.n, u.n), sign) {
+	layers := differences(u.median.parts, group.median.parts)
+	for _, e := range excesses(differences(u.median.categories, group.median.categories), sign) {
 		out.Categories = append(out.Categories, CategoryExcess{e.Place, layersOf(e.Place, layers, sign), e.Bytes})
 	}
-	out.Places = excesses(off(group.places, u.places, group.n, u.n), sign)
+	out.Places = excesses(differences(u.median.places, group.median.places), sign)
 	return out
 }
 
