@@ -29,7 +29,7 @@ type OutlierGroup struct {
 	Role     string // what its ranks have in common: "pipeline stage 3"; "" if nothing is known
 	OfRole   int    // memories that have this role
 	Value    int64  // the median of the outliers, in bytes
-	Others   int64  // the median of the memories that they are compared with
+	Others   int64  // the median of all memories that were compared, also these
 
 	// What differs at the peak, in bytes: the medians of the outliers less those of the others. Both are sorted by size, and end
 	// at a tenth of the largest.

@@ -37,7 +37,7 @@ func GroupText(g *fleet.OutlierGroup) string {
 	if len(g.Ranks) > 1 {
 		median = "median "
 	}
-	return fmt.Sprintf("%s: %s%s %s, %s %s than the others' median of %s", ranksText(g.Ranks, roleText(g.Role, g.OfRole, len(g.Outliers))), median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction,
+	return fmt.Sprintf("%s: %s%s %s, %s %s than the median of %s", ranksText(g.Ranks, roleText(g.Role, g.OfRole, len(g.Outliers))), median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction,
 		units.Bytes(g.Others))
 }
 
