@@ -19,6 +19,9 @@ type Outlier struct {
 	Memory int // index into its memories
 }
 
+// Measure returns the figure that differs, as in rank_outlier.
+func (o *Outlier) Measure() string { return o.Text(finding.FigMeasure) }
+
 // OutlierGroup is the outliers with one cause: the same figure is off in the same direction, because of the same leak, category
 // or place.
 type OutlierGroup struct {
@@ -354,12 +357,12 @@ func (g *grouping) groupOf(outliers []Outlier, members []*member, severity strin
 	out := OutlierGroup{Severity: severity, Outliers: outliers}
 	measures := map[string]int{}
 	for i := range outliers {
-		measures[outliers[i].Text(finding.FigMeasure)]++
+		measures[outliers[i].Measure()]++
 	}
 	out.Measure, _ = largestCount(measures)
 	var values, others []int64
 	for i := range outliers {
-		if o := &outliers[i]; o.Text(finding.FigMeasure) == out.Measure {
+		if o := &outliers[i]; o.Measure() == out.Measure {
 			values, others = append(values, int64(o.Value(finding.FigValue))), append(others, int64(o.Value(finding.FigMedian)))
 		}
 		out.Ranks = append(out.Ranks, outliers[i].Record.RankOf(outliers[i].Memory))

@@ -37,6 +37,7 @@ var Files = []struct {
 	{"sites.parquet", writeSites},
 	{"findings.parquet", writeFindings},
 	{"fleet.pb.gz", writeProfile},
+	{"metrics.txt", writeMetrics},
 	{Records, writeRecords},
 }
 

@@ -99,7 +99,10 @@ func fleetOf(records []*fleet.Record) *Data {
 // reports returns all reports about a fleet by file name.
 func reports(t *testing.T, d *Data) map[string]string {
 	t.Helper()
-	var text, markdown, json strings.Builder
+	var text, markdown, json, metrics strings.Builder
+	if err := writeMetrics(&metrics, d); err != nil {
+		t.Fatal(err)
+	}
 	if err := writeText(&text, d); err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +112,7 @@ func reports(t *testing.T, d *Data) map[string]string {
 	if err := writeJSON(&json, d); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"fleet.txt": text.String(), "fleet.md": markdown.String(), "fleet.json": json.String()}
+	return map[string]string{"fleet.txt": text.String(), "fleet.md": markdown.String(), "fleet.json": json.String(), "metrics.txt": metrics.String()}
 }
 
 // TestReports compares the reports on a job of 16 ranks with those in testdata.
