@@ -23,7 +23,7 @@ func field(number int, body ...string) string {
 	return varint(uint64(number)<<3|2) + varint(uint64(len(text))) + text
 }
 
-func figure(number int, n uint64) string { return varint(uint64(number)<<3) + varint(n) }
+func varfield(number int, n uint64) string { return varint(uint64(number)<<3) + varint(n) }
 
 func varint(n uint64) string {
 	var b []byte
@@ -38,29 +38,29 @@ func varint(n uint64) string {
 func xspaceOf(events ...string) string {
 	names := func(number int, names ...string) (all string) {
 		for i, name := range names {
-			all += field(number, figure(1, uint64(i+1)), field(2, figure(1, uint64(i+1)), field(2, name)))
+			all += field(number, varfield(1, uint64(i+1)), field(2, varfield(1, uint64(i+1)), field(2, name)))
 		}
 		return all
 	}
-	return field(1, field(2, "/host:CPU"), field(3, append([]string{figure(3, 1000)}, events...)...),
+	return field(1, field(2, "/host:CPU"), field(3, append([]string{varfield(3, 1000)}, events...)...),
 		names(4, "MemoryAllocation", "MemoryDeallocation"), names(5, "index_on_host", "addr", "allocation_bytes", "bytes_allocated"))
 }
 
 // allocated returns an allocation event of a device.
 func allocated(device, at, addr, size uint64) string {
-	stat := func(number int, n uint64) string { return field(4, figure(1, uint64(number)), figure(3, n)) }
-	return field(4, figure(1, 1), figure(2, at), stat(1, device), stat(2, addr), stat(3, size), stat(4, size))
+	stat := func(number int, n uint64) string { return field(4, varfield(1, uint64(number)), varfield(3, n)) }
+	return field(4, varfield(1, 1), varfield(2, at), stat(1, device), stat(2, addr), stat(3, size), stat(4, size))
 }
 
 // damagedProgram is a profile whose only compiled program is damaged.
-var damagedProgram = field(1, field(2, "/host:metadata"), field(4, figure(1, 1), field(2, figure(1, 1), field(2, "jit_f(1)"), field(5, figure(1, 1), field(6, "\x0a\xff")))), field(5, figure(1, 1), field(2, figure(1, 1), field(2, "Hlo Proto")))) +
+var damagedProgram = field(1, field(2, "/host:metadata"), field(4, varfield(1, 1), field(2, varfield(1, 1), field(2, "jit_f(1)"), field(5, varfield(1, 1), field(6, "\x0a\xff")))), field(5, varfield(1, 1), field(2, varfield(1, 1), field(2, "Hlo Proto")))) +
 	field(4, "host")
 
 // hloOf returns an HloProto with one buffer allocation in each memory space.
 func hloOf(spaces int) string {
 	assignment := ""
 	for i := range spaces {
-		assignment += field(3, figure(1, uint64(i)), figure(2, 512), figure(8, uint64(i)))
+		assignment += field(3, varfield(1, uint64(i)), varfield(2, 512), varfield(8, uint64(i)))
 	}
 	return field(1, field(1, "jit_f"), field(2, "main")) + field(3, assignment)
 }
@@ -197,7 +197,7 @@ func badInputs(t *testing.T) map[string]string {
 		"a program that ends early":     program[:len(program)-100],
 		"a program before optimization": field(1, field(1, "jit_f"), field(2, "main")),
 		"more than 64 memory spaces":    hloOf(65),
-		"an index without a buffer":     field(1, field(1, "jit_f"), field(2, "main")) + field(3, field(3, figure(2, 512), field(9, figure(1, 7)))),
+		"an index without a buffer":     field(1, field(1, "jit_f"), field(2, "main")) + field(3, field(3, varfield(2, 512), field(9, varfield(1, 7)))),
 
 		"values outside their allocation": "BufferAssignment:\nallocation 0: size 8, preallocated-temp:\n value: <1 a @0> (size=9,offset=99): f32[2]{0}\n",
 

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
+	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
 )
 
@@ -59,7 +60,7 @@ func drawMultiples(c *cli.Context, files []string) error {
 	if err != nil {
 		return err
 	}
-	m := &multiples{ranks: ranks, byEvent: axes[c.String("axis")].byEvent}
+	m := &multiples{ranks: ranks, byEvent: axes[c.String("axis")] == figure.Events}
 	err = captures(0).eachOf(c, files, &selection, func(capture *lifetime.Capture) error { return m.add(&selection, capture) })
 	if err != nil {
 		return err

@@ -144,11 +144,10 @@ func instantOf(c *cli.Context, flag string) (*selection.Instant, error) {
 // runtimeSpaces returns the spaces recorded while a program ran. It returns all spaces
 // if there are none, or if the flags select spaces.
 func runtimeSpaces(selection *selection.Selection, all []*lifetime.Space) []*lifetime.Space {
-	recorded := slices.DeleteFunc(slices.Clone(all), func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder })
-	if len(recorded) == 0 || selection.BySpace() {
+	if selection.BySpace() {
 		return all
 	}
-	return recorded
+	return answer.Recorded(all)
 }
 
 // mainSpace returns the space with the highest peak, and the number of candidates. If no

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"io"
-	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -15,16 +14,15 @@ import (
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
-	"github.com/memlane/memlane/render/plot"
-	"github.com/memlane/memlane/render/text"
+	"github.com/memlane/memlane/render/figure"
 )
 
 // The values of --view, --layout, --color, --axis and --theme.
 var (
-	views   = map[string]struct{ usageOnly bool }{"blocks": {}, "usage": {usageOnly: true}, "peak": {}} // usageOnly: needs no buffers
+	views   = map[string]figure.View{"blocks": figure.Blocks, "usage": figure.Usage, "peak": figure.Peak}
 	layouts = map[string]blocks.Layout{"stacked": blocks.Stacked, "address": blocks.Address}
 	colors  = map[string]blocks.Color{"site": blocks.BySite, "size": blocks.BySize, "category": blocks.ByCategory, "leak": blocks.ByLeak}
-	axes    = map[string]struct{ byEvent bool }{"time": {}, "event": {byEvent: true}}
+	axes    = map[string]figure.Axis{"time": figure.Time, "event": figure.Events}
 	themes  = map[string]canvas.Theme{"auto": canvas.Auto, "light": canvas.Light, "dark": canvas.Dark}
 )
 
@@ -107,7 +105,7 @@ func svg(c *cli.Context) error {
 	}
 	spaces := runtimeSpaces(&selection, capture.Spaces)
 	space, of := answer.Largest(spaces)
-	if views[c.String("view")].usageOnly {
+	if views[c.String("view")] == figure.Usage { // it needs no buffers
 		space, of = mainSpace(spaces)
 	}
 	if space == nil {
@@ -133,33 +131,22 @@ const mostPixels = 4096
 // draw writes the picture of s that --view selects. spaces are those of the selection.
 func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, spaces []*lifetime.Space, maxBlocks int) error {
 	o := chartOptions(c)
-	of := s // what is known of the space, on its own axis
-	if axes[c.String("axis")].byEvent || !c.IsSet("axis") && answer.Crowded(s) {
-		s = selection.ByEvent(s)
+	f := figure.Options{
+		View: views[c.String("view")], Layout: layouts[c.String("layout")], Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Buffer: c.String("buffer"), MaxBlocks: maxBlocks,
 	}
-	view := c.String("view")
-	if still := plot.Still(s); still && view == "usage" && len(s.Totals) == 0 || still && view == "blocks" && layouts[c.String("layout")] == blocks.Stacked {
-		view = "peak" // over time there is nothing to see
+	if c.IsSet("axis") {
+		f.Axis = axes[c.String("axis")]
 	}
-	switch view {
-	case "usage":
-		o.Categories, o.Others = colorOf(c, capture, of) == blocks.ByCategory, othersOf(of, spaces)
-		return chart.Usage(w, capture, s, o)
-	case "peak":
-		return chart.Peak(w, capture, s, c.String("buffer"), o)
+	if c.IsSet("color") || c.IsSet("by") {
+		color := colors[c.String("color")]
+		f.Color = &color
 	}
-	found := finding.Find(capture, []*lifetime.Space{of}, finding.Settings{Rules: finding.LeakRules()}) // the picture shows no others
-	title := ""
-	if layouts[c.String("layout")] == blocks.Stacked && s.Axis != lifetime.ProgramOrder {
-		title = text.Title(&capture.Tables, of, found, answer.OOMsOf(capture, []*lifetime.Space{of}, 0))
+	var found []finding.Finding
+	if f.View == figure.Blocks {
+		found = finding.Find(capture, []*lifetime.Space{s}, finding.Settings{Rules: finding.LeakRules()}) // the picture shows no others
 	}
-	for i := range found {
-		found[i].Space = s
-	}
-	return blocks.Write(w, capture, s, blocks.Options{
-		Title: title, Layout: layouts[c.String("layout")], Color: colorOf(c, capture, of), Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, MaxBlocks: maxBlocks, Marks: answer.MarksOf(found), Others: othersOf(of, spaces),
-	})
+	return figure.Write(w, capture, s, spaces, found, f)
 }
 
 // axisFlag returns --axis.
@@ -168,27 +155,10 @@ func axisFlag() cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "axis", Value: "time", DefaultText: "by what is recorded", Usage: "`AXIS`: " + orList(words)}, words...)
 }
 
-// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with too
-// little memory to see on the scale of s.
-func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
-	least := s.Peak(lifetime.Occupied).Bytes / 200
-	return slices.DeleteFunc(slices.Clone(spaces), func(o *lifetime.Space) bool {
-		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) || o.Peak(lifetime.Occupied).Bytes <= least
-	})
-}
-
 // colorFlag returns --color.
 func colorFlag() cli.Flag {
 	words := wordsOf(colors)
 	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it category, if most has one, else site\n"}, words...)
-}
-
-// colorOf returns the colours of --color. Without it these are the categories where they tell more than call sites.
-func colorOf(c *cli.Context, capture *lifetime.Capture, s *lifetime.Space) blocks.Color {
-	if !c.IsSet("color") && !c.IsSet("by") && answer.CategoriesTell(&capture.Tables, s) {
-		return blocks.ByCategory
-	}
-	return colors[c.String("color")]
 }
 
 // chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the size.

@@ -203,11 +203,8 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 
 // AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
 func (p *Peak) AddSavings(t *lifetime.Tables, s *lifetime.Space) {
-	if s == nil || p.At != s.Peak(lifetime.Occupied).At {
-		return
-	}
-	if e := autoEngine(t, s); e != nil {
-		p.Savings = lowering(t, s, e, 0)
+	if s != nil && p.At == s.Peak(lifetime.Occupied).At {
+		p.Savings = SavingsOf(t, s)
 	}
 }
 

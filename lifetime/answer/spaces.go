@@ -1,9 +1,20 @@
 package answer
 
 import (
+	"slices"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/outline"
 )
+
+// Recorded returns the spaces that were recorded while a program ran, or all if there are none.
+func Recorded(all []*lifetime.Space) []*lifetime.Space {
+	recorded := slices.DeleteFunc(slices.Clone(all), func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder })
+	if len(recorded) == 0 {
+		return all
+	}
+	return recorded
+}
 
 // Largest returns the space with the highest peak among those with buffers, main memory first, and the number of these spaces; nil if
 // there is none.

@@ -86,6 +86,14 @@ func pastOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 	return &past
 }
 
+// SavingsOf returns the changes that lower the peak of a space as Peak.Savings does.
+func SavingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
+	if e := autoEngine(t, s); e != nil {
+		return lowering(t, s, e, 0)
+	}
+	return []WhatIfScenario{}
+}
+
 // lowering returns the changes that save a part of the peak that is worthwhile, the cheapest first.
 func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) []WhatIfScenario {
 	all := []WhatIfScenario{}

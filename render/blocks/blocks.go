@@ -64,6 +64,9 @@ type Options struct {
 	// Marks are the sites that leak, nil for none. They have strong hatched colours for
 	// every Color.
 	Marks *answer.Marks
+
+	// Frame is set to where the plot is in the picture, if it has an axis. nil = not wanted.
+	Frame *plot.Frame
 }
 
 const (
@@ -92,6 +95,9 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	}
 	if err != nil {
 		return fmt.Errorf("space %s: %w", s.ID(), err)
+	}
+	if o.Frame != nil && !plot.Still(s) {
+		*o.Frame = p.Frame(p.o.Height)
 	}
 	return p.Page.Finish(w)
 }

@@ -24,6 +24,9 @@ type Options struct {
 	// Others are other spaces of the capture. Usage draws the bytes in use of up to plot.MostOthers of them below, each in a small panel,
 	// on the same scale of bytes, if a given Height has room for them.
 	Others []*lifetime.Space
+
+	// Frame is set by Usage to where the plot is in the picture. nil = not wanted.
+	Frame *plot.Frame
 }
 
 // withDefaults returns o with a width of at least 480 and a height of at least least.
@@ -109,6 +112,9 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	u.marks(u.legend())
 	u.Others(u.o.Height, u.other)
 	u.Footer(u.o.Height, u.explanation())
+	if o.Frame != nil {
+		*o.Frame = u.Frame(u.o.Height)
+	}
 	return u.Page.Finish(w)
 }
 

@@ -26,6 +26,18 @@ type Plot struct {
 	limitAbove bool          // the capacity has one of them
 }
 
+// Frame is where a plot along an axis is in its picture, in pixels from the left and from the top.
+type Frame struct {
+	Width, Height            float64 // of the picture
+	Left, Right, Top, Bottom float64 // of the plot
+}
+
+// Frame returns the frame of the plot in a page whose height is in pixels.
+func (p *Plot) Frame(height int) Frame {
+	in := func(l canvas.Length) float64 { return float64(l) / 10 }
+	return Frame{in(p.Width), float64(height), in(p.Left), in(p.Right), in(p.Top), in(p.Bottom)}
+}
+
 // New returns a plot for a page whose width is in pixels. It leaves room for labels on
 // the left and for a legend on the right.
 func New(width int) Plot {

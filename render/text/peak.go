@@ -36,7 +36,8 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 				p.Line("what would lower the peak, the cheapest first")
 			}
 			of := &a.Peaks[i].Savings[n]
-			p.Para("  ", "    ", between(of.PeakBytes, of.LowBytes, of.HighBytes)+" with "+changeOf(of)+". "+Printable(of.Advice))
+			peak, change := Saving(of)
+			p.Para("  ", "    ", peak+" with "+change+". "+Printable(of.Advice))
 		}
 	}
 	return p.To(w)

@@ -92,6 +92,11 @@ func roomOf(s *answer.WhatIfScenario) (text string) {
 	return text
 }
 
+// Saving returns the peak with a change that lowers it, and the change with what it costs, in words.
+func Saving(of *answer.WhatIfScenario) (peak, change string) {
+	return between(of.PeakBytes, of.LowBytes, of.HighBytes), changeOf(of)
+}
+
 // changeOf names the edits of a scenario and what they cost.
 func changeOf(s *answer.WhatIfScenario) string {
 	if len(s.Edits) == 0 {

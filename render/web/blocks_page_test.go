@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/memlane/memlane/internal/browser"
 )
 
@@ -78,6 +80,7 @@ func blocksOf(t *testing.T, file string) map[int64]bufferBlock {
 // checkBlockPixel zooms in and hovers over the middle of a rectangle.
 func checkBlockPixel(p *browser.Tab, b bufferBlock) {
 	p.T.Helper()
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
 	p.Set("memlane.view.showBytes(%d, %d)", b.Offset-b.Size, b.Offset+2*b.Size)
 	p.WaitFor("memlane.view.pixels !== null")
 	middle := browser.Eval[browser.Point](p, `(() => { const u = memlane.view.plot, box = u.over.getBoundingClientRect(), origin = Number(memlane.space.origin);

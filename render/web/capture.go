@@ -86,6 +86,25 @@ type space struct {
 	Inferred    bool          `json:"stepsInferred"`
 	NoBlocks    string        `json:"noBlocks"` // the reason if there are no blocks
 	NotRecorded bool          `json:"notRecorded"`
+	Picture     *picture      `json:"picture"` // nil = none
+	Savings     []saving      `json:"savings"` // what would lower the peak, the cheapest first; only of the main space
+}
+
+// saving is a change of the program that would lower the peak.
+type saving struct {
+	Change string `json:"change"` // with what it costs
+	Peak   string `json:"peak"`   // with the change, in words
+	Advice string `json:"advice"`
+	Low    int64  `json:"low"` // bytes of the peak, at least and at most
+	High   int64  `json:"high"`
+}
+
+func savingsOf(t *lifetime.Tables, s *lifetime.Space) (all []saving) {
+	for _, of := range answer.SavingsOf(t, s) {
+		peak, change := text.Saving(&of)
+		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes})
+	}
+	return all
 }
 
 type shownFinding struct {
@@ -105,11 +124,9 @@ type shownFinding struct {
 	Failure      bool              `json:"failure"` // it is about failed allocations
 }
 
-// documentOf returns the document of c. place has the places of its spaces. If compared, it has what a comparison needs.
-func documentOf(c Capture, place []places, compared bool) document {
-	if c.Findings == nil {
-		c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
-	}
+// documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If compared, it has what a
+// comparison needs.
+func documentOf(c Capture, place []places, pictures []*picture, compared bool) document {
 	outline, failures := outline.Of(c.Capture), answer.FoundOOMs(c.Capture, c.Findings)
 	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
@@ -131,9 +148,13 @@ func documentOf(c Capture, place []places, compared bool) document {
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
+		d.Spaces[i].Picture = pictures[i]
 		if compared {
 			d.Spaces[i].addSteps(of, s)
 		}
+	}
+	if s, _ := mainOf(c.Spaces); s != nil {
+		d.Spaces[index[s]].Savings = savingsOf(&c.Tables, s)
 	}
 	for i := range c.Findings {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))

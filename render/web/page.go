@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -116,25 +117,32 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Parts passes the data of the page of captures to take, one part after the other: the
-// document of each capture and the columns of its spaces. It returns the first error of take.
+// Parts passes the data of the page of captures to take, one part after the other: for each capture the pictures and the columns of its
+// spaces, and its document. It returns the first error of take.
 func Parts(captures []Capture, take func(Part) error) error {
 	for number, c := range captures {
-		var place []places
-		for _, s := range c.Spaces {
-			place = append(place, placesOf(s))
+		if c.Findings == nil {
+			c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
 		}
-		data, err := Encode(documentOf(c, place, len(captures) > 1))
+		pictures, err := picturesOf(c, func(space int, svg []byte) error {
+			return take(Part{fmt.Sprintf("capture-%d-%d-picture", number, space), svg})
+		})
+		if err != nil {
+			return err
+		}
+		var place []places
+		for i, s := range c.Spaces {
+			place = append(place, placesOf(s))
+			if err := take(Part{fmt.Sprintf("capture-%d-%d", number, i), spaceColumns(s, place[i])}); err != nil {
+				return err
+			}
+		}
+		data, err := Encode(documentOf(c, place, pictures, len(captures) > 1))
 		if err != nil {
 			return err
 		}
 		if err := take(Part{fmt.Sprintf("capture-%d", number), data}); err != nil {
 			return err
-		}
-		for i, s := range c.Spaces {
-			if err := take(Part{fmt.Sprintf("capture-%d-%d", number, i), spaceColumns(s, place[i])}); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

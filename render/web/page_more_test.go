@@ -134,15 +134,9 @@ func TestPageDamaged(t *testing.T) {
 	}
 }
 
-// TestPageSaves checks that the saved picture is XML with blocks, and that the table has all rows.
+// TestPageSaves checks that the table is saved with all rows.
 func TestPageSaves(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
-	p.WaitFor("memlane.view.pixels !== null")
-	titles := browser.Eval[int](p, `(() => { const d = new DOMParser().parseFromString(memlane.svg(), 'image/svg+xml');
-		return d.querySelector('parsererror') ? -1 : [...d.querySelectorAll('rect title')].filter((e) => e.textContent.startsWith('make_activation')).length; })()`)
-	if titles < 20 {
-		t.Errorf("the picture has %d blocks of the leak, want 20 or more", titles)
-	}
 	lines := strings.Split(strings.TrimSuffix(browser.Eval[string](p, "memlane.csv()"), "\r\n"), "\r\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[1], "83886080,") {
 		t.Errorf("the table is saved as %q", lines)
@@ -206,7 +200,7 @@ func TestPageHostile(t *testing.T) {
 	if got := p.Text("#panel"); !strings.Contains(got, evil) {
 		t.Errorf("the table is %q, without the name of the capture", got)
 	}
-	if n := browser.Eval[int](p, "document.querySelectorAll('img, svg').length"); n != 0 || browser.Eval[bool](p, "'hacked' in globalThis") {
+	if n := browser.Eval[int](p, "document.querySelectorAll('img:not(.hero > img), svg').length"); n != 0 || browser.Eval[bool](p, "'hacked' in globalThis") {
 		t.Errorf("a name of the capture became %d elements", n)
 	}
 	p.Set("memlane.space.capture.sites[1].op = '=1+1'; memlane.setTime(memlane.time)")

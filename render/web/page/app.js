@@ -10,19 +10,20 @@ import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
 import {button, el, replace} from './dom.js';
 import {byEvent} from './events.js';
-import {findingsList, firstFindings} from './findings.js';
+import {findingsList, firstFindings, lowering} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several, since} from './format.js';
 import {Growth, growthText, rangeOf} from './growth.js';
+import {Hero} from './hero.js';
 import {help, listen} from './keys.js';
 import {entry, follow, link, read, write} from './link.js';
 import {MemoryMap} from './map.js';
 import {BufferCharts} from './programs.js';
-import {fileName, save, timelineSVG} from './save.js';
+import {fileName, save} from './save.js';
 import {hasSegments} from './segments.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
-import {damage, died, headline, losses, summary} from './summary.js';
+import {allFigures, damage, died, headline, losses, summary} from './summary.js';
 import {frameText} from './space.js';
 import {matcher, Table} from './table.js';
 import {setTheme, style} from './theme.js';
@@ -71,6 +72,7 @@ export class App {
   close() {
     this.closing.abort();
     this.observer?.disconnect();
+    this.hero?.close();
     for (const part of [this.graph, this.view, ...(this.tabs ?? []).map((tab) => tab.part)]) for (const plot of part?.plots ?? [part?.plot]) plot?.destroy();
     for (const element of [this.header, this.help, this.card.element]) element.remove();
     replace(this.main);
@@ -104,7 +106,7 @@ export class App {
 
   async open(space, fields = {}) {
     space = space.time ?? space;
-    await space.load();
+    const [svg] = await Promise.all([space.drawn(), space.load()]);
     this.axis = axes[fields.axis] && timed(space) ? fields.axis : usualAxis(space);
     this.space = space = this.axis === 'event' ? space.events ||= byEvent(space) : space;
     this.selectors.show(space);
@@ -116,12 +118,15 @@ export class App {
     this.options = {layout, legend: null, lit: null, buffer: null, time: this.time};
     this.marks = {time: this.time, buffer: null};
     this.timeline = new Timeline(space, () => this.moved());
+    this.hero?.close();
+    this.hero = svg && new Hero(this.space, svg, {time: (t) => this.setTime(t), range: (from, to) => this.timeline.show(from, to), again: () => this.showOnHero()});
     this.build();
     const from = relative(space, fields.from), to = relative(space, fields.to);
     if (from !== null && to !== null) this.timeline.show(from, to);
     if (this.view && fields.low) this.view.showBytes(...verticalOf(this.view, fields));
     this.restore(fields);
     this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : 'sites');
+    this.showOnHero();
   }
 
   // restore restores the highlight and the pinned buffer of an address.
@@ -162,18 +167,25 @@ export class App {
     const choice = (name, names, value, set) => el('label', {}, el('span', {}, name), el('select', {'aria-label': name, 'data-choice': name, onchange: (e) => set(e.target.value)},
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
+    const markdown = () => doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; });
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
-    replace(this.main, headline(space.capture), died(space.capture, () => this.showFailure()), damage(space.capture, () => this.showTab('capture')),
+    const first = firstFindings(space.capture, toFinding), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
+    const beside = [died(space.capture, () => this.showFailure()), leaks && first, lowering(space), !leaks && first].filter(Boolean);
+    replace(this.main, headline(space.capture), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
-      el('section', {'aria-label': 'memory over time', class: 'over'}, el('div', {class: 'charts'},
+      el('section', {'aria-label': 'the picture', class: 'over'},
+        this.hero && el('div', {class: 'charts'}, el('div', {class: 'bar'}, el('span', {class: 'push'}),
+          button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
+          doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), this.hero.element),
+        beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
+      el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
-          button('whole recording', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)), button('Save SVG', 'the graph and the blocks as shown', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
-          doing('Copy picture', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())),
-          doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; })),
+          button('whole recording', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)),
+          doing('Copy charts', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())), !this.hero && markdown()),
         this.graphPlace, el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace),
         space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
           el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
-          this.blockPlace, this.pinPlace]), firstFindings(space.capture, toFinding)),
+          this.blockPlace, this.pinPlace]),
       el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
     this.showLineKeys();
@@ -208,7 +220,7 @@ export class App {
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (shown, sites, name) => this.lightIn(shown, sites, name))},
-      {key: 'capture', name: `Warnings (${count(space.capture.info.losses.length)})`, make: () => ({element: losses(space.capture)})},
+      {key: 'capture', name: `Recording (${several(space.capture.info.losses.length, 'warning')})`, make: () => ({element: el('div', {}, allFigures(space), losses(space.capture))})},
     ].filter(Boolean);
     replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
   }
@@ -248,7 +260,13 @@ export class App {
     }
     this.fillTab();
     this.redraw();
+    this.showOnHero();
     this.write();
+  }
+
+  // showOnHero marks on the picture the instant and the part of the time that are shown.
+  showOnHero() {
+    this.hero?.show(this.time, this.timeline);
   }
 
   // step goes to the previous or the next change.
@@ -261,6 +279,7 @@ export class App {
   moved() {
     this.graph.update();
     this.view?.update();
+    this.showOnHero();
     clearTimeout(this.settling); // once the wheel stops: it takes longer than a frame
     this.settling = setTimeout(() => this.settled(), 100);
     this.write();
@@ -432,9 +451,9 @@ export class App {
     if (tab?.key === 'charts') tab.part.draw();
   }
 
-  // svg returns the graph and the blocks as shown, csv the table.
+  // svg returns the picture, csv the table.
   svg() {
-    return timelineSVG(this.space, this.graph, this.view);
+    return this.hero.svg;
   }
 
   csv() {

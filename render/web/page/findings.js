@@ -11,8 +11,17 @@ export function firstFindings(capture, link) {
   const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info' && !(f.failure && capture.ooms.length));
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
-  return el('aside', {class: 'beside', 'aria-label': 'first findings'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),
+  return el('div', {class: 'found'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),
     el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && el('p', {class: 'note'}, f.suggestions[0])))), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
+}
+
+// lowering returns what would lower the peak of a space, as memlane peak tells it, the cheapest first; null if nothing is known.
+export function lowering({savings, info}) {
+  if (!savings?.length) return null;
+  const share = (n) => `${100 * n / info.peak.bytes}%`;
+  return el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), el('ul', {class: 'first'}, savings.slice(0, most).map((s) => el('li', {},
+    el('p', {}, `${bytes(info.peak.bytes)} → ${s.peak}`), el('div', {class: 'scale', 'aria-hidden': 'true'}, el('i', {class: 'low', style: {width: share(s.low)}}), el('i', {class: 'high', style: {width: share(s.high - s.low)}})),
+    el('p', {class: 'note'}, `${s.change}. ${s.advice}`)))));
 }
 
 // findingsList returns the list: notes about other memory IDs than space are folded. link(finding) returns the address that

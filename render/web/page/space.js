@@ -33,6 +33,12 @@ export class Space {
     return this.loading;
   }
 
+  // drawn returns the picture of memlane svg; null if there is none.
+  async drawn() {
+    if (this.picture && !this.svg) this.svg = await this.capture.parts.take(`capture-${this.capture.number}-${this.number}-picture`);
+    return this.svg ?? null;
+  }
+
   async readColumns() {
     const columns = await columnsOf(this);
     const n = this.count = this.buffers;

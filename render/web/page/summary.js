@@ -6,29 +6,54 @@ import {bytes, count, exact, percent, several, since, span} from './format.js';
 // headline returns the name of the capture and the answer in one line.
 export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
-  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name), capture.headline && el('p', {id: 'headline'}, capture.headline));
+  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name), capture.headline && el('p', {id: 'headline', title: capture.headline}, capture.headline));
 }
 
-// summary returns the figures. go(t) moves the page to time t.
+const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
+const figures = (all) => el('dl', {class: 'summary'}, all.filter(Boolean));
+
+// summary returns the four figures that answer most. go(t) moves the page to time t.
 export function summary(space, go) {
   const {info} = space;
-  const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
-  const figures = [
-    figure('peak in the recording', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, `, ${bytes(info.peak.requested_bytes)} ${space.static ? 'unpadded' : 'requested'}`), 'peak'),
+  const full = info.limit_bytes === null ? '' : `, ${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
+  return figures([
+    figure('peak', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, full)),
+    space.static ? figure('unpadded', bytes(info.peak.requested_bytes), 'without the bytes that the layout adds') : idle(space) ?? figure('requested', bytes(info.peak.requested_bytes), exact(info.peak.requested_bytes), 'at most, by the program', 'requested'),
+    figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), !space.usageOnly && liveText(info), 'live'),
+    recording(space),
+  ]);
+}
+
+// recording returns the length of the recording.
+function recording(space) {
+  const {info, length, unit} = space.time ?? space;
+  const parts = [space.steps.length > 0 && several(space.steps.length, 'step'), !space.static && !space.usageOnly && several(info.allocations, 'allocation')].filter(Boolean);
+  return figure('recording', space.static ? several(length, 'position') : span(length, unit), `${info.begin} to ${info.end}`, parts.join(', '));
+}
+
+// idle returns what was reserved beyond the peak; null if that was not recorded.
+function idle(space) {
+  const {info, peakHoles} = space;
+  if (info.reserved_peak_bytes === null) return null;
+  const free = peakHoles && `of it ${bytes(peakHoles.Total)} free at the peak${peakHoles.Total ? `, largest piece ${bytes(peakHoles.Largest)}` : ''}`;
+  return figure('reserved at most', bytes(info.reserved_peak_bytes), exact(info.reserved_peak_bytes), free || null, 'reserved');
+}
+
+// allFigures returns the figures of a space that are not in its summary.
+export function allFigures(space) {
+  const {info} = space;
+  return figures([
     figure('composition of the peak', ...makeUp(space)),
     !space.static && info.at_peak.categories.length > 0 && figure('peak by category', ...categories(info.at_peak)),
     info.lifetime_peak_bytes !== null && figure('peak since program start', bytes(info.lifetime_peak_bytes), `${exact(info.lifetime_peak_bytes)}; maybe before the window`, null, 'lifetime peak'),
-    figure('capacity', info.limit_bytes === null ? 'not recorded' : bytes(info.limit_bytes), info.limit_bytes === null ? 'the capture has no capacity' : exact(info.limit_bytes),
-      info.limit_bytes !== null && `${percent(info.peak.bytes / info.limit_bytes)} used at the peak`),
+    info.limit_bytes !== null && figure('capacity', bytes(info.limit_bytes), exact(info.limit_bytes)),
+    !space.static && figure('requested at most', bytes(info.peak.requested_bytes), exact(info.peak.requested_bytes), null, 'most requested'),
     !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'in the recording', several(info.frees, 'free')),
-    figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), !space.usageOnly && liveText(info), 'live'),
-    info.reserved_peak_bytes !== null && !space.static && figure('reserved', bytes(info.reserved_peak_bytes), `maximum; ${exact(info.reserved_bytes)} at the end`, `${bytes(info.reserved_bytes)} at the end`),
-    fragmentation(space, figure),
+    info.reserved_peak_bytes !== null && !space.static && figure('reserved at the end', bytes(info.reserved_bytes), exact(info.reserved_bytes),
+      info.free_bytes !== null && `of it ${bytes(info.free_bytes)} free, largest piece ${bytes(info.largest_free_bytes)}`, 'reserved at the end'),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layout adds to the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
-    figure('recording', space.static ? several(space.length, 'position') : span((space.time ?? space).length, (space.time ?? space).unit), `${info.begin} to ${info.end}`, space.steps.length > 0 && several(space.steps.length, 'step')),
-  ];
-  return el('dl', {class: 'summary'}, figures.filter(Boolean));
+  ]);
 }
 
 // liveText describes the recorded buffers that are alive at the end.
@@ -46,9 +71,8 @@ function makeUp(space) {
   if (info.base_bytes) parts.push([bytes(info.base_bytes), 'before the recording']);
   if (info.stack_bytes !== null) parts.push([bytes(stack), 'stack']);
   const free = space.peakHoles ? space.peakHoles.Total : info.limit_bytes !== null ? Math.max(0, info.limit_bytes - info.peak.bytes) : null;
-  if (free !== null) parts.push([bytes(free), space.peakHoles ? 'free in reserved memory' : 'free']);
-  if (space.peakHoles?.Total) parts.push([percent((space.peakHoles.Total - space.peakHoles.Largest) / space.peakHoles.Total), 'fragmented']);
-  else if (info.peak.fragmentation !== null) parts.push([percent(info.peak.fragmentation), 'fragmented']);
+  if (free !== null) parts.push([bytes(free), space.peakHoles ? 'reserved but free' : 'free']);
+  if (space.peakHoles?.Total) parts.push([bytes(space.peakHoles.Largest), 'the largest free piece']);
   return [`${bytes(heap)} heap`, exact(heap), parts.map(([n, name]) => `${n} ${name}`).join(', '), 'heap'];
 }
 
@@ -58,21 +82,13 @@ function categories({categories: [first, ...rest], inferred}) {
   return [text(first), `${exact(first.bytes)} ${first.name}`, `${rest.slice(0, 4).map(text).join(', ')}${inferred ? ' (inferred)' : ''}`, 'categories'];
 }
 
-function fragmentation(space, figure) {
-  const {info} = space;
-  if (info.fragmentation === null && info.fragmentation_max === null) return null;
-  const end = info.fragmentation === null ? 'nothing free' : percent(info.fragmentation);
-  return figure('fragmentation at the end', end, 'share of the free bytes outside the largest hole',
-    info.fragmentation_max !== null ? `maximum ${percent(info.fragmentation_max)}` : info.free_bytes !== null ? `${bytes(info.free_bytes)} free, largest hole ${bytes(info.largest_free_bytes)}` : null);
-}
-
 // died returns why an allocation failed; null without a failure. It leaves out what the answer above tells. Further failures are folded.
 // step opens the memory map at the failure; it is left out without segments.
 export function died({ooms, headline, name, spaces}, step) {
   if (!ooms?.length) return null;
   const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
   const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, untold(o.lines, headline).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
-  return el('section', {class: 'died', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
+  return el('div', {class: 'died', role: 'group', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
     spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
 }

@@ -1,0 +1,118 @@
+// Package figure draws the picture of a memory ID that everybody shares: the file of memlane svg, the first thing on the page, and
+// what a notebook shows are the same bytes.
+//
+// Its place in the pipeline: it chooses between packages blocks and chart, from what is known of the memory ID.
+package figure
+
+import (
+	"io"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/render/blocks"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/chart"
+	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/render/text"
+)
+
+// View is what is drawn.
+type View uint8
+
+const (
+	Blocks View = iota // each buffer as a block, over time
+	Usage              // the bytes in use over time
+	Peak               // the peak by buffer
+)
+
+// Axis is the horizontal axis of Blocks and Usage.
+type Axis uint8
+
+const (
+	Recorded Axis = iota // Events if most of them take place in a small part of the time, else Time
+	Time
+	Events // each event has the same width
+)
+
+// Options are the options of a picture. The zero value is that of memlane svg without flags.
+type Options struct {
+	View   View
+	Layout blocks.Layout
+	Color  *blocks.Color // nil = by category, if most buffers have one, else by site
+	Axis   Axis
+	Format canvas.Format
+	Theme  canvas.Theme
+
+	Width, Height int    // pixels; 0 = 960, and as high as the view needs
+	Buffer        string // that Peak highlights
+	MaxBlocks     int    // see blocks.Options
+
+	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of time is drawn.
+	Frame *plot.Frame
+}
+
+// Write draws the space s of c. others are the spaces of c among which s was chosen, found the findings of c. It fails if s lacks what
+// the picture needs. The same input gives the same bytes.
+func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifetime.Space, found []finding.Finding, o Options) error {
+	of := s // what is known of the space, on its own axis
+	if o.Axis == Events || o.Axis == Recorded && answer.Crowded(s) {
+		s = selection.ByEvent(s)
+	}
+	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks && o.Layout == blocks.Stacked {
+		o.View = Peak // over time there is nothing to see
+	}
+	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
+	color := colorOf(c, of, o.Color)
+	switch o.View {
+	case Usage:
+		charts.Categories, charts.Others = color == blocks.ByCategory, othersOf(of, others)
+		return chart.Usage(w, c, s, charts)
+	case Peak:
+		return chart.Peak(w, c, s, o.Buffer, charts)
+	}
+	leaks := leaksOf(found, of)
+	title := ""
+	if o.Layout == blocks.Stacked && s.Axis != lifetime.ProgramOrder {
+		title = text.Title(&c.Tables, of, leaks, answer.OOMsOf(c, []*lifetime.Space{of}, 0))
+	}
+	for i := range leaks {
+		leaks[i].Space = s
+	}
+	return blocks.Write(w, c, s, blocks.Options{
+		Title: title, Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Format: o.Format, MaxBlocks: o.MaxBlocks, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Frame: o.Frame,
+	})
+}
+
+// leaksOf returns the leaks of a space among findings: the picture shows no other finding.
+func leaksOf(found []finding.Finding, s *lifetime.Space) (leaks []finding.Finding) {
+	for _, f := range found {
+		if f.Space == s && f.IsLeak() {
+			leaks = append(leaks, f)
+		}
+	}
+	return leaks
+}
+
+// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with too
+// little memory to see on the scale of s.
+func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
+	least := s.Peak(lifetime.Occupied).Bytes / 200
+	return slices.DeleteFunc(slices.Clone(spaces), func(o *lifetime.Space) bool {
+		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) || o.Peak(lifetime.Occupied).Bytes <= least
+	})
+}
+
+// colorOf returns the colours that are asked for. Otherwise these are the categories where they tell more than call sites.
+func colorOf(c *lifetime.Capture, s *lifetime.Space, asked *blocks.Color) blocks.Color {
+	switch {
+	case asked != nil:
+		return *asked
+	case answer.CategoriesTell(&c.Tables, s):
+		return blocks.ByCategory
+	}
+	return blocks.BySite
+}
