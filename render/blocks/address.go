@@ -140,6 +140,16 @@ func (u *union) merge() {
 	u.extents, u.fresh = join(all, 0), nil
 }
 
+// exact is span without rounding.
+func (m *addressMap) exact(addr uint64, size int64) (lo, hi float64) {
+	i := sort.Search(len(m.extents), func(i int) bool { return m.extents[i].hi > addr })
+	if i == len(m.extents) || m.extents[i].lo > addr {
+		return 0, 0 // the range has size 0
+	}
+	at, up, scale := m.below[i]+addr-m.extents[i].lo, float64(point(i)*m.gap), float64(m.scale.To)/float64(m.scale.From)
+	return float64(at)*scale + up, float64(at+uint64(size))*scale + up
+}
+
 // place puts every buffer at its addresses.
 func (p *picture) place(m *addressMap) layout {
 	var all []candidate
@@ -166,7 +176,7 @@ func (p *picture) place(m *addressMap) layout {
 		l.shapes = append(l.shapes, shape{c.buffer, c.class, len(l.steps), 1, r.end})
 		l.steps = append(l.steps, r.step)
 	}
-	p.mosaic(&l, m, small)
+	p.together(&l, m, small)
 	return l
 }
 
@@ -188,13 +198,22 @@ func (p *picture) rect(m *addressMap, b *lifetime.Buffer) rect {
 	return r
 }
 
-// mosaicMost is the maximum number of pieces of the mosaic. At about ten bytes each,
-// they take less of the file than the blocks.
-const mosaicMost = 20000
+// exact returns the block of b without rounding.
+func (p *picture) exact(m *addressMap, b *lifetime.Buffer) (a area) {
+	a.lo, a.hi = m.exact(b.Addr, b.Size)
+	x := func(t int64) float64 {
+		at := uint64(min(max(t, p.From), p.To)) - uint64(p.From) // exact, however far apart
+		return float64(p.Left) + float64(at)/float64(uint64(p.To)-uint64(p.From))*float64(p.Right-p.Left)
+	}
+	a.x, a.end = x(b.Begin), float64(p.Right)
+	if b.Edge&lifetime.EndOpen == 0 {
+		a.end = x(b.End)
+	}
+	return a
+}
 
-// mosaic draws small buffers together on a grid. A cell has the colour of most buffers
-// that touch it. mosaic doubles the size of the cells until there are few enough pieces.
-func (p *picture) mosaic(l *layout, m *addressMap, small []int32) {
+// together draws small buffers on a grid, so that the area of a colour is its bytes over time.
+func (p *picture) together(l *layout, m *addressMap, small []int32) {
 	if len(small) == 0 {
 		return
 	}
@@ -204,21 +223,17 @@ func (p *picture) mosaic(l *layout, m *addressMap, small []int32) {
 		rest[p.classOf(int(i))].add(b, p.peak.At)
 		l.rest.add(b, p.peak.At)
 	}
-	for cell := point(10); ; cell *= 2 {
-		g := p.newGrid(cell, len(p.classes))
+	paths := p.mosaic(len(p.classes), func(g *grid) {
 		for _, i := range small {
-			b := &p.s.Buffers[i]
-			g.add(p.rect(m, b), int(p.classOf(int(i))))
+			g.add(p.exact(m, &p.s.Buffers[i]), int(p.classOf(int(i))))
 		}
-		paths, pieces := g.paths()
-		if pieces > mosaicMost {
-			continue
+		for i := range l.shapes { // they hide what is below them
+			g.add(p.exact(m, &p.s.Buffers[l.shapes[i].buffer]), len(p.classes))
 		}
-		for class := range paths {
-			if !paths[class].Empty() {
-				l.merged = append(l.merged, mergedPath{uint8(class), &paths[class], rest[class]})
-			}
+	})
+	for class := range paths {
+		if !paths[class].Empty() {
+			l.merged = append(l.merged, mergedPath{uint8(class), &paths[class], rest[class]})
 		}
-		return
 	}
 }

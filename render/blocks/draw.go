@@ -198,26 +198,38 @@ func (p *picture) regions(m *addressMap) {
 	if len(p.s.Regions) == 0 {
 		return
 	}
-	var small canvas.Path
-	p.Page.Group(canvas.Look{Role: canvas.Room, Edged: true})
+	var small, large []int
 	for i := range p.s.Regions {
+		switch rc := p.rect(m, regionBlock(&p.s.Regions[i])); {
+		case rc.x >= p.Right || rc.end <= rc.x:
+		case rc.hi-rc.lo < smallest: // drawn too, to show free memory
+			small = append(small, i)
+		default:
+			large = append(large, i)
+		}
+	}
+	paths := p.mosaic(1, func(g *grid) {
+		for _, i := range small {
+			g.add(p.exact(m, regionBlock(&p.s.Regions[i])), 0)
+		}
+	})
+	if !paths[0].Empty() {
+		p.Page.Fill(&paths[0], canvas.Look{Role: canvas.Room, Crisp: true}, nil)
+	}
+	p.Page.Group(canvas.Look{Role: canvas.Room, Edged: true})
+	for _, i := range large {
 		r := &p.s.Regions[i]
-		rc := p.rect(m, &lifetime.Buffer{Begin: r.Begin, End: r.End, Addr: r.Addr, Size: r.Size, Edge: r.Edge})
-		if rc.x >= p.Right || rc.end <= rc.x || rc.hi <= rc.lo {
-			continue
-		}
-		if rc.hi-rc.lo < smallest { // drawn too, to show free memory
-			outline(&small, []step{rc.step}, rc.end, p.Bottom)
-			continue
-		}
+		rc := p.rect(m, regionBlock(r))
 		p.path.Reset()
 		outline(&p.path, []step{rc.step}, rc.end, p.Bottom)
 		p.Page.Fill(&p.path, canvas.Look{}, []byte(p.regionName(r)+"\n"+units.Exact(r.Size)+" at 0x"+strconv.FormatUint(r.Addr, 16)))
 	}
-	if !small.Empty() {
-		p.Page.Fill(&small, canvas.Look{}, nil)
-	}
 	p.Page.End()
+}
+
+// regionBlock returns a buffer that fills a region.
+func regionBlock(r *lifetime.Region) *lifetime.Buffer {
+	return &lifetime.Buffer{Begin: r.Begin, End: r.End, Addr: r.Addr, Size: r.Size, Edge: r.Edge}
 }
 
 // regionName returns the kind and the uses of a region.

@@ -254,3 +254,50 @@ func TestOthers(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressAreas checks that the area of a colour is its bytes over time, as far as pixels can show it: two cells per column.
+func TestAddressAreas(t *testing.T) {
+	for seed := range uint64(6) {
+		desc := cuda
+		p := random(seed, 300+int(seed)*700, desc)
+		c, s := p.finish(t)
+		for _, height := range []int{240, 900} {
+			o := Options{Layout: Address, Color: BySize, Height: height}
+			q, err := newPicture(c, s, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := q.place(q.m)
+			if l.rest.count < 50 {
+				t.Fatalf("seed %d: only %d buffers are drawn together", seed, l.rest.count)
+			}
+			want, got := make([]float64, len(q.classes)), make([]float64, len(q.classes))
+			q.each(func(i int, class uint8) {
+				a := q.exact(q.m, &s.Buffers[i])
+				want[class] += (a.end - a.x) * (a.hi - a.lo)
+			})
+			for _, sh := range l.shapes {
+				a := q.exact(q.m, &s.Buffers[sh.buffer])
+				got[sh.class] += (a.end - a.x) * (a.hi - a.lo)
+			}
+			for _, o := range read(t, render(t, c, s, o)).outlines {
+				name, rest, _ := strings.Cut(o.title, "\n")
+				if !strings.Contains(rest, "small or short-lived") {
+					continue
+				}
+				class := slices.IndexFunc(q.classes, func(c class) bool { return c.name == name })
+				low, high := o.points[0], o.points[0]
+				for _, at := range o.points {
+					low, high = [2]int{min(low[0], at[0]), min(low[1], at[1])}, [2]int{max(high[0], at[0]), max(high[1], at[1])}
+				}
+				got[class] += float64(high[0]-low[0]) * float64(high[1]-low[1])
+			}
+			most := 2 * 10 * float64(q.Right-q.Left)
+			for k := range want {
+				if d := got[k] - want[k]; d > most || d < -most {
+					t.Errorf("seed %d, height %d, %s: drawn %.0f, bytes over time %.0f, at most %.0f apart", seed, height, q.classes[k].name, got[k], want[k], most)
+				}
+			}
+		}
+	}
+}
