@@ -172,36 +172,40 @@ func (t *Tables) OperatorOf(stack StackID) string {
 // Shown returns the stack of a site as people read it, innermost first: its place, then the callers that frame.Fold keeps. named
 // reports that the first frame stands for a place that is no function: it has the text of the place and no line.
 func (t *Tables) Shown(site SiteID) (frames []frame.Frame, named bool) {
-	ids, named := t.ShownFrames(nil, site)
+	ids, named, cut := t.ShownFrames(nil, site)
 	if named {
 		frames = append(frames, frame.Frame{Function: t.PlaceOf(site).String(), Kind: frame.Scope})
 	}
 	for _, id := range ids {
 		frames = append(frames, t.Frames[id])
 	}
+	if cut {
+		frames = append(frames, frame.Frame{Function: frame.OuterCalls, Kind: frame.Scope})
+	}
 	return frames, named
 }
 
-// ShownFrames appends the frames of Shown to a list. If named, it leaves out the first one, which is not in the capture.
-func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named bool) {
-	all := to
-	for at := t.Sites[site].Stack; at != 0; at = t.Stacks[at].Caller {
-		all = append(all, t.Stacks[at].Frame)
-	}
+// ShownFrames appends the frames of Shown to a list. If named, it leaves out the first one, which is not in the capture. cut reports
+// that the stack is deeper than Innermost returns: calls inside calls would otherwise take the square of their depth.
+func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named, cut bool) {
+	all, cut := t.Innermost(to, t.Sites[site].Stack)
 	if len(all) == len(to) && !t.Sites[site].Unseen {
-		return to, false
+		return to, false, false
 	}
 	shown, _ := frame.FoldTo(all[len(to):len(to)], all[len(to):], func(id FrameID) frame.Kind { return t.Frames[id].Kind })
 	p := t.PlaceOf(site)
 	if p.Node == "" && p.Op == "" && !p.Unseen {
 		inner := slices.IndexFunc(shown, func(id FrameID) bool { return t.Frames[id] == p.Frame })
-		return append(to, shown[max(0, inner):]...), false // those inside it are of other libraries
+		if inner < 0 && cut {
+			return to, true, true // it is farther out
+		}
+		return append(to, shown[max(0, inner):]...), false, cut // those inside it are of other libraries
 	}
 	outer := slices.DeleteFunc(shown, func(id FrameID) bool { // the rest is in the name
 		kind := t.Frames[id].Kind
 		return p.Unseen || kind.Folded() || kind == frame.Node
 	})
-	return append(to, outer...), true
+	return append(to, outer...), true, cut
 }
 
 // FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one. ok is

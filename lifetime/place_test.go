@@ -49,3 +49,29 @@ func TestUnseenNode(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestShownOfDeepStacks: calls inside calls give no more frames than Depth, however deep they are, and a place farther out keeps its name.
+func TestShownOfDeepStacks(t *testing.T) {
+	const depth, calls = 100, 150
+	for kind, want := range map[frame.Kind]int{frame.User: depth, frame.Framework: 0} {
+		c := lifetime.Tables{Depth: depth, Sites: make([]lifetime.Site, 2), Stacks: make([]lifetime.Stack, 1), Frames: make([]frame.Frame, 1)}
+		for i := range calls {
+			c.Frames = append(c.Frames, frame.Frame{Function: "f", File: "/x/train.py", Line: i + 1, Kind: kind})
+			c.Stacks = append(c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(i + 1), Caller: lifetime.StackID(i)})
+		}
+		c.Frames[1].Kind = frame.User // the outermost
+		c.Sites[1].Stack = calls
+		ids, named, cut := c.ShownFrames(nil, 1)
+		if len(ids) != want || named != (want == 0) || !cut {
+			t.Errorf("%s: %d frames, named %v, cut %v; want %d frames of a deeper stack", kind, len(ids), named, cut, want)
+		}
+		shown, _ := c.Shown(1)
+		first, last := shown[0], shown[len(shown)-1]
+		if place := c.PlaceOf(1).String(); first.String() != place && first.Function != place {
+			t.Errorf("%s: begins with %s, but the place is %s", kind, first.String(), place)
+		}
+		if last.Function != frame.OuterCalls {
+			t.Errorf("%s: ends with %s", kind, last.Function)
+		}
+	}
+}

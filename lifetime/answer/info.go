@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
@@ -168,7 +169,7 @@ func InfoOf(o *outline.Outline) Capture {
 		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(), Damaged: damage.Count > 0,
 		Losses: lossesOf(&o.Tables),
 	}
-	of := recorded(o)
+	of, layers := recorded(o), layer.Of(&o.Tables)
 	for _, s := range o.Spaces {
 		space := spaceOf(&o.Tables, s)
 		if whole := of.spaces[s]; !static(&s.SpaceInfo) {
@@ -182,7 +183,7 @@ func InfoOf(o *outline.Outline) Capture {
 			}
 		}
 		space.HeldBy = heldBy(&o.Tables, s.Recording, s.AtEnd())
-		space.AtPeak = partsOf(&o.Tables, &s.SpaceInfo, s.PeakRows)
+		space.AtPeak = partsOf(layers, &o.Tables, &s.SpaceInfo, s.PeakRows)
 		info.Spaces = append(info.Spaces, space)
 	}
 	return info

@@ -194,7 +194,8 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
 	if s.Ungrouped != nil { // groups have no categories of the producer
 		rows := s.Ungrouped.Breakdown(at)
-		p.Parts, p.Layers = partsOf(t, &s.SpaceInfo, rows), layersOf(t, &s.SpaceInfo, rows)
+		layers := layer.Of(t)
+		p.Parts, p.Layers = partsOf(layers, t, &s.SpaceInfo, rows), layersOf(layers, t, &s.SpaceInfo, rows)
 	}
 	p.PhasePeaks = phasePeaksOf(t, cmp.Or(s.Ungrouped, s))
 	p.HeldBy = heldBy(t, s, at)
@@ -236,8 +237,8 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	out.Parts = partsOf(t, s, rows)
-	out.Layers = layersOf(t, s, rows)
+	layers := layer.Of(t)
+	out.Parts, out.Layers = partsOf(layers, t, s, rows), layersOf(layers, t, s, rows)
 	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
 		out.Program = compiledOf(t, program, rows)
@@ -270,7 +271,7 @@ func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) 
 }
 
 // partsOf sums up rows by what they are for.
-func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Parts {
+func partsOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Parts {
 	parts := func(name func(r *lifetime.Row) string) []Part { return partsBy(rows, name) }
 	return Parts{
 		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
@@ -284,7 +285,7 @@ func partsOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Par
 			}
 			return ""
 		}),
-		Modules: parts(func(r *lifetime.Row) string { return layer.ModuleOf(t, r.Site, r.Purpose) }),
+		Modules: parts(func(r *lifetime.Row) string { return layers.ModuleOf(r.Site, r.Purpose) }),
 	}
 }
 

@@ -37,13 +37,12 @@ func (p *PhasePeak) Name() string {
 }
 
 // layersOf sums up rows by layer, and each layer by category.
-func layersOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Layer {
-	if !slices.ContainsFunc(rows, func(r lifetime.Row) bool { return layer.ModuleOf(t, r.Site, r.Purpose) != "" }) {
+func layersOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Layer {
+	if !slices.ContainsFunc(rows, func(r lifetime.Row) bool { return layers.ModuleOf(r.Site, r.Purpose) != "" }) {
 		return []Layer{}
 	}
-	layers := layer.Find(t)
 	of := map[string][]lifetime.Row{}
-	layerOf := func(r *lifetime.Row) string { return layers.OfBuffer(t, r.Site, r.Purpose) }
+	layerOf := func(r *lifetime.Row) string { return layers.OfBuffer(r.Site, r.Purpose) }
 	for i := range rows {
 		name := cmp.Or(layerOf(&rows[i]), purpose.UnknownCategory.String())
 		of[name] = append(of[name], rows[i])

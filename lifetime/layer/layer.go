@@ -14,16 +14,24 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// Layers tells the layers of the modules of a capture.
+// Layers tells the modules of a capture and their layers. It asks each stack once: calls inside calls would otherwise take the square
+// of their depth.
 type Layers struct {
-	siblings map[string]int    // modules that differ in a number only, by their path without it
+	t        *lifetime.Tables
+	siblings map[string]int    // modules that differ in a number only, by their path without it; nil until a layer is asked for
 	paths    map[string]string // of modules that are known by their last name: "Linear_3"; "" = several
 	known    map[string]string // layers of modules that were asked for: several sites have one module
+
+	calls, scopes []lifetime.StackID // see inside; nil until a module is asked for
 }
 
-// Find finds the modules of a capture.
-func Find(t *lifetime.Tables) *Layers {
-	l := &Layers{siblings: map[string]int{}, paths: map[string]string{}, known: map[string]string{}}
+// Of returns the modules and layers of a capture.
+func Of(t *lifetime.Tables) *Layers { return &Layers{t: t} }
+
+// findSiblings finds all modules.
+func (l *Layers) findSiblings() {
+	t := l.t
+	l.siblings, l.paths, l.known = map[string]int{}, map[string]string{}, map[string]string{}
 	seen := map[string]bool{}
 	add := func(module string) {
 		parts, _ := splitModule(module)
@@ -35,7 +43,7 @@ func Find(t *lifetime.Tables) *Layers {
 		}
 	}
 	for i := range t.Sites {
-		if module := ModuleOf(t, lifetime.SiteID(i), 0); module != "" && t.Sites[i].Instr == "" {
+		if module := l.ModuleOf(lifetime.SiteID(i), 0); module != "" && t.Sites[i].Instr == "" {
 			add(module)
 			parts, _ := splitModule(module)
 			last := parts[len(parts)-1]
@@ -51,7 +59,6 @@ func Find(t *lifetime.Tables) *Layers {
 			add(module)
 		}
 	}
-	return l
 }
 
 // number is the number of a module in a name: Block_3, layers[3].
@@ -63,12 +70,12 @@ var key = regexp.MustCompile(`\['([^']+)'\]|\.(\w+)`)
 
 // OfBuffer returns the layer of a buffer. In compiled programs it is that of the scope without transformations, such as jvp, and of
 // arguments that of their path: the name of the weight is its last part.
-func (l *Layers) OfBuffer(t *lifetime.Tables, site lifetime.SiteID, purpose lifetime.PurposeID) string {
-	s := &t.Sites[site]
+func (l *Layers) OfBuffer(site lifetime.SiteID, purpose lifetime.PurposeID) string {
+	s := &l.t.Sites[site]
 	if s.Instr == "" {
-		return l.Of(ModuleOf(t, site, purpose))
+		return l.Of(l.ModuleOf(site, purpose))
 	}
-	if module := t.Purpose(purpose).Module; module != "" {
+	if module := l.t.Purpose(purpose).Module; module != "" {
 		return l.Of(module)
 	}
 	var path []string
@@ -84,6 +91,9 @@ func (l *Layers) OfBuffer(t *lifetime.Tables, site lifetime.SiteID, purpose life
 // Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there
 // is none, layerOf.
 func (l *Layers) Of(module string) string {
+	if l.siblings == nil {
+		l.findSiblings()
+	}
 	layer, ok := l.known[module]
 	if !ok {
 		layer = l.find(module)
@@ -126,9 +136,9 @@ func splitModule(module string) (parts []string, separator string) {
 const moduleCall = "nn.Module: "
 
 // ModuleOf returns the modules that allocated a buffer, as recorded or, if they are not, as its purpose tells; "" = not known.
-func ModuleOf(t *lifetime.Tables, site lifetime.SiteID, purpose lifetime.PurposeID) string {
-	s := &t.Sites[site]
-	return cmp.Or(modulesOf(t, s), s.Module, t.Purpose(purpose).Module)
+func (l *Layers) ModuleOf(site lifetime.SiteID, purpose lifetime.PurposeID) string {
+	s := &l.t.Sites[site]
+	return cmp.Or(l.modulesOf(s), s.Module, l.t.Purpose(purpose).Module)
 }
 
 // numbered matches the name of a module that is one of several: Block_3, h.3, layers[3], model.py:253[3].
@@ -149,21 +159,43 @@ func layerOf(module string) string {
 
 // modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled
 // programs these are the scopes.
-func modulesOf(t *lifetime.Tables, s *lifetime.Site) string {
+func (l *Layers) modulesOf(s *lifetime.Site) string {
+	t := l.t
 	if s.Instr != "" && areScopes(t, s.Op, s.Stack) {
 		return s.Op
 	}
+	if l.calls == nil {
+		l.calls, l.scopes = inside(t, isModule), inside(t, func(f *frame.Frame) bool { return f.Kind == frame.Scope || isModule(f) })
+	}
+	innermost := l.calls
+	if s.Instr != "" {
+		innermost = l.scopes
+	}
 	var modules []string
-	for f := range t.FramesOf(s.Stack) {
-		switch name, ok := strings.CutPrefix(f.Function, moduleCall); {
-		case ok:
-			modules = append(modules, name)
-		case f.Kind == frame.Scope && s.Instr != "":
-			modules = append(modules, f.Function)
-		}
+	for at := innermost[s.Stack]; at != 0; at = innermost[t.Stacks[at].Caller] {
+		modules = append(modules, strings.TrimPrefix(t.Frames[t.Stacks[at].Frame].Function, moduleCall))
 	}
 	slices.Reverse(modules)
 	return strings.Join(modules, "/")
+}
+
+func isModule(f *frame.Frame) bool { return strings.HasPrefix(f.Function, moduleCall) }
+
+// inside returns for each stack the innermost one of itself and its callers whose frame is a module; 0 = none is.
+func inside(t *lifetime.Tables, module func(*frame.Frame) bool) []lifetime.StackID {
+	frames := make([]bool, len(t.Frames))
+	for i := range frames {
+		frames[i] = module(&t.Frames[i])
+	}
+	innermost := make([]lifetime.StackID, max(1, len(t.Stacks))) // a caller comes before the stacks that it calls
+	for i := 1; i < len(innermost); i++ {
+		s := t.Stacks[i]
+		innermost[i] = innermost[s.Caller]
+		if frames[s.Frame] {
+			innermost[i] = lifetime.StackID(i)
+		}
+	}
+	return innermost
 }
 
 // areScopes reports whether the parts of a path are the frames of a stack, which are all scopes.

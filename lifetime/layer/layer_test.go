@@ -23,7 +23,7 @@ func TestLayerOf(t *testing.T) {
 		"jvp(Model)/layers_12/mlp":     "jvp(Model)/layers_12",
 		"head":                         "",
 	} {
-		if got := layer.Find(&lifetime.Tables{}).Of(module); got != want {
+		if got := layer.Of(&lifetime.Tables{}).Of(module); got != want {
 			t.Errorf("%q: layer %q, want %q", module, got, want)
 		}
 	}
@@ -38,7 +38,7 @@ func TestLayers(t *testing.T) {
 	} {
 		c.Sites = append(c.Sites, lifetime.Site{Module: module})
 	}
-	layers := layer.Find(&c)
+	layers := layer.Of(&c)
 	for module, want := range map[string]string{
 		"Net_0/Encoder_0/Layer_0/Linear_0": "Net_0/Encoder_0/Layer_0",
 		"Linear_1":                         "Net_0/Encoder_0/Layer_1",
@@ -61,14 +61,40 @@ func TestLayersOfPrograms(t *testing.T) {
 		{Instr: "p.2", Op: "state.params['layers_0']['bias']"}, {Instr: "p.3", Op: "x"}, {Instr: "p.4", Op: "params['head']['kernel']"},
 	}
 	c.Purposes = []purpose.Purpose{{}, {Module: "Model/layers_1"}}
-	layers := layer.Find(&c)
+	layers := layer.Of(&c)
 	for site, want := range []string{1: "Model/layers_1", 2: "layers_1", 3: "layers_0", 4: "", 5: ""} {
 		purpose := lifetime.PurposeID(0)
 		if site == 1 {
 			purpose = 1
 		}
-		if got := layers.OfBuffer(&c, lifetime.SiteID(site), purpose); site > 0 && got != want {
+		if got := layers.OfBuffer(lifetime.SiteID(site), purpose); site > 0 && got != want {
 			t.Errorf("%s: layer %q, want %q", c.Sites[site].Op, got, want)
+		}
+	}
+}
+
+// TestModulesOfDeepStacks: calls inside calls do not take the square of their depth, which would take minutes here.
+func TestModulesOfDeepStacks(t *testing.T) {
+	const calls = 500_000
+	c := lifetime.Tables{Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1), Purposes: make([]purpose.Purpose, 1),
+		Frames: []frame.Frame{{}, {Function: "nn.Module: Net_0"}, {Function: "nn.Module: Block_3"}, {Function: "f"}, {Function: "scope", Kind: frame.Scope}}}
+	for i := range calls {
+		c.Stacks = append(c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(min(i+1, 3)), Caller: lifetime.StackID(i)})
+		c.Sites = append(c.Sites, lifetime.Site{Stack: lifetime.StackID(i + 1)})
+	}
+	c.Stacks = append(c.Stacks, lifetime.Stack{Frame: 4, Caller: calls})
+	c.Sites = append(c.Sites, lifetime.Site{Stack: calls + 1}, lifetime.Site{Stack: calls + 1, Instr: "add.1"})
+	layers := layer.Of(&c)
+	for i := range c.Sites[1:] {
+		want := "Net_0/Block_3"
+		switch {
+		case i == 0:
+			want = "Net_0"
+		case i == len(c.Sites)-2: // of a compiled program, whose scopes are modules
+			want += "/scope"
+		}
+		if got := layers.ModuleOf(lifetime.SiteID(i+1), 0); got != want {
+			t.Fatalf("call %d: %q, want %q", i+1, got, want)
 		}
 	}
 }

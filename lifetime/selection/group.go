@@ -63,7 +63,7 @@ type groups struct {
 	sites  map[lifetime.Site]lifetime.SiteID // the groups
 	stacks map[call]lifetime.StackID         // of groups
 	frames map[frame.Frame]lifetime.FrameID  // of stacks
-	layers *layer.Layers                     // for ByLayer
+	layers *layer.Layers                     // for ByModule and ByLayer
 	texts  map[lifetime.FrameID]string       // for ByStack, of frames
 	found  bool                              // a buffer belongs to a recorded group
 	ask    bool                              // only found is asked for
@@ -79,7 +79,7 @@ func groupsBy(c *lifetime.Capture, by By, ask bool) *groups {
 	grouped := *c
 	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
 	grouped.Spaces = nil
-	g := &groups{from: c, c: &grouped, by: by, ask: ask, sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{},
+	g := &groups{from: c, c: &grouped, by: by, ask: ask, layers: layer.Of(&c.Tables), sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{},
 		frames: map[frame.Frame]lifetime.FrameID{}, texts: map[lifetime.FrameID]string{}}
 	for _, s := range c.Spaces {
 		grouped.Spaces = append(grouped.Spaces, g.space(s))
@@ -151,12 +151,9 @@ func (g *groups) group(s *lifetime.Space, k groupKey) lifetime.SiteID {
 			group.Op = g.from.Purpose(k.Purpose).Phase.String()
 		}
 	case ByModule:
-		group.Op = layer.ModuleOf(&g.from.Tables, k.Site, k.Purpose)
+		group.Op = g.layers.ModuleOf(k.Site, k.Purpose)
 	case ByLayer:
-		if g.layers == nil {
-			g.layers = layer.Find(&g.from.Tables)
-		}
-		group.Op = g.layers.OfBuffer(&g.from.Tables, k.Site, k.Purpose)
+		group.Op = g.layers.OfBuffer(k.Site, k.Purpose)
 		group.Module = group.Op // it tells the layer again
 	default:
 		group = g.ofSite(k.Site)

@@ -378,6 +378,7 @@ func (d *document) space(c *lifetime.Capture, s *lifetime.Space) {
 }
 
 func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
+	modules := layer.Of(&c.Tables)
 	i := -1
 	list(d, "buffers", s.Buffers, func(b lifetime.Buffer) any {
 		i++
@@ -388,7 +389,7 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder || out.Category == "" {
 			out.Category = p.Name() // the kind has a field of its own
 		}
-		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, layer.ModuleOf(&c.Tables, b.Site, s.PurposeOf(i)))
+		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, modules.ModuleOf(b.Site, s.PurposeOf(i)))
 		out.Part, out.Inferred = p.Part.String(), p.ModuleInferred
 		out.How, out.Rule, out.Confidence = p.Evidence.String(), p.Rule, p.Confidence
 		if s.ValueIDs != nil {

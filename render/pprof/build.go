@@ -255,7 +255,7 @@ func (b *builder) stack(to []uint64, id lifetime.SiteID) []uint64 {
 
 // byPlace appends a folded stack that begins with the place of the site, so that flat values are sums by place.
 func (b *builder) byPlace(to []uint64, id lifetime.SiteID) []uint64 {
-	frames, named := b.capture.ShownFrames(b.shown[:0], id)
+	frames, named, cut := b.capture.ShownFrames(b.shown[:0], id)
 	b.shown = frames
 	if named {
 		p := b.capture.PlaceOf(id)
@@ -265,7 +265,7 @@ func (b *builder) byPlace(to []uint64, id lifetime.SiteID) []uint64 {
 		}
 		to = append(to, b.location(name, p.Frame.File, int64(p.Frame.Line)))
 	}
-	return b.calls(to, frames[:min(len(frames), b.capture.MaxDepth())], len(frames) > b.capture.MaxDepth())
+	return b.calls(to, frames, cut)
 }
 
 // calls appends the locations of frames, and one for the calls that were cut off.

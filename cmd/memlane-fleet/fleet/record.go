@@ -213,7 +213,7 @@ const maxParts = 800
 
 // addParts divides the peaks of the memories whose categories are known. Of too many, the smallest are left out.
 func (r *Record) addParts(o *outline.Outline) {
-	var layers *layer.Layers
+	layers := layer.Of(&o.Tables)
 	n := 0
 	for _, s := range o.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
@@ -224,15 +224,12 @@ func (r *Record) addParts(o *outline.Outline) {
 		if len(m.Categories) == 0 {
 			continue
 		}
-		if layers == nil {
-			layers = layer.Find(&o.Tables)
-		}
 		type key struct{ category, layer string }
 		sums := map[key]int64{}
 		for _, row := range s.PeakRows {
 			k := key{category: cmp.Or(o.Category(&s.SpaceInfo, row.Kind, row.Site, row.Purpose), purpose.UnknownCategory.String())}
 			if row.Kind.OfBuffers() {
-				k.layer = layers.OfBuffer(&o.Tables, row.Site, row.Purpose)
+				k.layer = layers.OfBuffer(row.Site, row.Purpose)
 			}
 			sums[k] = units.AddSat(sums[k], row.Bytes)
 		}
