@@ -18,14 +18,20 @@ type OtherCode struct {
 	Ranks    []string
 }
 
-// leastMoved is the number of functions that an edit must have moved. A single call at another line may be another branch of the
-// same code.
+// leastMoved is the number of functions that an edit must have moved. A single function with calls at other lines may have taken
+// another branch of the same code.
 const leastMoved = 2
 
 type function struct{ file, name uint32 }
 
+// edit is lines of a file that an edit moved.
+type edit struct {
+	file  uint32
+	lines int
+}
+
 // OtherCode finds ranks that run another version of the program: several functions of a file lie as many lines elsewhere as the
-// same functions on most ranks.
+// same functions on most ranks, and nothing between them lies where it lies there.
 func (f *Fleet) OtherCode() (all []OtherCode) {
 	of := map[*kept]map[function][]int{}
 	counts := map[function]map[int]int{} // records that have a line
@@ -42,58 +48,106 @@ func (f *Fleet) OtherCode() (all []OtherCode) {
 			having[fn]++
 		}
 	}
-	usual := map[function]int{} // of functions with one call at the same line on most ranks
+	usual := map[function][]int{} // lines on most ranks, of functions that most have
 	for fn, lines := range counts {
 		for line, n := range lines {
 			if 2*n > having[fn] && 2*having[fn] > len(of) {
-				if _, ok := usual[fn]; ok {
-					usual[fn] = -1 // several calls
-				} else {
-					usual[fn] = line
-				}
+				usual[fn] = append(usual[fn], line)
 			}
 		}
 	}
-	type moved struct {
-		file  uint32
-		lines int
-	}
-	ranks, first := map[moved][]string{}, map[moved]map[function]int{}
+	ranks, first := map[edit][]string{}, map[edit]map[function]int{}
 	for _, k := range f.inOrder() {
-		by := map[moved][]function{}
-		for fn, lines := range of[k] {
-			if at, ok := usual[fn]; ok && at >= 0 && len(lines) == 1 && lines[0] != at {
-				m := moved{fn.file, lines[0] - at}
-				by[m] = append(by[m], fn)
+		for e, moved := range editsOf(of[k], usual) {
+			if first[e] == nil {
+				first[e] = map[function]int{}
 			}
-		}
-		for m, functions := range by {
-			if len(functions) < leastMoved {
-				continue
-			}
-			if first[m] == nil {
-				first[m] = map[function]int{}
-			}
-			for _, fn := range functions {
-				first[m][fn]++
-			}
+			maps.Copy(first[e], moved)
 			for i := range k.Memories {
-				ranks[m] = append(ranks[m], k.RankOf(i))
+				ranks[e] = append(ranks[e], k.RankOf(i))
 			}
 		}
 	}
-	for m, of := range ranks {
+	for e, of := range ranks {
 		slices.SortFunc(of, CompareRanks)
-		functions := slices.SortedFunc(maps.Keys(first[m]), func(a, b function) int {
-			return cmp.Or(cmp.Compare(usual[a], usual[b]), cmp.Compare(f.strings.list[a.name], f.strings.list[b.name]))
+		functions := slices.SortedFunc(maps.Keys(first[e]), func(a, b function) int {
+			return cmp.Or(cmp.Compare(first[e][a], first[e][b]), cmp.Compare(f.strings.list[a.name], f.strings.list[b.name]))
 		})
 		fn := functions[0]
-		all = append(all, OtherCode{f.strings.list[m.file], f.strings.list[fn.name], usual[fn] + m.lines, usual[fn], len(functions), slices.Compact(of)})
+		line := first[e][fn]
+		all = append(all, OtherCode{f.strings.list[e.file], f.strings.list[fn.name], line + e.lines, line, len(functions), slices.Compact(of)})
 	}
 	slices.SortFunc(all, func(a, b OtherCode) int {
 		return cmp.Or(cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Usual, b.Usual))
 	})
 	return all
+}
+
+// editsOf returns the edits that tell the lines of a rank from the usual ones: the functions that each moved, with the first usual
+// line of each that moved.
+func editsOf(have, usual map[function][]int) map[edit]map[function]int {
+	edits, last := map[edit]map[function]int{}, map[edit]int{}
+	for fn, lines := range have {
+		if len(usual[fn]) == 0 {
+			continue
+		}
+		e := edit{fn.file, slices.Max(lines) - slices.Max(usual[fn])}
+		if from, ok := movedFrom(usual[fn], lines, e.lines); ok {
+			if edits[e] == nil {
+				edits[e] = map[function]int{}
+			}
+			edits[e][fn] = from
+			last[e] = max(last[e], slices.Max(usual[fn]))
+		}
+	}
+	maps.DeleteFunc(edits, func(e edit, moved map[function]int) bool {
+		if len(moved) < leastMoved {
+			return true
+		}
+		first := slices.Min(slices.Collect(maps.Values(moved)))
+		for fn, lines := range have {
+			from, ok := moved[fn]
+			for _, line := range usual[fn] { // an edit moves all that follows
+				stays := slices.Contains(lines, line) && !slices.Contains(usual[fn], line-e.lines)
+				if fn.file == e.file && stays && line >= first && line <= last[e] && !(ok && line >= from) {
+					return true
+				}
+			}
+		}
+		return false
+	})
+	return edits
+}
+
+// movedFrom returns the first usual line of a function that moved by some lines; ok is false unless all from there on did, and
+// all before stayed.
+func movedFrom(usual, lines []int, by int) (from int, ok bool) {
+	gone, new := less(usual, lines), less(lines, usual)
+	if by == 0 || len(gone) == 0 || len(new) == 0 {
+		return 0, false
+	}
+	from = slices.Min(gone)
+	if by < 0 {
+		from = slices.Min(new) - by
+	}
+	var want []int
+	for _, line := range usual {
+		if line >= from {
+			line += by
+		}
+		want = append(want, line)
+	}
+	return from, len(less(want, lines))+len(less(lines, want)) == 0
+}
+
+// less returns the lines that others does not have.
+func less(lines, others []int) (out []int) {
+	for _, line := range lines {
+		if !slices.Contains(others, line) {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 // linesOf returns the lines of calls in the functions of the program on a rank.

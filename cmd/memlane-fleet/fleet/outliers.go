@@ -92,6 +92,9 @@ func (f *Fleet) Outliers(given *Roles) []OutlierGroup {
 // idle returns the bytes that were reserved at most beyond the peak, 0 if reserved memory is unknown.
 func (m *Memory) idle() int64 { return max(0, m.ReservedPeak-m.Peak) }
 
+// segment is what PyTorch reserves at once for requests of 1 to 10 MiB: one more or less is rounding, not another use of memory.
+const segment = 20 << 20
+
 // compare returns the outliers among peers, and those among all that are none there.
 func (f *Fleet) compare(all []finding.RankFigures, roles *Roles) (found []finding.Finding) {
 	type what struct {
@@ -102,7 +105,7 @@ func (f *Fleet) compare(all []finding.RankFigures, roles *Roles) (found []findin
 	add := func(some []finding.Finding) {
 		for _, one := range some {
 			w := what{one.Space, one.Text(finding.FigMeasure) == finding.IdleReserved}
-			if w.idle && one.Severity == finding.Info { // who uses more has less idle
+			if w.idle && (one.Severity == finding.Info || one.Amount.Bytes <= segment) { // who uses more has less idle
 				continue
 			}
 			if !seen[w] {
@@ -487,14 +490,19 @@ func RankRanges(ranks []string) []string {
 
 // roleOf returns what members have in common, see Roles.common.
 func (g *grouping) roleOf(members []*member) (name string, n int) {
-	var ranks, all []string
+	var ranks, free, all []string
 	for _, m := range members {
 		ranks = append(ranks, m.k.RankOf(m.memory))
 	}
 	for _, m := range g.members {
-		if m.kind == members[0].kind {
-			all = append(all, m.k.RankOf(m.memory))
+		if m.kind != members[0].kind {
+			continue
+		}
+		rank := m.k.RankOf(m.memory)
+		all = append(all, rank)
+		if !m.off || slices.Contains(members, m) {
+			free = append(free, rank)
 		}
 	}
-	return g.roles.common(ranks, all)
+	return g.roles.common(ranks, free, all)
 }

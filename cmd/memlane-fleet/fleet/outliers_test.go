@@ -124,6 +124,45 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestOtherCode: an edit moves all that follows it, also only a part of a function with several calls. A branch that some ranks take
+// moves only its own lines.
+func TestOtherCode(t *testing.T) {
+	type lines map[string][]int
+	usual := lines{"build": {5}, "batch": {10}, "loss": {14, 18}, "step": {20, 21, 22, 23}, "train": {30, 31}}
+	for what, other := range map[string]struct {
+		lines lines
+		want  string
+	}{
+		"an edit in a function":  {lines{"build": {5}, "batch": {10}, "loss": {14, 18}, "step": {20, 21, 23, 24}, "train": {31, 32}}, "step 23 22 2 [rank 7]"},
+		"lines that are deleted": {lines{"build": {5}, "batch": {8}, "loss": {12, 16}, "step": {18, 19, 20, 21}, "train": {28, 29}}, "batch 8 10 4 [rank 7]"},
+		"another branch":         {lines{"build": {5}, "batch": {9}, "loss": {14, 17}, "step": {20, 21, 22, 23}, "train": {30, 31}}, ""},
+		"one function":           {lines{"build": {5}, "batch": {10}, "loss": {14, 18}, "step": {20, 21, 22, 23}, "train": {31, 32}}, ""},
+	} {
+		var records []*fleet.Record
+		for rank := range 9 {
+			of := usual
+			if rank == 7 {
+				of = other.lines
+			}
+			m := fleet.Memory{Rank: fmt.Sprintf("rank %d", rank), Device: "cuda:0"}
+			for _, function := range slices.Sorted(maps.Keys(of)) {
+				for _, line := range of[function] {
+					frames := []frame.Frame{{Function: function, File: "/job/train.py", Line: line, Kind: frame.User}}
+					m.Sites = append(m.Sites, fleet.SiteTotals{Site: fleet.Site{Frames: frames}, Allocated: lifetime.Amount{Count: 1, Bytes: 8, Requested: 8}})
+				}
+			}
+			records = append(records, &fleet.Record{Name: fmt.Sprintf("rank%d.pickle", rank), Format: "torch-snapshot", Memories: []fleet.Memory{m}})
+		}
+		have := ""
+		for _, c := range of(records...).OtherCode() {
+			have += fmt.Sprint(c.Function, " ", c.Line, " ", c.Usual, " ", c.Count, " ", c.Ranks)
+		}
+		if have != other.want {
+			t.Errorf("%s: %q, want %q", what, have, other.want)
+		}
+	}
+}
+
 // TestReadRoles: a table of ranks has commas or tabs; a wrong one has an error.
 func TestReadRoles(t *testing.T) {
 	if _, err := fleet.ReadRoles(strings.NewReader("host\trank\nn1\t0\n")); err != nil {

@@ -89,15 +89,19 @@ func (r *Roles) name(axis int, values []string) string {
 }
 
 // common returns what the ranks of some memories have in common: at most three values of an axis, such that nine tenths of them have
-// these values, and nine tenths of all memories with these values are among them. n is how many have them.
-func (r *Roles) common(ranks, all []string) (name string, n int) {
+// these values, and most memories with these values are among them: nine tenths of those that are free, without a cause of their
+// own. n is how many have them.
+func (r *Roles) common(ranks, free, all []string) (name string, n int) {
 	if len(ranks) < 2 {
 		return "", 0
 	}
 	for axis := range r.axes {
-		counts, in := map[string]int{}, map[string]int{}
+		counts, frees, in := map[string]int{}, map[string]int{}, map[string]int{}
 		for _, rank := range all {
 			counts[r.of(rank, axis)]++
+		}
+		for _, rank := range free {
+			frees[r.of(rank, axis)]++
 		}
 		for _, rank := range ranks {
 			in[r.of(rank, axis)]++
@@ -105,7 +109,7 @@ func (r *Roles) common(ranks, all []string) (name string, n int) {
 		var values []string
 		covered, have := 0, 0
 		for _, value := range slices.Sorted(maps.Keys(in)) {
-			if value != "" && counts[value] > 1 && 10*in[value] >= 9*counts[value] {
+			if value != "" && counts[value] > 1 && 10*in[value] >= 9*frees[value] && 2*in[value] > counts[value] {
 				values, covered, have = append(values, value), covered+in[value], have+counts[value]
 			}
 		}

@@ -157,7 +157,7 @@ func (t *Trend) Changes() (all []ChangePoint) {
 			before, after = append(before, f.before), append(after, f.after)
 		}
 		p.Before, p.After = medianOf(before, len(before)), medianOf(after, len(after))
-		p.Role, p.OfRole = t.roles.common(p.Ranks, ranks[g.kind])
+		p.Role, p.OfRole = t.roles.common(p.Ranks, ranks[g.kind], ranks[g.kind])
 		p.Ranks = slices.Compact(p.Ranks)
 		all = append(all, p)
 	}

@@ -83,7 +83,7 @@ func job(n int, text string) []*fleet.Record {
 		if rank == 12 {
 			m.Failed, m.Requester = "fragmented: enough is reserved and free, but in smaller pieces", "forward (train.py:12)"+text
 		}
-		r.Memories = append(r.Memories, m, fleet.Memory{Rank: m.Rank, Device: "cpu", End: 6400, Peak: 1 << 20, Sites: []fleet.SiteTotals{{Site: place("load", 40), AtPeak: amount(1 << 20)}}})
+		r.Memories = append(r.Memories, m, fleet.Memory{Rank: m.Rank, Device: "cpu", End: 6400, Peak: 1 << 20, Sites: []fleet.SiteTotals{{Site: place("load", 40+moved), AtPeak: amount(1 << 20)}}})
 	}
 	return all
 }
