@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -19,11 +21,16 @@ type picture struct {
 	Bottom float64 `json:"bottom"`
 }
 
-// picturesOf returns for each space of c the picture that memlane svg draws of it, nil if there is none, and passes its SVG to take.
+// mostPictures is how many pictures a page has of one capture. Each is as large as the whole of what is said of a device that did little.
+const mostPictures = 64
+
+// picturesOf returns for each space of c the picture that memlane svg draws of it, nil if there is none, and passes its SVG to take. Of
+// more than mostPictures spaces, those with the highest peaks have one.
 func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*picture, error) {
 	all := make([]*picture, len(c.Spaces))
 	main, recorded := mainOf(c.Spaces)
-	for i, s := range c.Spaces {
+	for _, i := range highest(c.Spaces, mostPictures) {
+		s := c.Spaces[i]
 		var svg bytes.Buffer
 		var frame plot.Frame
 		var others []*lifetime.Space // as for memlane svg, which draws them if no memory ID is named
@@ -43,6 +50,24 @@ func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*picture, 
 		}
 	}
 	return all, nil
+}
+
+// highest returns the indices of the n spaces with the highest peaks, in the order of spaces.
+func highest(spaces []*lifetime.Space, n int) []int {
+	all := make([]int, len(spaces))
+	for i := range all {
+		all[i] = i
+	}
+	if len(all) > n {
+		peaks := make([]int64, len(spaces))
+		for i, s := range spaces {
+			peaks[i] = s.Peak(lifetime.Occupied).Bytes
+		}
+		slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(peaks[b], peaks[a]) })
+		all = all[:n]
+		slices.Sort(all)
+	}
+	return all
 }
 
 // mainOf returns the space that memlane svg draws of several, and those recorded while a program ran, or all if there are none.

@@ -176,7 +176,7 @@ export class App {
       el('section', {'aria-label': 'the picture', class: 'over'},
         this.hero && el('div', {class: 'charts'}, el('div', {class: 'bar'}, el('span', {class: 'push'}),
           button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
-          doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), this.hero.element),
+          doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.hero.element)),
         beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
       el('section', {'aria-label': 'memory over time'},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
