@@ -14,15 +14,15 @@ import (
 // FailureLine is one of the lines about a failure.
 type FailureLine struct{ Label, Text string }
 
-// FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what was there, who held it, why, what
-// to do, and what would have got past it.
+// FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what the memory held, the reason, what
+// to do, the next command, and what would have got past it.
 func FailureLines(f *answer.Failure) []FailureLine {
 	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Detail().Words
 	if f.Proof != nil {
 		why += "; " + *f.Proof
 	}
-	lines := []FailureLine{{"asked", asked(f)}, {"there", there(f)}, {"held", holding(f)},
-		{"why", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence)}, {"do", f.Advice + " Next: " + f.Next}}
+	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)},
+		{"reason", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence)}, {"do", f.Advice}, {"next", f.Next}}
 	if f.Past != nil {
 		would := "may have"
 		if f.Past.Fits != nil && *f.Past.Fits {
@@ -94,8 +94,8 @@ func asked(f *answer.Failure) string {
 	return text
 }
 
-// there describes the memory.
-func there(f *answer.Failure) string {
+// memory describes what the device and the allocator had.
+func memory(f *answer.Failure) string {
 	var parts []string
 	add := func(bytes *int64, format string) {
 		if bytes != nil {
@@ -110,7 +110,9 @@ func there(f *answer.Failure) string {
 	add(f.LimitBytes, "limit %s")
 	add(f.ExceededBytes, "%s too much")
 	add(f.LiveBytes, "%s live")
-	parts = append(parts, byCategory(f)...)
+	if of := byCategory(f); of != "" && f.LiveBytes != nil {
+		parts[len(parts)-1] += " (" + of + ")"
+	}
 	add(f.UnallocatedBytes, "%s reserved but free")
 	add(f.LargestFreeBytes, "largest free block %s")
 	add(f.PrivatePoolsBytes, "%s idle in private pools")
@@ -220,20 +222,20 @@ func contextOf(d *answer.FailureDetail) string {
 	return strings.Join(parts, ", ")
 }
 
-// byCategory returns the live bytes by category and by holder, largest first, if the capture has categories and holders.
-func byCategory(f *answer.Failure) (parts []string) {
+// byCategory describes the live bytes by category and by holder, largest first, as far as the capture has categories and holders.
+func byCategory(f *answer.Failure) string {
 	if f.Compiled() {
-		return nil
+		return ""
 	}
+	var parts, lines []string
 	for _, c := range f.Detail().Categories {
-		parts = append(parts, fmt.Sprintf("%s %s", c.Name, units.Bytes(c.Bytes)))
+		parts = append(parts, units.Bytes(c.Bytes)+" "+Category(c.Name))
 	}
-	var lines []string
 	if len(parts) > 1 {
-		lines = append(lines, "of them "+strings.Join(parts, ", "))
+		lines = append(lines, strings.Join(parts, ", "))
 	}
 	if len(f.HeldBy) > 0 {
 		lines = append(lines, "held by "+partsText(f.HeldBy))
 	}
-	return lines
+	return strings.Join(lines, "; ")
 }

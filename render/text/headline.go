@@ -51,7 +51,7 @@ func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failu
 		return ""
 	}
 	most := p.Categories[:min(len(p.Categories), 3)]
-	return "Peak of " + units.Bytes(p.Bytes) + " on " + s.ID() + ": " + strings.ReplaceAll(partsText(most), "_", " ")
+	return "Peak of " + units.Bytes(p.Bytes) + " on " + s.ID() + ": " + categoriesText(most)
 }
 
 // worstLeak returns the most severe leak; nil if there is none.

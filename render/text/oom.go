@@ -60,7 +60,7 @@ func (p *Page) failures(all []answer.Failure) {
 func (p *Page) failure(f *answer.Failure, alike []*answer.Failure) {
 	p.Line("%s", Printable(FailureHead(f)))
 	line := func(label, text string) {
-		p.Para(fmt.Sprintf("%-5s  ", label), "       ", Printable(text))
+		p.Para(fmt.Sprintf("%-6s  ", label), "        ", Printable(text))
 	}
 	for _, l := range FailureLines(f) {
 		line(l.Label, l.Text)

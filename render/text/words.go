@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -47,13 +48,26 @@ func When(s *lifetime.SpaceInfo, t int64) string {
 // maxParts is the number of categories that a text names.
 const maxParts = 5
 
-// PartsText names the largest categories: "25.6 GiB optimizer_state, 12.7 GiB gradient (inferred)".
+// PartsText names the largest categories: "25.6 GiB optimizer state, 12.7 GiB gradient (inferred)".
 func PartsText(p answer.Parts) string {
-	text := partsText(p.Categories)
+	text := categoriesText(p.Categories)
 	if p.Inferred {
 		text += " (inferred)"
 	}
 	return text
+}
+
+// Category returns the name of a category as prose has it: "optimizer state". Options and JSON have "optimizer_state".
+func Category(name string) string {
+	return strings.ReplaceAll(name, "_", " ")
+}
+
+func categoriesText(categories []answer.Part) string {
+	named := slices.Clone(categories)
+	for i := range named {
+		named[i].Name = Category(named[i].Name)
+	}
+	return partsText(named)
 }
 
 func partsText(parts []answer.Part) string {

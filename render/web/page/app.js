@@ -34,6 +34,7 @@ export class App {
   constructor(captures, main, tools = []) {
     this.captures = captures; // some may have no space
     this.main = main;
+    this.commands = true; // has who reads the page the program?
     this.closing = new AbortController();
     this.dark = matchMedia('(prefers-color-scheme: dark)');
     setTheme(this.dark.matches);
@@ -170,7 +171,7 @@ export class App {
     const markdown = () => doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; });
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
     const first = firstFindings(space.capture, toFinding), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
-    const beside = [died(space.capture, () => this.showFailure()), leaks && first, lowering(space), !leaks && first].filter(Boolean);
+    const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, lowering(space), !leaks && first].filter(Boolean);
     replace(this.main, headline(space.capture), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'the picture', class: 'over'},

@@ -148,6 +148,7 @@ class Local {
       const all = await captures(reader);
       if (this.reader !== reader) return; // another choice was made meanwhile
       const app = this.app = new App(all, this.main, [button('open …', `other captures; or drop them here. ${privacy}`, () => this.input.click())]);
+      app.commands = false;
       app.answer = (address) => reader.answer(address);
       await app.start();
       app.ready = performance.now();

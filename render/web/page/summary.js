@@ -83,23 +83,14 @@ function categories({categories: [first, ...rest], inferred}) {
 }
 
 // died returns why an allocation failed; null without a failure. It leaves out what the answer above tells. Further failures are folded.
-// step opens the memory map at the failure; it is left out without segments.
-export function died({ooms, headline, name, spaces}, step) {
+// step opens the memory map at the failure; it is left out without segments. A page without the program, commands is false, offers no command.
+export function died({ooms, headline, name, spaces}, step, commands) {
   if (!ooms?.length) return null;
   const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
-  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, untold(o.lines, headline).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
+  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => !headline.includes(text) && (commands || label !== 'next')).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   return el('div', {class: 'died', role: 'group', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
     spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
-}
-
-// untold returns the lines without what a headline tells.
-function untold(lines, headline) {
-  const next = ' Next: ';
-  return lines.filter(([, text]) => !headline.includes(text)).map(([label, text]) => {
-    const at = text.indexOf(next);
-    return at > 0 && headline.includes(text.slice(0, at)) ? ['next', text.slice(at + next.length)] : [label, text];
-  });
 }
 
 // damage returns a banner if the capture was read only in part, which opens the warnings; null otherwise.
