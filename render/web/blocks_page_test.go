@@ -154,3 +154,52 @@ const wrongColours = `(() => {
 	const bad = n.findIndex((k, row) => k >= all / 100 && same[row] < k / 2);
 	return bad < 0 ? '' : legend.rows[bad].name + ' has its colour on ' + same[bad] + ' of ' + n[bad] + ' pixels';
 })()`
+
+// TestAddressPixels: by address, each colour has in a column of pixels the area of its bytes over time, within two pixels, computed here from the
+// buffers one by one. So has memory that is reserved but free.
+func TestAddressPixels(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, file := range []string{"torchsnap/frag_oom.pickle", "meaning/a17.pickle.zst", "replay/b03.c2.oom.pickle.zst"} {
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			p.Set("memlane.setLayout('address')")
+			for _, color := range []string{"site", "size"} {
+				p.Set("memlane.setColor('%s')", color)
+				for _, part := range [][2]float64{{0, 1}, {.3, .4}} {
+					p.Set("memlane.timeline.show(memlane.space.length * %f, memlane.space.length * %f)", part[0], part[1])
+					p.WaitFor("memlane.view.pixels !== null")
+					if wrong := browser.Eval[string](p, "%s", wrongAreas); wrong != "" {
+						t.Errorf("%s from %v: %s", color, part, wrong)
+					}
+				}
+			}
+		})
+	}
+}
+
+// wrongAreas describes the first column in which a colour, or reserved memory without buffers, has another area than its bytes over time.
+const wrongAreas = `(() => {
+	const {space, view: {pixels, width, height, low, high, places}, timeline: {from, to}, options: {legend: {classes, rows}}} = memlane;
+	const overlap = (a, b, c, d) => Math.max(0, Math.min(b, d) - Math.max(a, c));
+	for (let x = 0; x < width; x++) {
+		const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width, row = (high - low) / height;
+		const want = rows.map(() => 0), got = rows.map(() => 0);
+		let held = 0, free = 0;
+		for (let i = 0; i < space.count; i++) {
+			const pixels = overlap(begin, end, space.begin[i], space.end[i]) / (end - begin) * overlap(low, high, places.of[i], places.of[i] + space.size[i]) / row;
+			want[classes[i]] += pixels;
+			held += pixels;
+		}
+		space.regions.forEach((r, i) => { free += overlap(begin, end, r.begin, r.end) / (end - begin) * overlap(low, high, places.ofRegion[i], places.ofRegion[i] + r.size) / row; });
+		free -= held;
+		for (let y = 0; y < height; y++) {
+			const id = pixels[y * width + x];
+			if (id >= 0) got[classes[id]]++;
+			else if (id === -4) free--;
+		}
+		const bad = want.findIndex((area, k) => Math.abs(area - got[k]) > 2);
+		if (bad >= 0) return 'column ' + x + ': ' + rows[bad].name + ' has ' + got[bad] + ' pixels, not ' + want[bad];
+		if (Math.abs(free) > 2) return 'column ' + x + ': free memory lacks ' + free + ' pixels';
+	}
+	return '';
+})()`

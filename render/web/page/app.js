@@ -411,7 +411,7 @@ export class App {
     this.color = color;
     document.querySelector('[data-choice=colours]').value = color;
     this.setLegend();
-    this.view?.redraw();
+    this.view?.recolor();
     if (this.tab === 'map') this.current().part.draw();
     this.write();
   }

@@ -101,6 +101,12 @@ export class BlockView {
     this.plot.redraw(false);
   }
 
+  // recolor shows another legend. By address, it also chooses what pixels with several buffers show.
+  recolor() {
+    if (this.options.layout === 'address') this.update();
+    else this.redraw();
+  }
+
   relayout() {
     this.whole();
     this.pixels = null;
@@ -126,7 +132,7 @@ export class BlockView {
       const view = {from: this.timeline.from, to: this.timeline.to, low: this.low, high: this.high, width, height};
       this.width = width;
       this.height = height;
-      this.pixels = this.options.layout === 'address' ? byAddress(this.space, view, this.places) : stacked(this.space, view);
+      this.pixels = this.options.layout === 'address' ? byAddress(this.space, view, this.places, this.options.legend) : stacked(this.space, view);
     }
     u.ctx.putImageData(this.paint(), Math.round(u.bbox.left), Math.round(u.bbox.top));
     if (this.options.time === null) return;

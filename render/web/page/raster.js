@@ -137,28 +137,119 @@ class Stack {
   }
 }
 
-// byAddress puts every buffer at its address, for its lifetime. Each has at least one
-// pixel.
-export function byAddress(space, view, places) {
+const bandRows = 64; // rows whose areas are in memory at once
+const least = 1e-6; // of a pixel: rounding, not a buffer
+const near = 0.5; // of a pixel: a run of one colour is easier to see than dots
+
+// byAddress puts every buffer at its address, for its lifetime. A pixel has one colour, so what it cannot show is owed to the pixels above
+// it: in a column, the area of a colour is its bytes over time, within two pixels. So it is in package blocks. legend has the colours.
+export function byAddress(space, view, places, {classes, rows}) {
   const {from, to, low, high, width, height} = view, {begin, end, size, count} = space;
-  const pixels = new Int32Array(width * height).fill(NOTHING);
-  const sx = width / (to - from), sy = height / (high - low);
-  const fill = (id, begin, end, bottom, top) => {
-    const x0 = begin > from ? (begin - from) * sx | 0 : 0, x1 = end < to ? Math.max(x0 + 1, (end - from) * sx | 0) : width;
-    const y1 = Math.min(height, Math.ceil(height - (bottom - low) * sy)), y0 = Math.max(0, Math.min(y1 - 1, Math.ceil(height - (top - low) * sy)));
-    for (let row = y0 * width, last = y1 * width; row < last; row += width) {
-      if (x1 - x0 < 8) for (let p = row + x0; p < row + x1; p++) pixels[p] = id;
-      else pixels.fill(id, row + x0, row + x1);
-    }
-  };
-  space.regions.forEach((r, i) => {
-    const bottom = places.ofRegion[i], top = bottom + r.size;
-    if (r.begin < to && r.end > from && bottom < high && top > low) fill(REGION, r.begin, r.end, bottom, top);
-  });
+  const pixels = new Int32Array(width * height), sx = width / (to - from), sy = height / (high - low);
+  const x = (t) => (t - from) * sx, y = (place) => (place - low) * sy; // pixels from the left, and from the bottom
+  const seen = new Int32Array(count), bottom = new Float64Array(count), top = new Float64Array(count);
+  let n = 0;
   for (let i = 0; i < count && begin[i] < to; i++) {
-    if (end[i] <= from) continue;
-    const bottom = places.of[i], top = bottom + size[i];
-    if (bottom < high && top > low) fill(i, begin[i], end[i], bottom, top);
+    if (end[i] <= from || places.of[i] >= high || places.of[i] + size[i] <= low) continue;
+    seen[n] = i;
+    bottom[n] = y(places.of[i]);
+    top[n++] = y(places.of[i] + size[i]);
+  }
+  const owed = new Float64Array(width * (rows.length + 2));
+  const band = new Band(width, rows.length);
+  for (let first = 0; first < height; first += bandRows) {
+    band.begin(first, Math.min(bandRows, height - first));
+    space.regions.forEach((r, i) => {
+      const place = places.ofRegion[i];
+      if (r.begin < to && r.end > from && place < high && place + r.size > low) band.cover(x(r.begin), x(r.end), y(place), y(place + r.size), rows.length, REGION);
+    });
+    for (let k = 0; k < n; k++) {
+      if (top[k] <= first || bottom[k] >= first + bandRows) continue;
+      const i = seen[k];
+      band.cover(x(begin[i]), x(end[i]), bottom[k], top[k], classes[i], i);
+    }
+    for (let row = 0; row < band.rows; row++) band.choose(row, owed, pixels, (height - 1 - first - row) * width, classes);
   }
   return pixels;
+}
+
+// Band has for some rows of pixels, from the bottom up, which part of each pixel the buffers of each class cover, and last the regions.
+class Band {
+  constructor(width, kinds) {
+    const cells = width * bandRows;
+    Object.assign(this, {width, kinds, parts: [], ids: [], whole: new Int32Array(cells), touched: new Uint8Array(cells)});
+    this.parts[kinds] = new Float32Array(cells);
+  }
+
+  begin(first, rows) {
+    this.first = first;
+    this.rows = rows;
+    this.whole.fill(NOTHING);
+    this.touched.fill(0);
+    for (const parts of this.parts) parts?.fill(0);
+  }
+
+  // cover adds a rectangle with exact edges, in pixels from the left and from the bottom of the view.
+  cover(left, right, bottom, top, kind, id) {
+    const {width, rows, first, whole} = this;
+    left = Math.max(left, 0);
+    right = Math.min(right, width);
+    bottom = Math.max(bottom - first, 0);
+    top = Math.min(top - first, rows);
+    if (right <= left || top <= bottom) return;
+    this.parts[kind] ||= new Float32Array(whole.length);
+    this.ids[kind] ||= new Int32Array(whole.length);
+    const inner = Math.ceil(left), until = Math.floor(right);
+    for (let y = Math.floor(bottom); y < top; y++) {
+      const high = Math.min(top, y + 1) - Math.max(bottom, y), row = y * width;
+      if (high < 1 || until <= inner) {
+        this.part(row, left, right, high, kind, id);
+        continue;
+      }
+      if (id === REGION) this.parts[kind].fill(1, row + inner, row + until);
+      else whole.fill(id, row + inner, row + until);
+      if (left < inner) this.part(row, left, inner, 1, kind, id);
+      if (right > until) this.part(row, until, right, 1, kind, id);
+    }
+  }
+
+  part(row, left, right, high, kind, id) {
+    const {touched} = this, parts = this.parts[kind], ids = this.ids[kind];
+    for (let x = Math.floor(left); x < right; x++) {
+      parts[row + x] += high * (Math.min(right, x + 1) - Math.max(left, x));
+      ids[row + x] = id;
+      touched[row + x] = 1;
+    }
+  }
+
+  // choose writes the buffers of a row to pixels. owed has for each column the area owed to each class, to regions and to nothing.
+  choose(row, owed, pixels, out, classes) {
+    const {width, kinds, parts, ids, whole, touched} = this, reserved = parts[kinds], none = kinds + 1;
+    let before = none; // the class on the left
+    for (let x = 0, p = row * width; x < width; x++, p++) {
+      if (whole[p] >= 0) {
+        before = classes[pixels[out + x] = whole[p]];
+        continue;
+      }
+      if (!touched[p]) {
+        before = reserved[p] > 0 ? kinds : none;
+        pixels[out + x] = before === kinds ? REGION : NOTHING;
+        continue;
+      }
+      const at = x * (kinds + 2);
+      let covered = 0, best = -1, again = false;
+      for (let kind = 0; kind <= none; kind++) {
+        const part = kind < kinds ? parts[kind] ? parts[kind][p] : 0 : kind === kinds ? Math.min(reserved[p], 1) - covered : 1 - Math.max(covered, reserved[p]);
+        if (part <= least) continue;
+        if (kind < kinds) covered += part;
+        owed[at + kind] += part;
+        if (best < 0 || owed[at + kind] > owed[at + best]) best = kind;
+        again ||= kind === before;
+      }
+      if (x > 0 && again && owed[at + before] + near >= owed[at + best]) best = before;
+      owed[at + best]--;
+      before = best;
+      pixels[out + x] = best < kinds ? ids[best][p] : best === kinds ? REGION : NOTHING;
+    }
+  }
 }
