@@ -171,3 +171,33 @@ func TestPageMapKeys(t *testing.T) {
 		t.Errorf("found a buffer at 0x%x", got.Addr)
 	}
 }
+
+// TestPageMapRows: segments stand in rows in the order of addresses, to scale but for the smallest. Hundreds fit a screen, and no row has room for
+// the next segment.
+func TestPageMapRows(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
+	for _, n := range []int{1, 3, 40, 820} {
+		got := browser.Eval[struct {
+			Wrong  string
+			Height float64
+		}](p, `(() => {
+			const map = memlane.current().part, [one] = map.segments;
+			map.segments = Array.from({length: %d}, (_, i) => ({...one, addr: i * 2 ** 30, size: (2 + i * 7919 %% 37) * 2 ** 20, used: 0, blocks: [], holes: []}));
+			map.request = null;
+			map.draw();
+			const all = map.segments.map((s) => ({...map.drawn.get(s), size: s.size})), wide = all.filter((s) => s.length > 12), scale = wide[0].length / wide[0].size;
+			let wrong = '';
+			all.forEach((s, i) => {
+				const last = all[i - 1];
+				if (s.x < 0 || s.x + s.length > map.width) wrong = i + ' is outside';
+				else if (s.length > 12 && Math.abs(s.length / s.size / scale - 1) > 1e-9) wrong = i + ' is not to scale';
+				else if (last && s.y === last.y && s.x < last.x + last.length) wrong = i + ' overlaps';
+				else if (last && s.y !== last.y && (s.y < last.y || s.x !== 0 || last.x + last.length + s.length + 5 <= map.width)) wrong = i + ' had room in the row above';
+			});
+			return {wrong, height: all.at(-1).y};
+		})()`, n)
+		if got.Wrong != "" || got.Height > 700 {
+			t.Errorf("%d segments: %s; %.0f pixels high", n, got.Wrong, got.Height)
+		}
+	}
+}

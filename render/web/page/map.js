@@ -1,4 +1,4 @@
-// The memory map: the segments at an instant, one row each, with their blocks and holes, and the events before and after it.
+// The memory map: the segments at an instant, in rows by pool and stream, with their blocks and holes, and the events before and after it.
 
 import {colored} from './blocks.js';
 import {stackList} from './details.js';
@@ -9,12 +9,14 @@ import {Events, groupOf, segmentsAt} from './segments.js';
 import {lastUpTo} from './space.js';
 import {style} from './theme.js';
 
-const shortest = 48; // pixels of a segment
-const room = 80; // pixels for the size of the longest
+const shortest = 12; // pixels of a segment
+const between = 3; // pixels from a segment to the next
+const sizeRoom = 64; // pixels for the size of a segment that has a row to itself
+const fitting = 30; // rows, of all pools and streams, that a screen has: longer lists get a smaller scale
 const requestHeight = 16;
 const mostRows = 250; // of one pool and stream
-// rowsOf returns the height of rows and the gap between them: many segments have low rows without texts.
-const rowsOf = (n) => (n > 120 ? {height: 5, gap: 1} : n > 40 ? {height: 9, gap: 2} : {height: 16, gap: 4});
+// rowsOf returns the height of n rows and the gap between them: many have no texts.
+const rowsOf = (n) => (n > 120 ? {height: 5, gap: 1} : n > 50 ? {height: 9, gap: 2} : {height: 16, gap: 4});
 const lined = 9, textHeight = 13; // of rows with outlines, and with texts
 const shownEvents = 300, pastHeight = 150;
 
@@ -121,15 +123,18 @@ export class MemoryMap {
     if (!width) return;
     this.drawPast();
     const longest = Math.max(1, ...this.segments.map((s) => s.size)), request = this.request?.requested || 0;
-    this.row = rowsOf(this.segments.length);
+    const total = this.segments.reduce((sum, s) => sum + s.size, 1);
     this.drawn = new Map(); // of each segment: its canvas and place
-    this.scale = (width - room) / Math.min(Math.max(longest, request), 2 * longest);
+    this.scale = Math.min((width - sizeRoom) / Math.min(Math.max(longest, request), 2 * longest), fitting * width / total);
     const groups = new Map();
     for (const segment of this.segments) {
       const name = groupOf(segment);
-      groups.set(name, [...groups.get(name) ?? [], segment]);
+      if (!groups.has(name)) groups.set(name, []);
+      groups.get(name).push(segment);
     }
-    replace(this.rows, request > 0 && this.requestRow(width, request), [...groups].map(([name, all]) => this.group(name, all, width)));
+    const packed = [...groups].map(([name, all]) => [name, all, this.packed(all, width)]);
+    this.row = rowsOf(packed.reduce((sum, [, , rows]) => sum + rows.length, 0));
+    replace(this.rows, request > 0 && this.requestRow(width, request), packed.map(([name, all, rows]) => this.group(name, all, rows, width)));
   }
 
   requestRow(width, request) {
@@ -139,13 +144,30 @@ export class MemoryMap {
     return el('div', {class: 'group'}, el('h4', {}, `the request that failed: ${bytes(request)}, to the same scale`), canvas);
   }
 
+  // packed returns segments in rows, in the order of addresses: [{segment, x, length}]. Of too many, it returns the largest.
+  packed(all, width) {
+    const rows = [];
+    let end = Infinity;
+    for (const segment of all) {
+      const length = Math.min(Math.max(segment.size * this.scale, shortest), width - 2);
+      if (end + length + 2 > width) {
+        rows.push([]);
+        end = 0;
+      }
+      rows[rows.length - 1].push({segment, x: end, length});
+      end += length + between;
+    }
+    if (rows.length <= mostRows) return rows;
+    return this.packed([...all].sort((a, b) => b.size - a.size).slice(0, Math.floor(all.length * mostRows / rows.length)).sort((a, b) => a.addr - b.addr), width);
+  }
+
   // group returns the rows of one pool and stream.
-  group(name, all, width) {
+  group(name, all, rows, width) {
     const used = all.reduce((sum, s) => sum + s.used, 0), reserved = all.reduce((sum, s) => sum + s.size, 0);
-    const rows = all.length > mostRows ? [...all].sort((a, b) => b.size - a.size).slice(0, mostRows).sort((a, b) => a.addr - b.addr) : all;
-    const pitch = this.row.height + this.row.gap, height = rows.length * pitch, canvas = canvasOf(width, height, `${several(rows.length, 'segment')} of the ${name}`);
+    const pitch = this.row.height + this.row.gap, height = rows.length * pitch, missing = all.length - rows.flat().length;
+    const canvas = canvasOf(width, height, `${several(all.length - missing, 'segment')} of the ${name}`);
     this.paint(canvas.getContext('2d'), rows, width);
-    rows.forEach((segment, i) => this.drawn.set(segment, {canvas, y: i * pitch}));
+    rows.forEach((row, i) => row.forEach(({segment, x, length}) => this.drawn.set(segment, {canvas, x, y: i * pitch, length})));
     const under = (e) => this.under(rows, e.offsetX, e.offsetY);
     canvas.addEventListener('mousemove', (e) => this.hover(under(e), e));
     canvas.addEventListener('mouseleave', (e) => this.on.hover(null, e));
@@ -155,11 +177,7 @@ export class MemoryMap {
       else if (block !== undefined) this.on.pin(block);
     });
     return el('div', {class: 'group'}, el('h4', {}, `${name}: ${several(all.length, 'segment')}, ${bytes(used)} of ${bytes(reserved)} in use`), this.envelope(all[0]),
-      canvas, rows.length < all.length && el('p', {class: 'note'}, `${several(all.length - rows.length, 'smaller segment')} not drawn`));
-  }
-
-  lengthOf(segment) {
-    return Math.max(segment.size * this.scale, shortest);
+      canvas, missing > 0 && el('p', {class: 'note'}, `${several(missing, 'smaller segment')} not drawn`));
   }
 
   paint(ctx, rows, width) {
@@ -167,11 +185,11 @@ export class MemoryMap {
     ctx.scale(devicePixelRatio, devicePixelRatio);
     const paper = style('ground'), line = style('muted'), accent = style('accent');
     const [largest] = this.largest;
-    rows.forEach((segment, row) => {
-      const y = row * (rowHeight + rowGap), length = this.lengthOf(segment), scale = length / segment.size;
-      const xOf = (addr) => 1 + (addr - segment.addr) * scale;
+    rows.forEach((all, row) => all.forEach(({segment, x: left, length}) => {
+      const y = row * (rowHeight + rowGap), scale = length / segment.size;
+      const xOf = (addr) => left + 1 + (addr - segment.addr) * scale;
       ctx.fillStyle = paper;
-      ctx.fillRect(1, y, length, rowHeight);
+      ctx.fillRect(left + 1, y, length, rowHeight);
       for (const i of segment.blocks) {
         const x = xOf(space.addr[i]), w = Math.max(space.size[i] * scale, 0.5);
         ctx.globalAlpha = lit && !lit[i] ? 0.25 : 1;
@@ -196,14 +214,14 @@ export class MemoryMap {
       if (rowHeight < lined) return;
       ctx.strokeStyle = line;
       ctx.lineWidth = 1;
-      ctx.strokeRect(0.5, y + 0.5, length, rowHeight - 1);
+      ctx.strokeRect(left + 0.5, y + 0.5, length, rowHeight - 1);
       const text = bytes(segment.size);
-      if (rowHeight >= textHeight && length + ctx.measureText(text).width + 10 < width) {
+      ctx.font = '11px system-ui, sans-serif';
+      if (all.length === 1 && rowHeight >= textHeight && length + ctx.measureText(text).width + 10 < width) {
         ctx.fillStyle = style('muted');
-        ctx.font = '11px system-ui, sans-serif';
         ctx.fillText(text, length + 6, y + rowHeight - 4);
       }
-    });
+    }));
   }
 
   // label writes the size of a hole that has room for it.
@@ -217,9 +235,9 @@ export class MemoryMap {
 
   // under returns the block or the hole at a place of the rows.
   under(rows, x, y) {
-    const {height, gap} = this.row, segment = rows[Math.floor(y / (height + gap))];
-    if (!segment || y % (height + gap) > height) return {};
-    const addr = segment.addr + (x - 1) * segment.size / this.lengthOf(segment);
+    const {height, gap} = this.row, place = rows[Math.floor(y / (height + gap))]?.find((p) => p.x <= x && x < p.x + p.length + between);
+    if (!place || y % (height + gap) > height) return {};
+    const {segment} = place, addr = segment.addr + (x - place.x - 1) * segment.size / place.length;
     if (addr >= segment.addr + segment.size) return {segment};
     const block = segment.blocks.findLast((i) => this.space.addr[i] <= addr);
     if (block !== undefined && this.space.addr[block] + this.space.size[block] > addr) return {segment, block};
