@@ -220,11 +220,11 @@ func (p *Tab) Mouse(kind input.DispatchMouseEventType, at Point, options ...chro
 }
 
 // Wheel turns the mouse wheel at a place; up is negative.
-func (p *Tab) Wheel(at Point, by float64) {
+func (p *Tab) Wheel(at Point, by float64, options ...chromedp.MouseOption) {
 	p.T.Helper()
-	p.Mouse(input.DispatchMouseEventTypeMouseWheel, at, func(e *input.DispatchMouseEventParams) {
+	p.Mouse(input.DispatchMouseEventTypeMouseWheel, at, append(options, func(e *input.DispatchMouseEventParams) {
 		e.DeltaX, e.DeltaY = 1e-9, by // chromedp omits 0, but both are required
-	})
+	})...)
 }
 
 // ClickAt clicks on a place.

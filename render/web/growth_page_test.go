@@ -129,7 +129,7 @@ func TestPageZoomBack(t *testing.T) {
 	brushed := browser.Eval[string](p, "location.hash")
 	p.WaitFor("document.querySelector('#range').textContent.includes(' in use (')")
 	for range 3 {
-		p.Wheel(at, -120)
+		p.Wheel(at, -120, chromedp.ButtonModifiers(chromedp.ModifierCtrl))
 	}
 	p.WaitFor("history.length === %d", entries+2) // one entry for the turn of a wheel
 	p.Set("history.back()")

@@ -24,17 +24,38 @@ import (
 	"github.com/memlane/memlane/render/web"
 )
 
-// TestPageTheme checks that the page follows the system's theme, and that a key changes it.
+// TestPageTheme checks that the page follows the system's theme, and that a button changes it.
 func TestPageTheme(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
 	before := background(p)
-	p.Do(chromedp.KeyEvent("d"))
+	p.Set("[...document.querySelectorAll('.top button')].find((b) => b.textContent === 'dark / light').click()")
 	if after := background(p); after == before {
 		t.Errorf("the page stays %s", after)
 	}
 	p.Do(chromedp.KeyEvent("?"))
 	if !strings.Contains(p.Text("dialog"), "zoom") {
 		t.Error("no help")
+	}
+}
+
+// TestPageMost checks when highlighted buffers hold most against the sum at every change.
+func TestPageMost(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, file := range []string{"torchsnap/healthy.pickle", "meaning/a17.pickle.zst", "xplane/tf_leak.xplane.pb"} {
+		p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+		p.Enter(".top .find", "a")
+		if wrong := browser.Eval[string](p, `(() => {
+			const {space, options: {lit}} = memlane, found = space.most(lit);
+			let most = 0;
+			for (const t of [0, ...space.begin]) {
+				const sum = space.liveAt(Math.max(t, 0)).reduce((n, i) => n + lit[i] * space.size[i], 0);
+				most = Math.max(most, sum);
+				if (Math.max(t, 0) === found.t && sum !== found.bytes) return sum + ' at ' + t + ', not ' + found.bytes;
+			}
+			return most === found.bytes && most > 0 ? '' : 'most is ' + most + ', not ' + found.bytes;
+		})()`); wrong != "" {
+			t.Errorf("%s: %s", file, wrong)
+		}
 	}
 }
 
@@ -274,6 +295,26 @@ func TestPageTabOrder(t *testing.T) {
 		}
 		if missing := browser.Eval[[]string](p, "%s.filter((e) => !reached.has(e)).map((e) => e.outerHTML.slice(0, 120))", controls); len(missing) > 0 {
 			t.Errorf("%s: Tab does not reach %q", tab, missing)
+		}
+	}
+}
+
+// TestPageDrag: a drag over the blocks chooses time alone, with Alt bytes alone.
+func TestPageDrag(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.view.plot.over.getBoundingClientRect(); return {X: b.left + b.width / 2, Y: b.top + b.height / 2}; })()")
+	for _, alt := range []bool{false, true} {
+		options := []chromedp.MouseOption{chromedp.ButtonLeft}
+		if alt {
+			options = append(options, chromedp.ButtonModifiers(chromedp.ModifierAlt))
+		}
+		p.Set("memlane.whole()")
+		p.Mouse(browser.Pressed, at, options...)
+		p.Mouse(browser.Moved, browser.Point{X: at.X + 90, Y: at.Y + 90}, options...)
+		p.Mouse(browser.Released, browser.Point{X: at.X + 90, Y: at.Y + 90}, options...)
+		if got := browser.Eval[[]bool](p, "[memlane.timeline.zoomed, memlane.view.zoomed]"); got[0] == alt || got[1] != alt {
+			t.Errorf("a drag with Alt %v zooms the time: %v, the bytes: %v", alt, got[0], got[1])
 		}
 	}
 }

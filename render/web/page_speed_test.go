@@ -99,7 +99,7 @@ const wheelSpeed = `(async () => {
 	const {over} = memlane.view.plot, box = over.getBoundingClientRect(), times = [];
 	for (let i = 0; i < 30; i++) {
 		const began = performance.now();
-		over.dispatchEvent(new WheelEvent('wheel', {deltaY: i < 15 ? -100 : 100, clientX: box.left + box.width * .6, clientY: box.top + 50, cancelable: true}));
+		over.dispatchEvent(new WheelEvent('wheel', {ctrlKey: true, deltaY: i < 15 ? -100 : 100, clientX: box.left + box.width * .6, clientY: box.top + 50, cancelable: true}));
 		await new Promise(requestAnimationFrame);
 		await new Promise((done) => setTimeout(done));
 		times.push(performance.now() - began);

@@ -328,7 +328,12 @@ func checkZoom(p *browser.Tab) {
 	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.7, Y: b.top + b.height / 2}; })()")
 	timeAt := fmt.Sprintf("memlane.graph.plot.posToVal(%f - memlane.graph.plot.over.getBoundingClientRect().left, 'x')", at.X)
 	before := browser.Eval[[]float64](p, "[memlane.timeline.from, memlane.timeline.to, %s]", timeAt)
-	p.Wheel(at, -120)
+	p.Wheel(at, -1)
+	p.Wheel(at, 1)
+	if got := browser.Eval[float64](p, "memlane.timeline.to - memlane.timeline.from"); got != before[1]-before[0] {
+		p.T.Errorf("the wheel alone zooms from %f to %f", before[1]-before[0], got)
+	}
+	p.Wheel(at, -120, chromedp.ButtonModifiers(chromedp.ModifierCtrl))
 	if before[1] > 4 {
 		p.WaitFor("memlane.timeline.to - memlane.timeline.from < %f", before[1]-before[0])
 	}

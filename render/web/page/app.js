@@ -23,7 +23,7 @@ import {fileName, save} from './save.js';
 import {hasSegments} from './segments.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
-import {allFigures, damage, died, headline, losses, summary} from './summary.js';
+import {allFigures, damage, died, headline, losses, settings, summary} from './summary.js';
 import {frameText} from './space.js';
 import {matcher, Table} from './table.js';
 import {setTheme, style} from './theme.js';
@@ -44,7 +44,7 @@ export class App {
       oninput: () => this.find(this.search.value)});
     this.help = help();
     this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search, tools,
-      button('dark / light', 'd', () => this.toggleTheme(), {class: 'theme'}), button('?', 'keys and mouse', () => this.help.showModal()));
+      button('dark / light', 'the colours of the page', () => this.toggleTheme(), {class: 'theme'}), button('?', 'keys and mouse', () => this.help.showModal()));
     document.body.prepend(this.header);
     document.body.append(this.help);
     this.listen();
@@ -55,10 +55,10 @@ export class App {
     const jump = (name) => () => this.setTime(name === 'peak' ? this.space.peak : this.space.length - 1);
     const tab = (n) => () => this.tabs[n] && this.showTab(this.tabs[n].key);
     const cycle = (names, now, set) => () => set(names[(names.indexOf(now()) + 1) % names.length]);
+    const move = (share) => () => this.timeline.move(share), zoom = (factor) => () => this.timeline.zoom(factor, this.time);
     listen({
-      ArrowLeft: () => this.timeline.move(-0.15), ArrowRight: () => this.timeline.move(0.15), '+': () => this.timeline.zoom(1 / 1.5, this.time), '=': () => this.timeline.zoom(1 / 1.5, this.time),
-      '-': () => this.timeline.zoom(1.5, this.time), 0: () => this.whole(), p: jump('peak'), e: jump('end'), ',': () => this.step(-1), '.': () => this.step(1),
-      '[': () => this.timeline.show(this.time, this.timeline.to), ']': () => this.timeline.show(this.timeline.from, this.time), g: () => this.showTab('growth'), '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(), d: () => this.toggleTheme(),
+      ArrowLeft: move(-0.15), a: move(-0.15), ArrowRight: move(0.15), d: move(0.15), '+': zoom(1 / 1.5), '=': zoom(1 / 1.5), w: zoom(1 / 1.5), '-': zoom(1.5), s: zoom(1.5), 0: () => this.whole(), p: jump('peak'), e: jump('end'), ',': () => this.step(-1), '.': () => this.step(1),
+      '[': () => this.timeline.show(this.time, this.timeline.to), ']': () => this.timeline.show(this.timeline.from, this.time), g: () => this.showTab('growth'), '/': () => this.search.focus(), ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((n) => [n, tab(n - 1)])), '?': () => this.help.showModal(),
       l: () => cycle(this.layouts(), () => this.options.layout, (v) => this.setLayout(v))(), c: () => cycle(Object.keys(modes), () => this.color, (v) => this.setColor(v))(),
       Escape: () => { this.pin(null); this.unlight(); document.activeElement?.blur(); },
     }, this.closing.signal);
@@ -221,7 +221,7 @@ export class App {
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (shown, sites, name) => this.lightIn(shown, sites, name))},
-      {key: 'capture', name: `Recording (${several(space.capture.info.losses.length, 'warning')})`, make: () => ({element: el('div', {}, allFigures(space), losses(space.capture))})},
+      {key: 'capture', name: `Recording (${several(space.capture.info.losses.length, 'warning')})`, make: () => ({element: el('div', {}, allFigures(space), losses(space.capture), settings(space.capture))})},
     ].filter(Boolean);
     replace(this.tabPlace, this.tabs.map((tab) => tab.button = button(tab.name, '', () => this.showTab(tab.key), {role: 'tab', 'data-tab': tab.key})));
   }
@@ -367,7 +367,8 @@ export class App {
       n++;
       if (space.aliveAt(i, this.time)) at += space.size[i];
     }
-    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment `, button('×', 'clear highlight (Esc)', () => this.unlight(), {class: 'close'}));
+    const most = space.most(lit);
+    replace(this.litPlace, el('span', {class: 'lamp'}), ` ${name}: ${several(n, 'buffer')}, ${bytes(at)} at this moment`, most.bytes > at && [`; most: ${bytes(most.bytes)} at ${since(space, most.t)} `, button('go', 'go to the time at which they hold most', () => this.setTime(most.t))], ' ', button('×', 'clear highlight (Esc)', () => this.unlight(), {class: 'close'}));
     this.lightChanged();
   }
 

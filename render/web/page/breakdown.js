@@ -127,6 +127,6 @@ export function facts(space, i) {
     ['module', space.moduleOf(space.rowOf(i))],
     ['shape', site.shape.startsWith(site.dtype) ? site.shape : `${site.dtype} ${site.shape}`],
     ['source', source ? `${source.file}${source.line ? `:${source.line}` : ''}` : site.place],
-    ['flags', space.edgesOf(i).join(', ')],
+    ['noted', space.edgesOf(i).join(', ')],
   ].filter(([, text]) => text);
 }

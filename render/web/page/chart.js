@@ -79,28 +79,31 @@ export class Timeline {
   }
 }
 
-// cursor returns uPlot's mouse options: drag to zoom, hold Shift (or the middle button) to
+// cursor returns uPlot's mouse options: drag to zoom the time, with Alt the other axis if both, hold Shift (or the middle button) to
 // move.
 export function cursor(key, both) {
   const filtered = (u, target, handler) => (e) => {
+    const other = both && e.altKey;
+    Object.assign(u.cursor.drag, {x: !other, y: other});
     if (e.button === 0 && !e.shiftKey) handler(e);
     return null;
   };
   return {
-    sync: {key, setSeries: false}, drag: {x: true, y: both, uni: both ? 30 : undefined, setScale: false, dist: 4},
+    sync: {key, setSeries: false}, drag: {x: true, y: false, setScale: false, dist: 4},
     points: {show: false}, bind: {mousedown: filtered, dblclick: () => null}, y: both,
   };
 }
 
-// follow zooms a chart at the cursor by wheel, and moves it by a drag with Shift or the
-// middle button. vertical, if given, zooms and moves the other axis.
+// follow zooms a chart at the cursor by the wheel with Ctrl, which a pinch on a touchpad is too, and moves it by a drag with Shift or the
+// middle button. vertical, if given, zooms and moves the other axis. The wheel alone scrolls the page.
 export function follow(u, timeline, vertical) {
   const timeAt = (e) => u.posToVal(e.clientX - u.over.getBoundingClientRect().left, 'x');
   u.over.addEventListener('wheel', (e) => {
-    e.preventDefault();
     const delta = e.deltaY || e.deltaX;
+    if (!e.shiftKey && !e.ctrlKey && !e.metaKey && !(e.altKey && vertical)) return;
+    e.preventDefault();
     if (e.shiftKey) timeline.move(Math.sign(delta) * 0.1);
-    else if ((e.altKey || e.ctrlKey) && vertical) vertical.zoom(1.2 ** Math.sign(delta), u.posToVal(e.clientY - u.over.getBoundingClientRect().top, 'y'));
+    else if (e.altKey && vertical) vertical.zoom(1.2 ** Math.sign(delta), u.posToVal(e.clientY - u.over.getBoundingClientRect().top, 'y'));
     else timeline.zoom(1.2 ** Math.sign(delta), timeAt(e));
   }, {passive: false});
   u.over.addEventListener('mousedown', (e) => {

@@ -5,7 +5,7 @@ import {columnsOf} from './decode.js';
 import {Extremes} from './extremes.js';
 import {ascending} from './order.js';
 
-const edges = ['begin-unseen', 'end-open', 'end-inferred', 'size-inferred', 'pending', 'site-from-free'];
+const edges = ['allocated before the recording', 'alive at the end', 'time of the free is inferred', 'size is inferred', 'free is pending', 'call site is that of the free'];
 export const BEGIN_UNSEEN = 1, END_OPEN = 2, PENDING = 16;
 const edgeBits = 6;
 const kinds = ['', 'parameter', 'output', 'temporary', 'constant', 'thread-local'];
@@ -193,6 +193,19 @@ export class Space {
       }
     }
     return [...rows.values()].filter((row) => row.bytes || row.count).sort((a, b) => b.bytes - a.bytes || a.site - b.site || a.kind - b.kind || a.purpose - b.purpose);
+  }
+
+  // most returns the most bytes that the chosen buffers hold together, and the first time at which they do. lit[i] chooses buffer i.
+  most(lit) {
+    const {begin, byEnd, endAt, size, count} = this;
+    let now = 0, most = {bytes: 0, t: 0};
+    for (let i = 0, k = 0; i < count; i++) {
+      if (!lit[i] || this.end[i] <= begin[i]) continue;
+      for (; k < endAt.length && endAt[k] <= begin[i]; k++) if (lit[byEnd[k]] && begin[byEnd[k]] < endAt[k]) now -= size[byEnd[k]];
+      now += size[i];
+      if (now > most.bytes) most = {bytes: now, t: Math.max(begin[i], 0)};
+    }
+    return most;
   }
 
   // places returns the breakdown by line or another key, as "memlane peak --by" groups it.
