@@ -67,7 +67,8 @@ var all = []Format{
 	{Name: "hlo-text", Doc: "XLA buffer assignment as text: *-buffer-assignment.txt and *-memory-usage-report.txt of --xla_dump_to",
 		Sniff: hlo.SniffText, Read: hlo.ReadText},
 	{Name: "jaxprof", Doc: "device memory profile of JAX: jax.profiler.save_device_memory_profile",
-		Sniff: jaxprof.Sniff, Read: jaxprof.Read},
+		Sniff: jaxprof.Sniff, Read: jaxprof.Read, Traits: lifetime.Traits{
+			Advice: "record with jax.profiler.trace()"}},
 	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
 		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read, Traits: lifetime.Traits{Calls: true}},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",

@@ -84,10 +84,11 @@ type space struct {
 	PeakHoles   *region.Holes `json:"peakHoles"`
 	StepTimes   []int64       `json:"stepTimes"` // at which steps begin, for a comparison
 	Inferred    bool          `json:"stepsInferred"`
-	NoBlocks    string        `json:"noBlocks"` // the reason if there are no blocks
-	NotRecorded bool          `json:"notRecorded"`
-	Picture     *picture      `json:"picture"` // nil = none
-	Savings     []saving      `json:"savings"` // what would lower the peak, the cheapest first; only of the main space
+	NoBlocks    string        `json:"noBlocks"`    // the reason if there are no blocks
+	NotRecorded bool          `json:"notRecorded"` // only what was alive at the end
+	Advice      string        `json:"advice"`      // how to record a history, if there is none
+	Picture     *picture      `json:"picture"`     // nil = none
+	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
 }
 
 // saving is a change of the program that would lower the peak.
@@ -204,7 +205,10 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		Categories: answer.CategoriesTell(t, s), Crowded: answer.Crowded(s), Named: s.Holders != nil, Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{},
-		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly(),
+		NotRecorded: s.Facts&lifetime.History == 0 && s.Allocations+s.Frees == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
+	}
+	if out.NotRecorded {
+		out.Advice = t.Sources[s.Source].Traits.Advice
 	}
 	if out.UsageOnly {
 		out.NoBlocks = "Only totals were recorded, no buffers."

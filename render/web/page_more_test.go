@@ -318,3 +318,21 @@ func TestPageDrag(t *testing.T) {
 		}
 	}
 }
+
+// TestPageEndOnly: of a capture without a history, the page draws no time. It shows what was alive at the end, and says how to record.
+func TestPageEndOnly(t *testing.T) {
+	chromium := browser.Start(t)
+	for file, want := range map[string]string{"torchsnap/t201_list.pickle": "_record_memory_history()", "jaxprof/leak_after.memory.prof": "jax.profiler.trace()"} {
+		p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+		if text := p.Text("[aria-label='the end']"); !strings.Contains(text, "No history was recorded") || !strings.Contains(text, want) {
+			t.Errorf("%s: the page says %q", file, text)
+		}
+		if browser.Eval[bool](p, "document.querySelector('#usage').clientWidth > 0 || document.querySelector('#blocks') !== null || document.querySelector('[data-tab=growth]') !== null") {
+			t.Errorf("%s: the page draws time", file)
+		}
+		if has := browser.Eval[bool](p, "document.querySelector('[data-tab=map]') !== null"); has && browser.Eval[string](p, "memlane.tab") != "map" {
+			t.Errorf("%s: the segments are not shown", file)
+		}
+		p.Do(chromedp.KeyEvent("l"), chromedp.KeyEvent("c"), chromedp.KeyEvent("w"), chromedp.KeyEvent("0"), chromedp.KeyEvent("e"))
+	}
+}

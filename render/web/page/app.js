@@ -23,7 +23,7 @@ import {fileName, save} from './save.js';
 import {hasSegments} from './segments.js';
 import {preferred, Selectors} from './select.js';
 import {shorten} from './shorten.js';
-import {allFigures, damage, died, headline, losses, settings, summary} from './summary.js';
+import {allFigures, damage, died, endOnly, headline, losses, settings, summary} from './summary.js';
 import {frameText} from './space.js';
 import {matcher, Table} from './table.js';
 import {setTheme, style} from './theme.js';
@@ -94,7 +94,7 @@ export class App {
       return;
     }
     const two = this.captures.filter((c) => c.spaces.length).length === 2 && Object.keys(fields).length === 0;
-    await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : two ? 'compare' : 'sites')});
+    await this.open(space, {...fields, tab: fields.tab || (finding ? 'findings' : two ? 'compare' : undefined)});
   }
 
   // goTo shows the range and the time of an address.
@@ -126,8 +126,13 @@ export class App {
     if (from !== null && to !== null) this.timeline.show(from, to);
     if (this.view && fields.low) this.view.showBytes(...verticalOf(this.view, fields));
     this.restore(fields);
-    this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : 'sites');
+    this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : this.usualTab());
     this.showOnHero();
+  }
+
+  // usualTab returns the tab that a space shows unless the user chooses: without a history, the segments.
+  usualTab() {
+    return this.space.notRecorded && hasSegments(this.space) ? 'map' : 'sites';
   }
 
   // restore restores the highlight and the pinned buffer of an address.
@@ -170,6 +175,7 @@ export class App {
     const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
     const markdown = () => doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; });
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
+    const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, lowering(space), !leaks && first].filter(Boolean);
     replace(this.main, headline(space.capture), damage(space.capture, () => this.showTab('capture')),
@@ -179,20 +185,21 @@ export class App {
           button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
           doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.hero.element)),
         beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
-      el('section', {'aria-label': 'memory over time'},
+      el('section', {'aria-label': 'memory over time', hidden: space.notRecorded},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
           button('whole recording', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)),
           doing('Copy charts', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())), !this.hero && markdown()),
         this.graphPlace, el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace),
-        space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : [
-          el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), choice('colours', modes, this.color, (v) => this.setColor(v)), this.legendPlace),
+        space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : !space.notRecorded && [
+          el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), colours, this.legendPlace),
           this.blockPlace, this.pinPlace]),
+      space.notRecorded && el('section', {'aria-label': 'the end'}, endOnly(space), !space.noBlocks && [el('div', {class: 'bar'}, colours, this.legendPlace), this.pinPlace]),
       el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
     this.showLineKeys();
     this.view = null;
-    if (!space.noBlocks) {
-      this.setLegend();
+    if (!space.noBlocks) this.setLegend();
+    if (!space.noBlocks && !space.notRecorded) {
       this.view = new BlockView(this.blockPlace, space, this.timeline, this.options, {hover: (id, e) => this.card.show(space, id, e), pick: (id, t) => this.pick(id, t), zoomed: () => this.write()});
     }
     this.buildTabs();
@@ -216,7 +223,7 @@ export class App {
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit, chosen)},
       space.named && {key: 'names', name: 'Names', timed: true, make: () => new Flame(space, named, () => {}, true)},
-      space.length > 1 && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
+      space.length > 1 && !space.notRecorded && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
       hasSegments(space) && {key: 'map', name: 'Memory map', timed: true, make: () => new MemoryMap(space, this.options, {hover: (id, e) => this.card.show(space, id, e), pin: (i) => this.pin(i), go: (t) => this.setTime(t)})},
       space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
@@ -402,6 +409,7 @@ export class App {
   }
 
   setLayout(layout) {
+    if (!this.view) return;
     this.options.layout = layout;
     document.querySelector('[data-choice=layout]').value = layout;
     this.view?.relayout();
@@ -510,7 +518,7 @@ export class App {
   state() {
     const {space, view} = this, vertical = view?.zoomed && {low: Math.round(view.low), high: Math.round(view.high)};
     return {...this.place(), ...vertical, ...this.fields, buffer: this.options.buffer, layout: this.options.layout === (space.static ? 'address' : 'stacked') ? null : this.options.layout,
-      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === 'sites' ? null : this.tab, function: this.tab === 'growth' || this.tab === 'flame' ? this.function : null};
+      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === this.usualTab() ? null : this.tab, function: this.tab === 'growth' || this.tab === 'flame' ? this.function : null};
   }
 
   async start() {

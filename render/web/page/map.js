@@ -35,7 +35,7 @@ export class MemoryMap {
     this.holes = el('div', {class: 'bar holes'});
     const failed = space.ooms.map((m, i) => button(`failed request${space.ooms.length > 1 ? ` ${count(i + 1)}` : ''}`, 'go to the allocation that failed', () => on.go(m.begin))).slice(0, 8);
     this.element = el('div', {class: 'map'},
-      el('div', {class: 'bar'}, this.title, el('span', {class: 'push'}), failed, button('‹ event', 'previous event (←)', () => this.step(-1)), button('event ›', 'next event (→)', () => this.step(1))),
+      el('div', {class: 'bar'}, this.title, el('span', {class: 'push'}), failed, !space.notRecorded && [button('‹ event', 'previous event (←)', () => this.step(-1)), button('event ›', 'next event (→)', () => this.step(1))]),
       el('div', {class: 'beside'}, el('div', {}, this.pastText, this.past), this.what), this.verdict, this.holes, this.pinners, this.rows);
     new ResizeObserver(() => this.resized()).observe(this.rows);
   }
@@ -65,7 +65,7 @@ export class MemoryMap {
 
   show() {
     const {space, segments} = this;
-    this.title.textContent = `Segments at ${since(space, this.time)}`;
+    this.title.textContent = `Segments at ${space.notRecorded ? 'the end' : since(space, this.time)}`;
     replace(this.what, this.events.at(this.time).slice(0, 4).map((event) => this.eventCard(event)));
     const holes = segments.flatMap((s) => s.holes).sort((a, b) => b.size - a.size || a.addr - b.addr);
     this.largest = holes.slice(0, 20);
@@ -176,7 +176,7 @@ export class MemoryMap {
       if (hole) this.choose(hole);
       else if (block !== undefined) this.on.pin(block);
     });
-    return el('div', {class: 'group'}, el('h4', {}, `${name}: ${several(all.length, 'segment')}, ${bytes(used)} of ${bytes(reserved)} in use`), this.envelope(all[0]),
+    return el('div', {class: 'group'}, el('h4', {}, `${name}: ${several(all.length, 'segment')}, ${bytes(used)} of ${bytes(reserved)} in use`), !this.space.notRecorded && this.envelope(all[0]),
       canvas, missing > 0 && el('p', {class: 'note'}, `${several(missing, 'smaller segment')} not drawn`));
   }
 

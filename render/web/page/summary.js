@@ -12,10 +12,16 @@ export function headline(capture) {
 const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
 const figures = (all) => el('dl', {class: 'summary'}, all.filter(Boolean));
 
-// summary returns the four figures that answer most. go(t) moves the page to time t.
+// summary returns the figures that answer most: four, fewer without a history. go(t) moves the page to time t.
 export function summary(space, go) {
   const {info} = space;
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
+  if (space.notRecorded) {
+    return figures([
+      figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), liveText(info), 'live'), idle(space),
+      figure('recording', 'none', 'no allocation or free was recorded', 'only what was alive at the end'),
+    ]);
+  }
   const full = info.limit_bytes === null ? '' : `, ${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
   return figures([
     figure('peak', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, full)),
@@ -36,8 +42,8 @@ function recording(space) {
 function idle(space) {
   const {info, peakHoles} = space;
   if (info.reserved_peak_bytes === null) return null;
-  const free = peakHoles && `of it ${bytes(peakHoles.Total)} free at the peak${peakHoles.Total ? `, largest piece ${bytes(peakHoles.Largest)}` : ''}`;
-  return figure('reserved at most', bytes(info.reserved_peak_bytes), exact(info.reserved_peak_bytes), free || null, 'reserved');
+  const free = peakHoles && `of it ${bytes(peakHoles.Total)} free${space.notRecorded ? '' : ' at the peak'}${peakHoles.Total ? `, largest piece ${bytes(peakHoles.Largest)}` : ''}`;
+  return figure(space.notRecorded ? 'reserved at the end' : 'reserved at most', bytes(info.reserved_peak_bytes), exact(info.reserved_peak_bytes), free || null, 'reserved');
 }
 
 // allFigures returns the figures of a space that are not in its summary.
@@ -99,6 +105,11 @@ export function damage({info}, show) {
   const bad = info.losses.filter((l) => l.severity === 'error'), worst = bad.find((l) => l.reason === 'truncated') || bad[0];
   return el('p', {class: 'damage', role: 'alert'}, el('strong', {}, 'Damaged capture'), ` – ${worst.reason}: ${worst.text}. Figures cover only what was read. `,
     button(several(info.losses.length, 'warning'), 'all warnings about this capture', show));
+}
+
+// endOnly says that a space has no history, and how to record one.
+export function endOnly({advice}) {
+  return el('p', {class: 'end-only'}, el('strong', {}, 'No history was recorded'), `: this is what was alive at the end.${advice ? ` To see when memory was allocated and freed, ${advice}.` : ''}`);
 }
 
 // settings returns the settings of the allocator; null if none were recorded.
