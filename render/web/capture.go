@@ -87,6 +87,7 @@ type space struct {
 	NoBlocks    string        `json:"noBlocks"`    // the reason if there are no blocks
 	NotRecorded bool          `json:"notRecorded"` // only what was alive at the end
 	Advice      string        `json:"advice"`      // how to record a history, if there is none
+	Spark       []int64       `json:"spark"`       // highest bytes in use in equal parts of the recording; empty = not compared with others
 	Picture     *picture      `json:"picture"`     // nil = none
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
 }
@@ -204,8 +205,11 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		Buffers: len(s.Buffers), Levels: len(region.Levels(s)), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
 		Categories: answer.CategoriesTell(t, s), Crowded: answer.Crowded(s), Named: s.Holders != nil, Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
-		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{},
+		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && s.Allocations+s.Frees == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
+	}
+	if s.Facts&(lifetime.History|lifetime.EndState) != 0 && !out.Static {
+		out.Spark = sparkOf(s)
 	}
 	if out.NotRecorded {
 		out.Advice = t.Sources[s.Source].Traits.Advice
@@ -231,6 +235,26 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		out.PeakHoles = &holes
 	}
 	return out
+}
+
+// sparkOf returns the highest bytes in use in equal parts of the recording of s.
+func sparkOf(s *lifetime.Space) []int64 {
+	const parts = 60
+	length := max(s.End-s.Begin, 1)
+	spark, last, level := make([]int64, min(parts, length)), 0, int64(0)
+	for l := range s.Levels(lifetime.Occupied) {
+		at := min(int(float64(l.At-s.Begin)/float64(length)*float64(len(spark))), len(spark)-1)
+		for ; last < at; last++ { // the level before is still there as another part begins
+			spark[last] = max(spark[last], level)
+			spark[last+1] = level
+		}
+		level = l.Bytes
+		spark[last] = max(spark[last], level)
+	}
+	for ; last < len(spark); last++ {
+		spark[last] = max(spark[last], level)
+	}
+	return spark
 }
 
 // addSteps adds the beginnings of steps: that of the window for the one in which it begins.

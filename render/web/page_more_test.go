@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -334,5 +335,30 @@ func TestPageEndOnly(t *testing.T) {
 			t.Errorf("%s: the segments are not shown", file)
 		}
 		p.Do(chromedp.KeyEvent("l"), chromedp.KeyEvent("c"), chromedp.KeyEvent("w"), chromedp.KeyEvent("0"), chromedp.KeyEvent("e"))
+	}
+}
+
+// TestPageDevices: several devices and captures are a strip with their peaks on one scale; the one that ran out of memory has a dot and is shown
+// first. A click shows another.
+func TestPageDevices(t *testing.T) {
+	chromium := browser.Start(t)
+	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle"), open(t, "../../testdata/torchsnap/frag_oom.pickle"), open(t, "../../testdata/torchsnap/healthy.pickle")))
+	got := browser.Eval[[]string](p, "[...document.querySelectorAll('.device')].map((e) => (e.querySelector('.dead') ? 'died ' : '') + (e.ariaCurrent ? 'shown ' : '') + e.innerText.replace(/\\s+/g, ' '))")
+	want := []string{"twodev.pickle cuda:0 4.00 MiB", "twodev.pickle cuda:1 14.0 MiB", "died shown frag_oom.pickle cuda:0 216 MiB", "healthy.pickle cuda:0 17.6 MiB"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the strip has %q, want %q", got, want)
+	}
+	for i, space := range browser.Eval[[]struct {
+		Peak  int64
+		Spark []int64
+	}](p, "memlane.captures.flatMap((c) => c.spaces).map((s) => ({Peak: s.info.peak.bytes, Spark: s.spark}))") {
+		if slices.Max(space.Spark) != space.Peak {
+			t.Errorf("curve %d has at most %d, the peak is %d", i, slices.Max(space.Spark), space.Peak)
+		}
+	}
+	p.Click(".device:nth-child(2)")
+	p.WaitFor("memlane.space.id === 'cuda:1' && document.querySelector('.device:nth-child(2)').ariaCurrent === 'true'")
+	if browser.Eval[bool](browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/healthy.pickle"))), "document.querySelector('.devices') !== null") {
+		t.Error("one device has a strip")
 	}
 }

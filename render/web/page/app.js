@@ -8,6 +8,7 @@ import {code, copyPicture, copyText, escape, picture, tableText} from './copy.js
 import {Legend, modes, usualColor} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
+import {devices} from './devices.js';
 import {button, el, replace} from './dom.js';
 import {byEvent} from './events.js';
 import {findingsList, firstFindings, lowering} from './findings.js';
@@ -85,7 +86,7 @@ export class App {
       this.goTo(fields);
       return;
     }
-    const capture = [entry(this.captures, fields.capture || '0'), ...this.captures].find((c) => c?.spaces.length);
+    const capture = [entry(this.captures, fields.capture || (this.captures.length > 2 ? '' : '0')), ...worst(this.captures)].find((c) => c?.spaces.length);
     const finding = entry(capture.findings, fields.finding);
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
     const failed = Object.keys(fields).length === 0 && failedSpace(capture);
@@ -178,7 +179,7 @@ export class App {
     const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, lowering(space), !leaks && first].filter(Boolean);
-    replace(this.main, headline(space.capture), damage(space.capture, () => this.showTab('capture')),
+    replace(this.main, headline(space.capture), devices(this.captures, space.time ?? space, (other) => this.open(other, {tab: this.tab === 'map' || this.tab === 'compare' ? undefined : this.tab})), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'the picture', class: 'over'},
         this.hero && el('div', {class: 'charts'}, el('div', {class: 'bar'}, el('span', {class: 'push'}),
@@ -528,6 +529,12 @@ export class App {
     }
     replace(this.main, this.captures.map((c) => damage(c, () => {})), el('p', {class: 'empty'}, 'No memory was recorded.'), this.captures.map((c) => [losses(c), findingsList(c, () => '#')]));
   }
+}
+
+// worst returns captures, first those that ran out of memory, then those with the highest peaks.
+function worst(captures) {
+  const died = (c) => c.spaces.some((s) => s.ooms.length), peak = (c) => Math.max(0, ...c.spaces.map((s) => s.info.peak.bytes));
+  return [...captures].sort((a, b) => died(b) - died(a) || peak(b) - peak(a));
 }
 
 // failedSpace returns the first space with segments in which a request failed.
