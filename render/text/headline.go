@@ -46,12 +46,12 @@ func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failu
 		what, _, _ := strings.Cut(f.Description, "; ")
 		return "Leak in " + s.ID() + ": " + what
 	}
-	p := answer.PeakOf(t, s, s.Peak(lifetime.Occupied).At)
+	peak, p := answer.PeakPartsOf(t, s)
 	if len(p.Categories) == 0 {
 		return ""
 	}
 	most := p.Categories[:min(len(p.Categories), 3)]
-	return "Peak of " + units.Bytes(p.Bytes) + " on " + s.ID() + ": " + categoriesText(most)
+	return "Peak of " + units.Bytes(peak) + " on " + s.ID() + ": " + categoriesText(most)
 }
 
 // worstLeak returns the most severe leak; nil if there is none.
