@@ -59,7 +59,7 @@ func All() []Format { return slices.Clone(all) }
 var all = []Format{
 	{Name: "torch-snapshot", Doc: "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one",
 		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true,
-			Advice: "call torch.cuda.memory._record_memory_history() before the allocations, and _dump_snapshot() after them"}},
+			Advice: "call torch.cuda.memory._record_memory_history() before the allocations, and _dump_snapshot() after them", Names: "memlane.record()"}},
 	{Name: "xplane", Doc: "XProf profile of TensorFlow or JAX: *.xplane.pb, or the folder that the profiler wrote into",
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt, Traits: lifetime.Traits{Folded: true}},
 	{Name: "hlo", Doc: "XLA buffer assignment: *.hlo_proto.pb of XProf, *.hlo.pb of --xla_dump_hlo_as_proto",
@@ -73,7 +73,7 @@ var all = []Format{
 		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read, Traits: lifetime.Traits{Calls: true}},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
 		Sniff: chrometrace.Sniff, Read: chrometrace.Read, Traits: lifetime.Traits{
-			Advice: "record with torch.profiler.profile(profile_memory=True, with_stack=True)"}},
+			Advice: "record with torch.profiler.profile(profile_memory=True, with_stack=True)", Names: "memlane.record()"}},
 	{Name: "oom-text", Doc: "what a program printed when memory ran out: logs with the errors of PyTorch, XLA and TensorFlow",
 		Sniff: oomtext.Sniff, Perhaps: oomtext.Text, Read: oomtext.Read, Traits: lifetime.Traits{
 			Advice: "record a memory snapshot (PyTorch) or a profile (XLA, TensorFlow) of the run; the text of an error has no history"}},

@@ -84,6 +84,7 @@ func (s *Source) SettingsByKey() map[string]string {
 // Traits describes all captures of a format. formats.Open sets them.
 type Traits struct {
 	Advice string // how to record a history of allocations and frees, as an imperative; "" if captures cannot have one
+	Names  string // what records the names of memory that a program allocated before the recording; "" if nothing does
 	Stacks bool   // allocations are attributed to call stacks, not to operations
 	Calls  bool   // captures may have function calls and no memory events
 	Folded bool   // outlines have only what is alive at the peak and at the end, also of a history

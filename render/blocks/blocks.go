@@ -61,6 +61,9 @@ type Options struct {
 	// would exceed about 2 MB, or in proportion for a larger MaxBlocks.
 	MaxBlocks int
 
+	// Advice says how to record what was there before the recording. It is written below a broken axis.
+	Advice string
+
 	// Marks are the sites that leak, nil for none. They have strong hatched colours for
 	// every Color.
 	Marks *answer.Marks
@@ -114,6 +117,7 @@ type picture struct {
 
 	cols    columns
 	floors  []int64        // per column: bytes below the buffers
+	still   map[int]bool   // buffers below the break of the axis
 	peak    lifetime.Level // highest level in the visible part
 	ceiling uint64         // bytes at the top of the plot
 	m       *addressMap    // of the address layout
@@ -174,6 +178,7 @@ func (p *picture) setCeiling() {
 	p.FindRefusals()
 	if p.o.Layout == Stacked {
 		p.ceiling = p.Ceiling(p.most())
+		p.findBreak()
 		return
 	}
 	p.m = p.mapAddresses()

@@ -59,7 +59,7 @@ func (p *picture) categories() (list []*category) {
 	byRow := map[lifetime.Row]*category{}
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
-		if !p.cols.overlaps(b) || int(p.ofSite[b.Site]) < p.leaks {
+		if !p.cols.overlaps(b) || p.still[i] || int(p.ofSite[b.Site]) < p.leaks {
 			continue
 		}
 		row := rowOf(p.s, i)

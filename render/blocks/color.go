@@ -54,7 +54,7 @@ func (p *picture) classify() {
 	}
 	leaks, others := sites[:n], sites[n:]
 	room := int((point(p.o.Height-30)*10-p.Top)/plot.RowHeight) - len(p.refusedRows())
-	if p.s.Base > 0 {
+	if p.base() > 0 {
 		room--
 	}
 	if len(p.s.Stack) > 0 {
@@ -157,7 +157,7 @@ func (p *picture) usages() []usage {
 	used := make([]bool, len(p.c.Sites))
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
-		if !p.cols.overlaps(b) {
+		if !p.cols.overlaps(b) || p.still[i] {
 			continue
 		}
 		p.buffers++
@@ -204,7 +204,7 @@ func (p *picture) label(site lifetime.SiteID) label {
 // each calls f with every buffer in the visible part, and its class.
 func (p *picture) each(f func(i int, class uint8)) {
 	for i := range p.s.Buffers {
-		if b := &p.s.Buffers[i]; p.cols.overlaps(b) {
+		if b := &p.s.Buffers[i]; p.cols.overlaps(b) && !p.still[i] {
 			f(i, p.classOf(i))
 		}
 	}

@@ -44,7 +44,7 @@ func (p *picture) draw() error {
 	if m != nil {
 		p.regions(m)
 	} else {
-		p.base()
+		p.drawFloors()
 	}
 	p.mergedPaths(&l)
 	p.blocks(&l)
@@ -116,6 +116,9 @@ func (p *picture) finding() string {
 // explanation explains the picture and counts the buffers without a separate block.
 func (p *picture) explanation(l *layout) string {
 	s := "One block per buffer"
+	if p.Below > 0 && p.o.Advice != "" {
+		s = p.o.Advice + " " + s
+	}
 	if l.rest.count > 0 {
 		s += "; " + units.Plural(l.rest.count, "small buffer") + " (" + units.Bytes(l.rest.bytes) + " at the peak) drawn together"
 	}
@@ -148,8 +151,8 @@ func (p *picture) legend() {
 			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place, Below: cmp.Or(c.leak, atPeak(c.bytes)), Bad: c.leak != ""})
 		}
 	}
-	if p.s.Base > 0 {
-		rows = append(rows, plot.BaseRow(p.s))
+	if base := p.base(); base > 0 {
+		rows = append(rows, plot.BaseRow(base, p.Below > 0))
 	}
 	if len(p.s.Stack) > 0 {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, outside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
@@ -172,24 +175,29 @@ func atPeak(bytes int64) string {
 	return units.Bytes(bytes) + " at the peak"
 }
 
-// base draws the bytes below the buffers: those from before the window, and on them the
+// drawFloors draws the bytes below the buffers: those from before the window, and on them the
 // stack of compiled programs.
-func (p *picture) base() {
+func (p *picture) drawFloors() {
 	bottom, top := make([]int64, len(p.floors)), make([]int64, len(p.floors))
+	base := p.base()
 	for k := range top {
-		top[k] = p.s.Base
+		top[k] = base
 	}
+	row := plot.BaseRow(base, p.Below > 0)
 	for _, band := range []struct {
 		look  canvas.Look
 		title string
 		path  *canvas.Path
 	}{
-		{plot.BaseLook, "before the recording\n" + units.Exact(p.s.Base) + ", without events", p.band(bottom, top, p.height())},
+		{row.Look, row.Name + "\n" + units.Exact(base) + ", without events", p.band(bottom, top, p.height())},
 		{stackLook, "stack\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, outside the heap", p.band(top, p.floors, p.height())},
 	} {
 		if !band.path.Empty() {
 			p.Page.Fill(band.path, band.look, []byte(band.title))
 		}
+	}
+	if p.Below > 0 {
+		p.drawBreak()
 	}
 }
 

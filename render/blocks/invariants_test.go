@@ -53,7 +53,7 @@ func envelope(s *lifetime.Space, from, to int64, n int) []int64 {
 }
 
 // checkStack checks that the blocks of every column have neither gaps nor overlaps, and
-// that their top is the usage.
+// that their top is the usage, to scale, above a break of the axis too.
 func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options) {
 	t.Helper()
 	p, err := newPicture(c, s, o)
@@ -80,7 +80,11 @@ func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options)
 			}
 			y = sp[0]
 		}
-		want := int((bytes*int64(p.Bottom-p.Top) + peak/2) / peak)
+		below, band := int64(p.Below), int64(0)
+		if below > 0 {
+			band = breakHeight
+		}
+		want := int(band + ((bytes-below)*(int64(p.Bottom-p.Top)-band)+(peak-below)/2)/(peak-below))
 		if got := int(p.Bottom) - y; got != want {
 			t.Fatalf("column %d: the blocks have a height of %d, want %d", k, got, want)
 		}

@@ -54,7 +54,7 @@ func (p *picture) tierOf(height plot.Scale) (tiers []int, n int) {
 		areas[class] += area
 		bytes[class] += float64(b.Size)
 		all += area
-		if height.At(uint64(b.Size)) < thin {
+		if height.Above().At(uint64(b.Size)) < thin {
 			stripes += area
 		}
 	})
@@ -85,7 +85,7 @@ func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 		b := &p.s.Buffers[i]
 		k0, k1 := p.cols.ofBuffer(b)
 		c := candidate{p.area(b), i, int32(k0), int32(k1), class}
-		if k0 < k1 && height.At(uint64(b.Size)) >= areaBelow {
+		if k0 < k1 && height.Above().At(uint64(b.Size)) >= areaBelow {
 			all = append(all, c)
 		} else {
 			bands.add(p, &c)
@@ -178,7 +178,11 @@ func (p *picture) gather(own []candidate, moves []move) layout {
 
 // height returns the scale that maps bytes in use to the plot.
 func (p *picture) height() plot.Scale {
-	return plot.Scale{From: p.ceiling, To: uint64(p.Bottom - p.Top)}
+	s := plot.Scale{From: p.ceiling, To: uint64(p.Bottom - p.Top)}
+	if p.Below > 0 {
+		s.Below, s.Band = p.Below, breakHeight
+	}
+	return s
 }
 
 // columnX returns the x coordinate of column k.

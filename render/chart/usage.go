@@ -198,7 +198,7 @@ func (u *usage) inUse(area canvas.Look) []plot.Row {
 func (u *usage) legend() []plot.Row {
 	rows := u.inUse(heapLook)
 	if u.s.Base > 0 {
-		rows = append(rows, plot.BaseRow(u.s))
+		rows = append(rows, plot.BaseRow(u.s.Base, false))
 	}
 	if u.stack != nil {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack", Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})

@@ -82,7 +82,7 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifeti
 		leaks[i].Space = s
 	}
 	return blocks.Write(w, c, s, blocks.Options{
-		Title: title, Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Title: title, Advice: text.NameOlder(c, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Format: o.Format, MaxBlocks: o.MaxBlocks, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Frame: o.Frame,
 	})
 }

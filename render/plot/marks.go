@@ -147,11 +147,15 @@ func refusedText(m *lifetime.Mark) string {
 }
 
 // Ceiling returns the bytes at the top of a plot that must show most bytes, the capacity of the device, unless it would
-// leave more than half of the plot empty, and failed allocations. If these are very large, their blocks are cut.
+// leave more than half of the plot empty, and failed allocations. If these are very large, their blocks are cut. What is below a break takes no part.
 func (p *Plot) Ceiling(most uint64) uint64 {
 	capacity, _ := Capacity(p.Space)
-	ceiling := WithLimit(most, capacity)
-	cut := ceiling + ceiling/2
+	return p.WithRefused(p.Below + WithLimit(most-p.Below, capacity-int64(p.Below)))
+}
+
+// WithRefused returns ceiling, or the top of failed allocations above it.
+func (p *Plot) WithRefused(ceiling uint64) uint64 {
+	cut := ceiling + (ceiling-p.Below)/2
 	for _, r := range p.refused {
 		if r.requested > 0 {
 			ceiling = max(ceiling, min(uint64(r.level)+uint64(r.requested), cut))

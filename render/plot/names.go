@@ -52,9 +52,11 @@ func CategoryLook(name string) canvas.Look {
 // BaseLook is the look of bytes that were allocated before the window.
 var BaseLook = canvas.Look{RGB: 0x8b949e}
 
-// BaseRow returns the legend row of the bytes that were allocated before the window.
-func BaseRow(s *lifetime.Space) Row {
-	return Row{Look: BaseLook, Name: "before the recording", Below: units.Bytes(s.Base) + ", without events"}
+// BaseRow returns the legend row of the bytes that were allocated before the window. They are hatched where the axis is broken.
+func BaseRow(bytes int64, broken bool) Row {
+	look := BaseLook
+	look.Hatched = broken
+	return Row{Look: look, Name: "before the recording", Below: units.Bytes(bytes) + ", without events"}
 }
 
 // Words returns the words for the requested bytes of a space's buffers, and for the

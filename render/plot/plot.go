@@ -17,6 +17,7 @@ type Plot struct {
 
 	From, To                 int64 // the visible part of the axis: [From, To)
 	Left, Right, Top, Bottom canvas.Length
+	Below                    uint64 // bytes below the break of the vertical axis; 0 = it has none
 
 	phases     program.Timeline
 	others     []*lifetime.Space // of small panels
@@ -54,7 +55,7 @@ func (p *Plot) X(t int64) canvas.Length {
 	if t <= p.From {
 		return p.Left
 	}
-	s := Scale{uint64(p.To) - uint64(p.From), uint64(p.Right - p.Left)}
+	s := Scale{From: uint64(p.To) - uint64(p.From), To: uint64(p.Right - p.Left)}
 	return p.Left + s.At(uint64(t)-uint64(p.From))
 }
 
@@ -89,10 +90,20 @@ func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 }
 
 // Sizes draws grid lines at round sizes up to most, at least the distance apart from
-// each other. height converts bytes to a distance from the bottom.
+// each other. height converts bytes to a distance from the bottom. Labels above a break count from there.
 func (p *Plot) Sizes(most uint64, apart canvas.Length, height func(bytes uint64) canvas.Length) {
-	for _, tick := range Bytes(most, int((p.Bottom-p.Top)/apart)) {
-		p.GridLine(p.Bottom-height(tick.At), tick.Label)
+	if p.Below > 0 {
+		p.GridLine(p.Bottom, "0")
+	}
+	for _, tick := range Bytes(most-p.Below, int((p.Bottom-p.Top)/apart)) {
+		label := tick.Label
+		switch {
+		case p.Below > 0 && tick.At == 0:
+			label = units.Bytes(int64(p.Below))
+		case p.Below > 0:
+			label = "+" + label
+		}
+		p.GridLine(p.Bottom-height(p.Below+tick.At), label)
 	}
 }
 

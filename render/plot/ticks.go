@@ -11,11 +11,20 @@ import (
 )
 
 // Scale maps [0, From] to [0, To] and rounds to the nearest. It uses integers so that
-// every machine draws the same picture.
-type Scale struct{ From, To uint64 }
+// every machine draws the same picture. If Below is not 0, the scale has a break: [0, Below] is mapped to [0, Band], and the rest to the rest.
+type Scale struct{ From, To, Below, Band uint64 }
+
+// Above returns the scale of lengths above the break.
+func (s Scale) Above() Scale { return Scale{From: s.From - s.Below, To: s.To - s.Band} }
 
 // At maps v. Values above From are mapped to To.
 func (s Scale) At(v uint64) canvas.Length {
+	switch {
+	case s.Below > 0 && v <= s.Below:
+		return Scale{From: s.Below, To: s.Band}.At(v)
+	case s.Below > 0:
+		return canvas.Length(s.Band) + s.Above().At(v-s.Below)
+	}
 	hi, lo := bits.Mul64(min(v, s.From), s.To)
 	lo, carry := bits.Add64(lo, s.From/2, 0)
 	q, _ := bits.Div64(hi+carry, lo, s.From)

@@ -54,6 +54,14 @@ func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failu
 	return "Peak of " + units.Bytes(peak) + " on " + s.ID() + ": " + categoriesText(most)
 }
 
+// NameOlder says how to record what a memory ID had before the recording, of which only the size is known.
+func NameOlder(c *lifetime.Capture, s *lifetime.Space) string {
+	if names := c.Sources[s.Source].Traits.Names; names != "" && !strings.HasPrefix(s.Device, "cpu") {
+		return "Record with " + names + " to see what was there before the recording."
+	}
+	return "Start the recording before the model is loaded to see what was there before."
+}
+
 // worstLeak returns the most severe leak; nil if there is none.
 func worstLeak(found []finding.Finding) (worst *finding.Finding) {
 	for i := range found {
