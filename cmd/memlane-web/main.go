@@ -57,6 +57,9 @@ func build(folder string) error {
 	return nil
 }
 
+// example is a training that ran out of memory, small enough for the page to have it.
+const example = "testdata/replay/b03.c2.oom.pickle.zst"
+
 const reader = "./cmd/memlane-web/reader"
 
 // forWasm returns an environment in which Go builds for browsers.
@@ -122,9 +125,13 @@ func pageOf() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	capture, err := os.ReadFile(example)
+	if err != nil {
+		return nil, err
+	}
 	frame := web.Bundle{Script: string(script), Style: string(style), Instead: "Or run memlane on your machine.", Wasm: true}
 	var page bytes.Buffer
-	err = frame.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}})
+	err = frame.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}, {ID: "example", Data: capture}})
 	return page.Bytes(), err
 }
 

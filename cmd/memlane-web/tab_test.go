@@ -122,11 +122,36 @@ func TestFailures(t *testing.T) {
 	if browser.Eval[bool](p, "!!document.querySelector('[role=alert]')") {
 		t.Error("cancelling is an error")
 	}
+	p.Set("document.body.dispatchEvent(new DragEvent('dragover', {bubbles: true, cancelable: true}))")
+	if !browser.Eval[bool](p, "getComputedStyle(document.querySelector('.drop')).outlineStyle === 'dashed'") {
+		t.Error("the page does not show where files may drop")
+	}
+	p.Set("document.body.dispatchEvent(new DragEvent('dragleave', {bubbles: true}))")
+	if browser.Eval[bool](p, "getComputedStyle(document.querySelector('.drop')).outlineStyle === 'dashed'") {
+		t.Error("the page shows a drop after the mouse left")
+	}
+	p.Click(".example")
+	p.WaitFor("globalThis.memlane?.captures[0].name === 'example.pickle.zst' && document.querySelector('#headline').textContent.startsWith('Out of memory')")
+	if text := browser.Eval[string](p, "document.body.innerText"); strings.Contains(text, "memlane tune") || strings.Contains(text, "memlane peak") {
+		t.Error("the page without the program offers its commands")
+	}
+	p.Set("history.back()")
+	p.WaitFor("!!document.querySelector('.choose')")
 	p.Set("local.welcome(Object.assign(new Error('it is large'), {large: true}), [new File([], \"it's.pickle\")])")
 	if got := p.Text("[role=alert] pre"); got != `memlane serve 'it'\''s.pickle'` {
 		t.Errorf("a large capture: %s", got)
 	}
 	h.checkRequests(t, 1)
+}
+
+// TestNotLoaded: a page whose program is missing says so, and that a dropped file was not read.
+func TestNotLoaded(t *testing.T) {
+	h, chromium := startHost(t), browser.Start(t)
+	p := h.open(t, chromium)
+	p.Set("local.newReader = null; local.broken = 'memlane cannot be loaded: 404'; local.choose([new File(['x'], '<b>rank0')])")
+	if got := p.Text("[role=alert]"); got != "memlane cannot be loaded: 404 <b>rank0 was not read." {
+		t.Errorf("the page says %q", got)
+	}
 }
 
 // usage is what a tab holds after garbage was collected.
@@ -202,4 +227,16 @@ func TestMany(t *testing.T) {
 		t.Errorf("the browser needs %s after 12 captures, %s after 40", units.Bytes(early.resident), units.Bytes(late.resident))
 	}
 	h.checkRequests(t, 1)
+}
+
+// TestAlike drops ranks that have one name: they differ in the strip of devices.
+func TestAlike(t *testing.T) {
+	h, chromium := startHost(t), browser.Start(t)
+	p := h.open(t, chromium)
+	p.Set("local.choose([1, 2, 3].map((n) => new File([`memlane native 2\\nsource format=\"x\" producer=\"y\"\\nspace source=0 axis=\"time\" device=\"cuda:0\" begin=0 end=+10 facts=\"history\"\\nbuffer +1 +3 0x200 ${512 * n} 512\\n`], 'rank0.native')))")
+	p.WaitFor("globalThis.memlane?.captures.length === 3 && document.querySelectorAll('.device').length === 3")
+	got := browser.Eval[[]string](p, "[...document.querySelectorAll('.device')].map((e) => e.innerText.replace(/\\s+/g, ' '))")
+	if want := []string{"rank0.native cuda:0 512 B", "rank0.native (2) cuda:0 1.00 KiB", "rank0.native (3) cuda:0 1.50 KiB"}; !slices.Equal(got, want) {
+		t.Errorf("the strip has %q, want %q", got, want)
+	}
 }

@@ -91,8 +91,10 @@ class Local {
     this.opened = []; // the choices of files, for Back
     this.input = el('input', {type: 'file', multiple: true, hidden: true, onchange: () => { this.choose([...this.input.files]); this.input.value = ''; }});
     document.body.append(this.input);
-    addEventListener('dragover', (e) => e.preventDefault());
-    addEventListener('drop', (e) => { e.preventDefault(); if (this.newReader) this.choose([...e.dataTransfer.files]); });
+    const over = (is) => document.body.classList.toggle('dropping', is);
+    addEventListener('dragover', (e) => { e.preventDefault(); over(true); });
+    addEventListener('dragleave', (e) => { if (!e.relatedTarget) over(false); }); // it left the page, not an element of it
+    addEventListener('drop', (e) => { e.preventDefault(); over(false); this.choose([...e.dataTransfer.files]); });
     addEventListener('popstate', (e) => this.went(e.state));
   }
 
@@ -102,7 +104,8 @@ class Local {
     try {
       program = await load();
     } catch (error) {
-      replace(this.main, el('p', {class: 'empty', role: 'alert'}, location.protocol === 'file:' ? 'A page on disk cannot load its program. Serve this folder, for example with: python3 -m http.server' : `memlane cannot be loaded: ${error.message}`));
+      this.broken = location.protocol === 'file:' ? 'A page on disk cannot load its program. Serve this folder, for example with: python3 -m http.server' : `memlane cannot be loaded: ${error.message}`;
+      this.refuse([]);
       return;
     }
     document.head.append(el('meta', {'http-equiv': 'Content-Security-Policy', content: 'connect-src \'none\''}));
@@ -118,10 +121,24 @@ class Local {
   // view that the address of the page names.
   choose(files) {
     if (!files.length) return;
+    if (!this.newReader) {
+      this.refuse(files);
+      return;
+    }
     this.opened.push(files);
     const opened = this.opened.length - 1;
     history.pushState({opened}, '', location.pathname + (opened ? '' : location.hash));
     this.open(opened);
+  }
+
+  // refuse says why files cannot be read: without its program, or before it is loaded, the page reads none.
+  refuse(files) {
+    replace(this.main, el('p', {class: 'empty', role: this.broken ? 'alert' : 'status'}, this.broken ?? 'loading memlane …', files.length > 0 && ` ${files.map((f) => f.name).join(', ')} ${files.length > 1 ? 'were' : 'was'} not read.`));
+  }
+
+  // example opens the capture that the page has.
+  async example() {
+    this.choose([new File([await unpack('example')], 'example.pickle.zst')]);
   }
 
   // went follows Back and Forward. A link inside the page makes an entry without a state.
@@ -175,7 +192,7 @@ class Local {
     document.title = 'memlane';
     replace(this.main, error && failure(error, files),
       el('section', {class: 'drop'}, el('h1', {}, 'memlane'), el('p', {}, 'Which buffers held the GPU\'s memory, and who allocated them?'),
-        el('p', {}, button('Choose captures', 'one, or two to compare', () => this.input.click(), {class: 'choose'}), ' or drop them here. Choose two to compare them.'),
+        el('p', {}, button('Choose captures', 'one, or several to compare', () => this.input.click(), {class: 'choose'}), ' or drop them here, several to compare them. ', button('Show an example', 'a training that ran out of memory', () => this.example(), {class: 'example'})),
         el('ul', {}, this.formats.map((text) => el('li', {}, text))), el('p', {}, 'Compressed files (gzip, zstd) are read too.'), el('p', {class: 'privacy'}, privacy)));
   }
 }

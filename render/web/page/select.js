@@ -11,10 +11,15 @@ export function preferred(capture) {
   return [...capture.spaces].sort((a, b) => a.static - b.static || peak(b) - peak(a))[0];
 }
 
-// captureNames returns the names of captures, without folders if they differ then.
+// captureNames returns the names of captures, without folders if they differ then. Files that were dropped have no folders: alike ones are
+// numbered.
 export function captureNames(captures) {
-  const short = captures.map((c) => c.name.split(/[\\/]/).pop());
-  return new Map(captures.map((c, i) => [c, new Set(short).size === captures.length ? short[i] : c.name]));
+  const short = captures.map((c) => c.name.split(/[\\/]/).pop()), differ = new Set(short).size === captures.length, seen = new Map();
+  return new Map(captures.map((c, i) => {
+    const name = differ ? short[i] : c.name, n = (seen.get(name) ?? 0) + 1;
+    seen.set(name, n);
+    return [c, n > 1 ? `${name} (${n})` : name];
+  }));
 }
 
 // Selectors shows the choices and calls chosen(space).
