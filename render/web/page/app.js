@@ -2,7 +2,7 @@
 // mirrors.
 
 import {BlockView, layouts} from './blocks.js';
-import {bufferTable, siteTable, stackOf} from './breakdown.js';
+import {bufferTable, eventTable, siteTable, stackOf} from './breakdown.js';
 import {Timeline} from './chart.js';
 import {code, copyPicture, copyText, escape, picture, tableText} from './copy.js';
 import {Legend, modes, usualColor} from './colors.js';
@@ -222,6 +222,7 @@ export class App {
     this.tabs = [
       {key: 'sites', name: 'Breakdown', timed: true, make: () => siteTable(space, on)},
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
+      !space.noBlocks && !space.notRecorded && !space.static && {key: 'events', name: 'Events', timed: true, make: () => eventTable(space, this.timeline, {go: (row) => { this.setTime(row.t); if (row.buffer >= 0) this.pin(row.buffer); }})},
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit, chosen)},
       space.named && {key: 'names', name: 'Names', timed: true, make: () => new Flame(space, named, () => {}, true)},
       space.length > 1 && !space.notRecorded && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
@@ -300,6 +301,7 @@ export class App {
     const {space, timeline} = this;
     replace(this.rangePlace, timeline.zoomed && space.length > 1 && [`${growthText(space, ...rangeOf(timeline))} `, button('what grew', 'g', () => this.showTab('growth'))]);
     if (this.tab === 'growth') this.current().part.show();
+    if (this.tab === 'events') this.current().part.at(this.time);
   }
 
   whole() {

@@ -1,5 +1,6 @@
 // The block timeline: the width of a buffer is its lifetime, its height its size.
 
+import {hexOf} from './breakdown.js';
 import {axes, cursor, follow, uPlot} from './chart.js';
 import {grounds, mix, pixelColor} from './colors.js';
 import {bytes} from './format.js';
@@ -76,7 +77,7 @@ export class BlockView {
   addressText(place) {
     const address = this.places.address(place);
     if (this.space.static) return bytes(address);
-    return '0x' + (this.space.lowestAddress + BigInt(Math.round(address))).toString(16);
+    return hexOf(this.space, address);
   }
 
   timeAt(e) {

@@ -1,7 +1,7 @@
 // The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
 import {bytes, count, percent, several, since, span} from './format.js';
-import {frameText} from './space.js';
+import {BEGIN_UNSEEN, frameText} from './space.js';
 import {el} from './dom.js';
 import {Table} from './table.js';
 
@@ -95,6 +95,67 @@ export function bufferTable(space, on) {
   return table;
 }
 
+const mostEvents = 200_000; // rows
+
+// eventTable is the table of what happened in the part of the time that is shown, in order: allocations, frees, segments and requests that
+// failed. on.go(row) goes to an event.
+export function eventTable(space, timeline, on) {
+  const {capture} = space, named = (row) => (row.site ? capture.siteName(row.site) : '');
+  const time = number('time', 'when it happened', (row) => row.order, (row) => since(space, row.t));
+  const table = new Table({
+    label: 'events', sort: time, descending: false, on: {activate: on.go},
+    columns: [
+      time,
+      {name: 'event', always: true, title: 'what happened', text: (row) => row.action, value: (row) => row.action},
+      number('size', 'allocated bytes', (row) => row.size, (row) => bytes(row.size)),
+      number('in use', 'bytes in use right after', (row) => row.level, (row) => bytes(row.level)),
+      number('offset', 'address', (row) => row.addr, (row) => (row.addr >= 0 && space.addresses ? hexOf(space, row.addr) : '')),
+      {name: 'by', always: true, shorten: true, title: 'the innermost function of the program itself, or the operation', text: named, value: (row) => named(row).toLowerCase()},
+      {...text('stack', 'call stack, innermost call first', (row) => (row.site ? stackText(capture, stackOf(space, capture.sites[row.site])) : ''))},
+    ],
+  });
+  table.events = () => {
+    const {rows, left} = eventsIn(space, timeline.from, timeline.to, mostEvents);
+    table.show(rows);
+    if (left) table.note.textContent += `; ${several(left, 'more event')}: choose a shorter time`;
+  };
+  let shown = '';
+  table.at = (t) => {
+    const range = `${timeline.from} ${timeline.to}`;
+    if (range !== shown) table.events();
+    shown = range;
+    const i = table.shown.findIndex((row) => row.t >= t);
+    if (table.sort === time && !table.descending && i >= 0) table.reach(i);
+  };
+  return table;
+}
+
+// eventsIn returns the first events of a part of the time in their order, at most n, and how many are left.
+function eventsIn(space, from, to, n) {
+  const {begin, endAt, byEnd, size, addr, site, count: buffers, regions, ooms} = space, all = [];
+  const inside = (t) => t >= from && t < to && t > 0;
+  const add = (t, action, size, addr, buffer, site) => all.push({t, action, size, addr, buffer, site});
+  for (const r of regions) {
+    if (inside(r.end) && r.end < space.length) add(r.end, 'segment returned', r.size, r.addr, -1, 0);
+    if (inside(r.begin)) add(r.begin, 'segment reserved', r.size, r.addr, -1, 0);
+  }
+  let left = 0, i = 0, k = 0; // buffer to be allocated, and place of the one to be freed
+  while (i < buffers && (begin[i] < from || begin[i] < 0 || space.edge[i] & BEGIN_UNSEEN)) i++;
+  while (k < endAt.length && endAt[k] < from) k++;
+  for (;;) {
+    const born = i < buffers && begin[i] < to ? begin[i] : Infinity, dies = k < endAt.length && endAt[k] < to ? endAt[k] : Infinity;
+    if (born === Infinity && dies === Infinity) break;
+    const frees = dies <= born && byEnd[k] < i, b = frees ? byEnd[k++] : i++; // at one time, frees come first, but for buffers that did not live
+    if (all.length >= n) left++;
+    else if (frees) add(dies, 'free', size[b], addr[b], b, space.freeSite ? space.freeSite[b] || site[b] : 0);
+    else add(born, 'allocation', size[b], addr[b], b, site[b]);
+  }
+  for (const m of ooms) if (inside(m.begin)) add(m.begin, 'request failed', Math.max(m.requested, 0), -1, -1, m.site);
+  all.sort((a, b) => a.t - b.t);
+  all.forEach((row, order) => Object.assign(row, {order, level: space.curve.bytes[Math.max(0, space.levelAt(row.t))]}));
+  return {rows: all, left};
+}
+
 export function lifeText(space, i) {
   const {time = space} = space, text = span(Math.min(time.end[i], time.length) - Math.max(time.begin[i], 0), time.unit);
   return space.end[i] === Infinity ? `${text}, to the end` : text;
@@ -103,9 +164,13 @@ export function lifeText(space, i) {
 // offsetText returns the address of a buffer: decimal and hexadecimal.
 export function offsetText(space, i) {
   if (!space.addresses) return {decimal: 'not recorded', hex: ''};
-  const address = space.lowestAddress + BigInt(Math.round(space.addr[i]));
-  return {decimal: address.toLocaleString('en-US'), hex: '0x' + address.toString(16)};
+  return {decimal: addressOf(space, space.addr[i]).toLocaleString('en-US'), hex: hexOf(space, space.addr[i])};
 }
+
+const addressOf = (space, addr) => space.lowestAddress + BigInt(Math.round(addr));
+
+// hexOf writes an address, which the columns have relative to the lowest.
+export const hexOf = (space, addr) => '0x' + addressOf(space, addr).toString(16);
 
 // facts returns the lines of a hover card and of the pinned buffer: pairs of name and text.
 export function facts(space, i) {

@@ -1,6 +1,7 @@
 // The memory map: the segments at an instant, in rows by pool and stream, with their blocks and holes, and the events before and after it.
 
 import {colored} from './blocks.js';
+import {hexOf} from './breakdown.js';
 import {stackList} from './details.js';
 import {button, el, replace} from './dom.js';
 import {bytes, count, several, since} from './format.js';
@@ -89,7 +90,7 @@ export class MemoryMap {
   eventCard({action, size, addr, buffer, site}) {
     const {space} = this, {capture} = space;
     const segment = addr >= 0 && this.segments.find((s) => s.addr <= addr && addr < s.addr + s.size);
-    const text = `${action}: ${bytes(size)}${addr >= 0 ? ` at ${hex(space, addr)}` : ''}${segment ? `, ${groupOf(segment)}` : ''}`;
+    const text = `${action}: ${bytes(size)}${addr >= 0 ? ` at ${hexOf(space, addr)}` : ''}${segment ? `, ${groupOf(segment)}` : ''}`;
     const by = buffer >= 0 ? capture.siteName(space.site[buffer]) : site ? capture.siteName(site) : '';
     return el('section', {class: 'card', 'aria-label': 'event'}, el('strong', {}, text), by && el('p', {}, action === 'freed' ? `allocated by ${by}` : `by ${by}`),
       action === 'freed' && el('p', {class: 'note'}, site ? 'freed by' : 'the stack of the free was not recorded'), site > 0 && stackList(capture, capture.sites[site].stack));
@@ -103,7 +104,7 @@ export class MemoryMap {
       ` since ${since(space, Math.max(space.begin[i], 0))}`);
     const joined = [hole.below, hole.above].filter((i) => i >= 0).reduce((sum, i) => sum + space.size[i], hole.size);
     const around = segment.holes.filter((h) => h !== hole && (h.above === hole.below && hole.below >= 0 || h.below === hole.above && hole.above >= 0)).reduce((sum, h) => sum + h.size, 0);
-    replace(this.pinners, el('p', {}, el('strong', {}, `hole of ${bytes(hole.size)}`), ` at ${hex(space, hole.addr)}, in a segment of ${bytes(segment.size)} (${groupOf(segment)}), which ${several(segment.blocks.length, 'block')} of ${bytes(segment.used)} keep.`,
+    replace(this.pinners, el('p', {}, el('strong', {}, `hole of ${bytes(hole.size)}`), ` at ${hexOf(space, hole.addr)}, in a segment of ${bytes(segment.size)} (${groupOf(segment)}), which ${several(segment.blocks.length, 'block')} of ${bytes(segment.used)} keep.`,
       segment.blocks.length ? ` Without the blocks beside it, it would have ${bytes(joined + around)}.` : ' Nothing pins it: torch.cuda.empty_cache() returns the segment.'),
     el('ul', {}, neighbour(hole.below, 'below'), neighbour(hole.above, 'above')));
     this.draw();
@@ -245,8 +246,8 @@ export class MemoryMap {
   }
 
   hover({segment, block, hole}, e) {
-    if (hole) this.on.hover(`hole of ${bytes(hole.size)} at ${hex(this.space, hole.addr)}; click: what pins it`, e);
-    else this.on.hover(block ?? (segment ? `segment of ${bytes(segment.size)} at ${hex(this.space, segment.addr)}` : null), e);
+    if (hole) this.on.hover(`hole of ${bytes(hole.size)} at ${hexOf(this.space, hole.addr)}; click: what pins it`, e);
+    else this.on.hover(block ?? (segment ? `segment of ${bytes(segment.size)} at ${hexOf(this.space, segment.addr)}` : null), e);
   }
 
   // envelope returns a small chart of one pool and stream over the window: reserved, and in use.
@@ -344,5 +345,3 @@ function hatched(ctx, x, y, width, height) {
 function canvasOf(width, height, label) {
   return el('canvas', {width: Math.round(width * devicePixelRatio), height: Math.round(height * devicePixelRatio), style: {width: `${width}px`, height: `${height}px`}, role: 'img', 'aria-label': label});
 }
-
-const hex = (space, addr) => '0x' + (space.lowestAddress + BigInt(Math.round(addr))).toString(16);

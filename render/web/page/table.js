@@ -92,6 +92,13 @@ export class Table {
     this.draw();
   }
 
+  // reach scrolls to a row.
+  reach(i) {
+    this.active = i;
+    this.scroller.scrollTop = Math.max(0, i * rowHeight - this.scroller.clientHeight / 3);
+    this.draw();
+  }
+
   key(e) {
     const step = {ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10}[e.key];
     if (step && this.shown.length) {
@@ -100,7 +107,7 @@ export class Table {
       if (top < scroller.scrollTop) scroller.scrollTop = top;
       if (top + 2 * rowHeight > scroller.scrollTop + scroller.clientHeight) scroller.scrollTop = top + 2 * rowHeight - scroller.clientHeight;
       this.draw();
-    } else if (e.key === 'Enter' && this.active >= 0) {
+    } else if (e.key === 'Enter' && this.shown[this.active]) {
       this.activate(this.active);
     } else {
       return;
