@@ -430,3 +430,11 @@ type Site struct {
 	// Unseen: the allocation was before the window. Stack is then that of the free, 0 if it was not recorded.
 	Unseen bool
 }
+
+// TypeAndShape returns the type of the elements and the shape of the tensor, "" if neither was recorded. Shapes of XLA begin with their type.
+func (s *Site) TypeAndShape() string {
+	if strings.HasPrefix(s.Shape, s.DType) {
+		return s.Shape
+	}
+	return strings.TrimSpace(s.DType + " " + s.Shape)
+}

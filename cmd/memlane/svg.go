@@ -158,7 +158,7 @@ func axisFlag() cli.Flag {
 // colorFlag returns --color.
 func colorFlag() cli.Flag {
 	words := wordsOf(colors)
-	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it category, if most has one, else site\n"}, words...)
+	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it what names most of the peak\n"}, words...)
 }
 
 // chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the size.

@@ -180,7 +180,7 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 	case ByOp:
 		return lifetime.Site{Op: s.Op}
 	case ByShape:
-		return lifetime.Site{Op: strings.TrimSpace(s.DType + " " + s.Shape)}
+		return lifetime.Site{Op: s.TypeAndShape()}
 	case ByStack:
 		if frames := g.stackShown(s, p); len(frames) > 0 {
 			names := make([]string, 0, len(frames))

@@ -26,10 +26,13 @@ const (
 type Color uint8
 
 const (
-	BySite     Color = iota // the call sites with the most bytes at the peak
-	BySize                  // five classes of size
-	ByLeak                  // leaks; all other buffers are pale
-	ByCategory              // what the buffers are for: see lifetime.Tables.Category
+	BySite      Color = iota // the call sites with the most bytes at the peak
+	BySize                   // five classes of size
+	ByLeak                   // leaks; all other buffers are pale
+	ByCategory               // what the buffers are for: see lifetime.Tables.Category
+	ByLayer                  // layers of the network
+	ByOperation              // operators and operations
+	ByShape                  // types and shapes
 )
 
 // Options are the options of a picture. The zero value draws the whole window, stacked,
@@ -125,7 +128,7 @@ type picture struct {
 	buffers int            // number of buffers in the visible part
 	classes []class
 	ofSite  []uint8                // class by SiteID; only leaks unless Color is BySite
-	ofRow   map[lifetime.Row]uint8 // class by site, kind and purpose if Color is ByCategory
+	ofRow   map[lifetime.Row]uint8 // class by site, kind and purpose if Color is of groups
 	leaks   int                    // the first classes are leaks
 
 	captions [][]byte         // by SiteID; the first lines of the tooltips of a site

@@ -3,7 +3,6 @@ package blocks
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -46,9 +45,7 @@ func (p *picture) stillBuffers() (still map[int]bool, bytes int64) {
 		row := rowOf(p.s, i)
 		known, ok := named[row]
 		if !ok {
-			category := p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, row.Purpose)
-			known = category != "" && category != purpose.UnknownCategory.String() && category != lifetime.Plain.String() ||
-				b.Site != 0 && !p.c.Sites[b.Site].Unseen
+			known = hasCategory(p.c, p.s, row) || b.Site != 0 && !p.c.Sites[b.Site].Unseen
 			named[row] = known
 		}
 		if !known {

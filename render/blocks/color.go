@@ -79,9 +79,9 @@ func (p *picture) classify() {
 			p.classes = append(p.classes, class{name: name, look: canvas.Look{RGB: shades[i]}, hidden: true})
 		}
 		p.count(others)
-	case ByCategory:
+	case ByCategory, ByLayer, ByOperation, ByShape:
 		p.unmark(others)
-		p.addCategories(room - p.leaks)
+		p.addGroups(room - p.leaks)
 	case ByLeak:
 		p.classes = append(p.classes,
 			class{name: "alive at the end", look: canvas.Look{Role: canvas.Stays}, hidden: true},
@@ -101,12 +101,12 @@ func ownRows(n, colours, room int) int {
 
 func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: true} }
 
-// addSites adds a class for each site with the largest area in view, and one for the rest.
+// addSites adds a class for each site with the most bytes at the peak, and one for the rest.
 func (p *picture) addSites(sites []usage, room int) {
 	own := ownRows(len(sites), len(plot.Palette), room)
 	for i := range sites[:own] {
 		look := canvas.Look{RGB: plot.Palette[i]}
-		if sites[i].name == plot.Unknown || sites[i].name == lifetime.BeforeWindow {
+		if unknown(sites[i].name) {
 			look = plot.UnknownLook
 		}
 		p.addClass(class{name: sites[i].name, place: sites[i].place, look: look}, sites[i:i+1])
@@ -115,6 +115,9 @@ func (p *picture) addSites(sites []usage, room int) {
 		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: plot.OtherLook}, sites[own:])
 	}
 }
+
+// unknown reports whether the name of a site says nothing about it.
+func unknown(name string) bool { return name == plot.Unknown || name == lifetime.BeforeWindow }
 
 // addClass adds the class of the given sites.
 func (p *picture) addClass(c class, sites []usage) {
@@ -150,7 +153,7 @@ func (p *picture) count(sites []usage) {
 	})
 }
 
-// usages sums the buffers by label: leaks first, then by area in view. What is alive only at the peak may be hardly visible.
+// usages sums the buffers by label: leaks first, by area in view, then by bytes at the peak.
 func (p *picture) usages() []usage {
 	atPeak := make([]int64, len(p.c.Sites))
 	areas := make([]float64, len(p.c.Sites))
@@ -189,7 +192,10 @@ func (p *picture) usages() []usage {
 		if (a.leak != "") != (b.leak != "") {
 			return cmp.Compare(b.leak, a.leak) // one of them is ""
 		}
-		return cmp.Or(cmp.Compare(b.area, a.area), cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(a.name, b.name),
+		if a.leak != "" && a.area != b.area {
+			return cmp.Compare(b.area, a.area)
+		}
+		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.area, a.area), cmp.Compare(a.name, b.name),
 			cmp.Compare(a.place, b.place), cmp.Compare(a.leak, b.leak))
 	})
 	return list
@@ -217,7 +223,7 @@ func (p *picture) classOf(i int) uint8 {
 		return k
 	}
 	switch p.o.Color {
-	case ByCategory:
+	case ByCategory, ByLayer, ByOperation, ByShape:
 		return p.ofRow[rowOf(p.s, i)]
 	case ByLeak:
 		k = uint8(p.leaks)

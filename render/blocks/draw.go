@@ -85,7 +85,7 @@ func (p *picture) headline() string {
 // subject says what is drawn.
 func (p *picture) subject() string {
 	what := [...]string{" - allocated memory", " - addresses"}[p.o.Layout]
-	by := [...]string{" by call site", " by size", ", leaks", " by category"}[p.o.Color]
+	by := [...]string{" by call site", " by size", ", leaks", " by category", " by layer", " by operation", " by shape"}[p.o.Color]
 	if p.o.Color == BySite && (p.s.Axis == lifetime.ProgramOrder || p.s.Facts&lifetime.Stacks == 0) {
 		by = " by operation" // scopes are operations too
 	}

@@ -106,7 +106,8 @@ func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
 	})
 }
 
-// colorOf returns the colours that are asked for. Otherwise these are the categories where they tell more than call sites.
+// colorOf returns the colours that are asked for. Otherwise these are the categories where they tell more than call sites, and the groups
+// that tell most where call sites tell little.
 func colorOf(c *lifetime.Capture, s *lifetime.Space, asked *blocks.Color) blocks.Color {
 	switch {
 	case asked != nil:
@@ -114,5 +115,5 @@ func colorOf(c *lifetime.Capture, s *lifetime.Space, asked *blocks.Color) blocks
 	case answer.CategoriesTell(&c.Tables, s):
 		return blocks.ByCategory
 	}
-	return blocks.BySite
+	return blocks.Telling(c, s)
 }

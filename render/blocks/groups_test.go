@@ -1,0 +1,94 @@
+package blocks
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+)
+
+// many is a program of n call sites, equal in size, with shapes of the given number.
+func many(n, shapes int) *program {
+	p := newProgram("many.xplane.pb", cuda)
+	for i := range n {
+		site := lifetime.Site{Op: fmt.Sprintf("replica_%d/op", i)}
+		if shapes > 0 {
+			site.DType, site.Shape = "float", fmt.Sprintf("[%d,512]", i%shapes)
+		}
+		p.alloc(10, 4*mib, p.Site(site))
+	}
+	return p
+}
+
+// TestTelling checks that a picture of which call sites would leave most in grey is by what covers most of the peak, and says so.
+func TestTelling(t *testing.T) {
+	for _, test := range []struct {
+		sites, shapes int
+		want          Color
+		says          string
+	}{
+		{8, 2, BySite, " by call site"},
+		{16, 2, BySite, " by call site"}, // half of it
+		{17, 2, ByShape, " by shape"},
+		{749, 10, ByShape, " by shape"},
+		{749, 17, BySize, " by size"}, // shapes leave most in grey too
+		{749, 0, BySize, " by size"},
+	} {
+		c, s := many(test.sites, test.shapes).finish(t)
+		s.Facts |= lifetime.Stacks
+		if got := Telling(c, s); got != test.want {
+			t.Errorf("%d sites with %d shapes: %d, want %d", test.sites, test.shapes, got, test.want)
+		}
+		d := read(t, render(t, c, s, Options{Color: test.want}))
+		if !strings.Contains(d.titles[0], test.says) {
+			t.Errorf("the picture is called %q, want %q in it", d.titles[0], test.says)
+		}
+	}
+	c, s := many(749, 10).finish(t)
+	d := read(t, render(t, c, s, Options{Color: ByShape}))
+	text := ""
+	for _, b := range d.texts {
+		text += b.s + "\n"
+	}
+	for _, want := range []string{"float [0,512]\n", "float [7,512]\n", "other shapes (2)\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in:\n%s", want, text)
+		}
+	}
+}
+
+// TestColoursByPeak checks that those who have nothing at the peak lose their colour first if the legend lacks room, and that colours of
+// categories stay.
+func TestColoursByPeak(t *testing.T) {
+	p := newProgram("p.pickle", cuda)
+	category := func(region string) lifetime.SiteID { return p.Site(lifetime.Site{Op: region, Region: region}) }
+	long := p.alloc(10, 40*mib, category("early"))
+	p.free(1000, long)
+	for i := range 12 {
+		p.alloc(1, int64(i+1)*mib, category(fmt.Sprint("c", i)))
+	}
+	c, s := p.finish(t)
+	for _, color := range []Color{ByCategory, BySite} {
+		q, err := newPicture(c, s, Options{Color: color, Width: 480, Height: 240})
+		if err != nil {
+			t.Fatal(err)
+		}
+		least := q.classes[0].bytes
+		for _, k := range q.classes {
+			if k.name == "early" || k.bytes > least && !strings.HasPrefix(k.name, "other ") {
+				t.Errorf("colour %d: %q has a colour, with %d bytes at the peak after one with %d", color, k.name, k.bytes, least)
+			}
+			least = min(least, k.bytes)
+		}
+		wide, err := newPicture(c, s, Options{Color: color, Width: 1600, Height: 900})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, k := range q.classes[:len(q.classes)-1] {
+			if wide.classes[i].look != k.look {
+				t.Errorf("%q has another colour in a larger picture", k.name)
+			}
+		}
+	}
+}
