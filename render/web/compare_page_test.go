@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +98,7 @@ func checkDifference(p *browser.Tab, captures []*lifetime.Capture, spaces []*lif
 				if name = captures[side].Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); name == "" {
 					name = "unknown"
 				}
+				name = strings.ReplaceAll(name, "_", " ")
 			} else {
 				name = names[b.Site]
 			}
@@ -144,5 +146,23 @@ func TestPageCompareStacks(t *testing.T) {
 	p = browser.Open(t, chromium, address+"#space="+url.QueryEscape("cuda:0"))
 	if got := browser.Eval[string](p, "memlane.tab"); got != "sites" {
 		t.Errorf("a link opens the tab %q", got)
+	}
+}
+
+// TestPageWaterfall: from the peak before to that after, by category as terminals have it, then by call site; the changes add up.
+func TestPageWaterfall(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/leak_loss.pickle"), open(t, "../../testdata/torchsnap/leak_loss_fixed.pickle")))
+	p.WaitFor("memlane.tab === 'compare' && document.querySelector('.waterfall') !== null")
+	const rows = "[...document.querySelectorAll('.waterfall tr')].map((e) => e.innerText.replace(/\\s+/g, ' '))"
+	want := []string{"peak before 43.6 MiB", "leaked -28.0 MiB", "unknown +3.50 MiB", "peak after 19.1 MiB"}
+	if got := browser.Eval[[]string](p, rows); !slices.Equal(got, want) {
+		t.Errorf("by category: %q, want %q", got, want)
+	}
+	if browser.Eval[bool](p, "[...document.querySelector('main').children].some((e) => e.checkVisibility() && !e.matches('.details, .devices'))") {
+		t.Error("a comparison shows more than itself")
+	}
+	p.Set("const by = document.querySelector('[aria-label=\"difference by\"]'); by.value = 'call site'; by.dispatchEvent(new Event('change'))")
+	if got := browser.Eval[[]string](p, rows); len(got) != 4 || got[1] != "forward leak_loss.py -17.5 MiB" || got[2] != "step leak_loss.py -7.00 MiB" {
+		t.Errorf("by call site: %q", got)
 	}
 }

@@ -11,6 +11,7 @@ import {captureNames} from './select.js';
 import {shorten} from './shorten.js';
 import {Table} from './table.js';
 import {style} from './theme.js';
+import {changesOf, peakByName, waterfall} from './waterfall.js';
 
 // The shades of more and of less memory, by group; the last one is for all other groups.
 const more = ['#8f1620', '#c8323a', '#e2604a', '#f08e70', '#f7b59c', '#fbd9cc'], less = ['#153e7a', '#2768ab', '#478fcb', '#74b1e0', '#a4cdec', '#d0e5f6'];
@@ -98,7 +99,7 @@ function keyOf(space, id) {
 
 // namesOf returns the name of the group of each buffer of a space.
 const namesOf = {
-  category: (space) => (i) => space.categoryOf(space.rowOf(i)) || 'unknown',
+  category: (space) => (i) => (space.categoryOf(space.rowOf(i)) || 'unknown').replaceAll('_', ' '),
   name: (space) => (i) => space.capture.holders[space.holder[i]].group.name || '(no name recorded)',
   'call site': (space, rows) => {
     const names = [];
@@ -163,12 +164,13 @@ export class Compare {
     this.note = el('p', {class: 'note'});
     this.by = el('select', {'aria-label': 'difference by', onchange: () => this.regroup()}, Object.keys(namesOf).filter((by) => by !== 'name' || this.spaces.some((s) => s.named)).map((by) => el('option', {value: by}, `by ${by}`)));
     this.legend = el('span', {class: 'legend'});
+    this.fall = el('div', {class: 'fall'});
     this.slider = el('input', {type: 'range', min: 0, max: 1000, class: 'slider', 'aria-label': 'instant of the comparison', oninput: () => this.choose(this.slider.value / 1000 * this.axis.length)});
     this.graph = el('div', {class: 'graph', role: 'img', 'aria-label': 'memory in use before and after; the table below has the figures'});
     this.differences = el('div', {class: 'graph', role: 'img', 'aria-label': 'memory in use after minus before, by group; the table below has the figures'});
     this.pair = el('div', {class: 'pair', role: 'status'});
     this.place = el('div');
-    this.element = el('div', {class: 'compare'}, this.title, el('div', {class: 'bar'}, 'before ', this.choices[0], ' after ', this.choices[1]), this.verdict, this.note, this.graph,
+    this.element = el('div', {class: 'compare'}, this.title, el('div', {class: 'bar'}, 'before ', this.choices[0], ' after ', this.choices[1]), this.verdict, this.fall, this.note, this.graph,
       el('div', {class: 'bar'}, el('h2', {}, 'After minus before'), this.by, this.legend), this.differences, el('label', {class: 'instant'}, el('span', {}, 'instant'), this.slider), this.pair, this.place);
     this.plots = [];
     new ResizeObserver(() => { if (this.groups && this.graph.clientWidth !== this.width) this.draw(); }).observe(this.graph);
@@ -193,7 +195,7 @@ export class Compare {
       `${bytes(level(after))} (${since(after, after.peak)}) after. Sites: ${['new', 'gone', 'grew', 'shrank', 'same'].map((s) => `${count(counted(s))} ${s}`).join(', ')}.`;
     this.axis = new Alignment(this.shown);
     this.timeline = new Timeline({length: this.axis.length, least: this.axis.length / 1e6}, () => this.draw());
-    this.note.textContent = `The captures are ${this.axis.describe()}. Each column of pixels shows the highest level of its part. Drag or turn the wheel to zoom; click on a colour to see both stacks.${
+    this.note.textContent = `The captures are ${this.axis.describe()}. Each column of pixels shows the highest level of its part. Drag, or turn the wheel with Ctrl, to zoom; click on a colour to see both stacks.${
       this.shown.filter((s) => s.capture.info.damaged).map((s) => ` ${nameOf(this.captures, s)} is damaged: figures cover only what was read.`).join('')}`;
     this.by.value = this.shown.some((s) => s.categories) ? 'category' : 'call site';
     this.table = tableOf((row) => this.showPair(row));
@@ -206,6 +208,8 @@ export class Compare {
   // regroup shows the difference by other groups.
   regroup() {
     this.groups = new Groups(this.shown, this.by.value, this.rows);
+    const levels = this.shown.map((space) => levelOf(space, space.peak));
+    replace(this.fall, waterfall(levels, changesOf(this.shown.map((space) => peakByName(space, namesOf[this.by.value](space, this.rows))), levels)));
     replace(this.pair);
     this.draw();
   }

@@ -1,0 +1,36 @@
+// How one peak became another: the peak before, what each group changed, the peak after.
+
+import {el} from './dom.js';
+import {bytes} from './format.js';
+import {signed} from './growth.js';
+
+const most = 8; // groups
+
+// peakByName returns the bytes of each group of a space at its peak. nameOf(i) names the group of buffer i.
+export function peakByName(space, nameOf) {
+  const sums = new Map();
+  for (const i of space.liveAt(space.peak)) sums.set(nameOf(i), (sums.get(nameOf(i)) ?? 0) + space.size[i]);
+  return sums;
+}
+
+// changesOf returns the groups that differ, those that differ most first: [name, difference]. What has no group is part of the last one.
+export function changesOf([before, after], levels) {
+  const all = [...new Set([...before.keys(), ...after.keys()])].map((name) => [name, (after.get(name) ?? 0) - (before.get(name) ?? 0)]);
+  const named = all.filter(([, change]) => change).sort(([a, x], [b, y]) => Math.abs(y) - Math.abs(x) || (a < b ? -1 : 1)).slice(0, most);
+  const rest = levels[1] - levels[0] - named.reduce((sum, [, change]) => sum + change, 0);
+  return rest ? [...named, ['others', rest]] : named;
+}
+
+// waterfall draws changes between two levels, from top to bottom, on one scale from zero.
+export function waterfall([before, after], changes) {
+  let level = before;
+  const rows = [['peak before', 0, before, 'level', bytes(before)]];
+  for (const [name, change] of changes) {
+    rows.push([name, Math.min(level, level + change), Math.abs(change), change > 0 ? 'grew' : 'shrank', signed(change)]);
+    level += change;
+  }
+  rows.push(['peak after', 0, after, 'level', bytes(after)]);
+  const highest = Math.max(1, ...rows.map(([, low, length]) => low + length)), share = (n) => `${Math.max(0, 100 * n / highest)}%`;
+  return el('table', {class: 'waterfall', 'aria-label': 'from the peak before to the peak after'}, el('tbody', {}, rows.map(([name, low, length, kind, text]) =>
+    el('tr', {}, el('th', {scope: 'row', title: name}, name), el('td', {}, el('i', {class: kind, style: {marginLeft: share(low), width: share(length)}})), el('td', {class: 'number'}, text)))));
+}
