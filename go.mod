@@ -3,6 +3,7 @@ module github.com/memlane/memlane
 go 1.26.0
 
 require (
+	codeberg.org/go-pdf/fpdf v0.12.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
 	github.com/cpuguy83/go-md2man/v2 v2.0.7

@@ -52,7 +52,7 @@ func diffCaptures(c *cli.Context) error {
 	if c.NArg() != 2 {
 		return wrongCount(c.NArg())
 	}
-	format, err := reportFormat(c, ".svg", ".png", profileExtension)
+	format, err := reportFormat(c, append(pictureExtensions, profileExtension)...)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func diffCaptures(c *cli.Context) error {
 	switch {
 	case outputEndsIn(c, profileExtension):
 		format = profileDiff
-	case (outputEndsIn(c, ".svg") || outputEndsIn(c, ".png")) && c.String("format") == "" && format == textReport:
+	case outputIsPicture(c) && c.String("format") == "" && format == textReport:
 		format = pictureDiff
 	}
 	err = writeOutput(c, func(w io.Writer) error { return writeDiff(c, w, d, format) })

@@ -52,7 +52,7 @@ func commandLines(t *testing.T) (printed, written []string) {
 		printed = append(printed, "export --to "+e.Name+" "+capture)
 		written = append(written, "export -o out --to "+e.Name+" "+capture)
 	}
-	for _, name := range []string{"out.svg", "out.png"} {
+	for _, name := range []string{"out.svg", "out.png", "out.pdf"} {
 		written = append(written, "svg -o "+name+" "+snapshot, "svg --view usage -o "+name+" "+snapshot, "svg --view peak -o "+name+" "+program,
 			"svg -o "+name+" "+snapshot+" "+snapshot, "diff -o "+name+" "+snapshot+" "+snapshot)
 	}

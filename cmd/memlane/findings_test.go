@@ -92,7 +92,7 @@ func TestSmallLeaks(t *testing.T) {
 // TestOutputNames checks that a file has the content that its name promises, and is compressed if it ends in .gz.
 func TestOutputNames(t *testing.T) {
 	dir, file := t.TempDir(), pickles(t)["leak_loss"]
-	for _, args := range []string{"svg -o x.pdf", "svg -o x.html", "svg -o x.JSON.gz", "report -o r.pdf", "report -o r.svg", "pprof -o p.svg", "export --to json -o x.csv", "diff -o d.parquet " + file} {
+	for _, args := range []string{"svg -o x.jpg", "svg -o x.html", "svg -o x.JSON.gz", "report -o r.pdf", "report -o r.svg", "pprof -o p.svg", "export --to json -o x.csv", "diff -o d.parquet " + file} {
 		words := argsOf(strings.Replace(args, "-o ", "-o FILE/", 1), dir)
 		_, stderr, status := memlane("", append(words, "--quiet", file)...)
 		if status != statusUsage || !strings.Contains(stderr, "does not write") {

@@ -55,6 +55,14 @@ func toStdout(c *cli.Context) bool { return c.String("output") == "-" || c.Strin
 // knownExtensions are those of files whose content people know from the name.
 var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", ".htm", ".md", ".json", ".sarif", ".csv", ".parquet", ".xlsx", ".pb.gz"}
 
+// pictureExtensions are those of the formats of pictures.
+var pictureExtensions = []string{".svg", ".png", ".pdf"}
+
+// outputIsPicture reports whether -o names a picture.
+func outputIsPicture(c *cli.Context) bool {
+	return slices.ContainsFunc(pictureExtensions, func(extension string) bool { return outputEndsIn(c, extension) })
+}
+
 // checkName refuses a file name that promises another content than one of those written, given by their extensions.
 // NAME.gz and NAME.zst are NAME compressed.
 func checkName(c *cli.Context, written ...string) error {

@@ -44,7 +44,7 @@ func svgCommand() *cli.Command {
 			"in small panels below, except with --view peak. Compiled programs are drawn\n" +
 			"if they are selected or if there is nothing else. Several captures are drawn\n" +
 			"as usage, side by side on one scale of bytes. If the name of FILE ends in\n" +
-			".png, the picture is a PNG.\n\n" +
+			".png or .pdf, the picture is a PNG or a PDF.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
@@ -85,7 +85,7 @@ func svg(c *cli.Context) error {
 	if err := cmp.Or(checkPixels(c, "width", 480), checkPixels(c, "height", 240)); err != nil {
 		return err
 	}
-	if err := checkName(c, ".svg", ".png"); err != nil {
+	if err := checkName(c, pictureExtensions...); err != nil {
 		return err
 	}
 	files, err := filesOf(c)
@@ -166,8 +166,11 @@ func chartOptions(c *cli.Context) chart.Options {
 	o := chart.Options{Format: canvas.SVG, Theme: themes[c.String("theme")]}
 	o.Width, _ = strconv.Atoi(c.String("width"))
 	o.Height, _ = strconv.Atoi(c.String("height"))
-	if outputEndsIn(c, ".png") {
+	switch {
+	case outputEndsIn(c, ".png"):
 		o.Format = canvas.PNG
+	case outputEndsIn(c, ".pdf"):
+		o.Format = canvas.PDF
 	}
 	return o
 }

@@ -58,7 +58,7 @@ func tune(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkName(c, ".svg", ".png", ".md", ".json"); err != nil {
+	if err := checkName(c, append(pictureExtensions, ".md", ".json")...); err != nil {
 		return err
 	}
 	var out *answer.Tune
@@ -74,7 +74,7 @@ func tune(c *cli.Context) error {
 			return model.WriteJSON(w, out)
 		case outputEndsIn(c, ".md"):
 			return report.WriteTune(w, out)
-		case outputEndsIn(c, ".svg"), outputEndsIn(c, ".png"):
+		case outputIsPicture(c):
 			return drawTune(c, w, t)
 		}
 		return text.Tune(w, out, styleOf(w))

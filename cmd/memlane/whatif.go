@@ -69,10 +69,10 @@ func predict(c *cli.Context) error {
 		}
 		asked.Scenarios = append(asked.Scenarios, edits)
 	}
-	if err := checkName(c, ".json", ".txt", ".svg", ".png", ".native"); err != nil {
+	if err := checkName(c, append(pictureExtensions, ".json", ".txt", ".native")...); err != nil {
 		return err
 	}
-	shown := outputEndsIn(c, ".svg") || outputEndsIn(c, ".png") || outputEndsIn(c, ".native")
+	shown := outputIsPicture(c) || outputEndsIn(c, ".native")
 	if shown {
 		asked.Changed = &answer.Changed{}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 )
 
 // Length is a length on the page in tenths of a pixel. Files have the same precision, so
@@ -16,13 +17,14 @@ type Format uint8
 const (
 	SVG Format = iota
 	PNG
+	PDF
 )
 
 // Theme selects the colours of a page.
 type Theme uint8
 
 const (
-	Auto  Theme = iota // the theme of the reader's system; Light in a PNG
+	Auto  Theme = iota // the theme of the reader's system; Light in a PNG and in a PDF
 	Light              // for white pages and paper
 	Dark
 )
@@ -63,6 +65,8 @@ func New(f Format, p Page) (Canvas, error) {
 		return newSVG(p), nil
 	case PNG:
 		return newPNG(p)
+	case PDF:
+		return newPDF(p)
 	}
 	return nil, fmt.Errorf("unknown picture format %d", f)
 }
@@ -78,6 +82,36 @@ type Look struct {
 	Edged   bool // with a thin line in the page's colour around it
 	Crisp   bool // without anti-aliasing, for shapes too small for Edged
 }
+
+// opacity returns the opacity of a fill.
+func (l Look) opacity() float64 {
+	switch {
+	case l.Pale:
+		return .4
+	case l.Faint:
+		return .8
+	}
+	return 1
+}
+
+// looks are those of the open groups.
+type looks []Look
+
+// of returns a look with what it lacks from the open groups.
+func (g looks) of(l Look) Look {
+	outer := Look{}
+	if n := len(g); n > 0 {
+		outer = g[n-1]
+	}
+	if l.Role == Data && l.RGB == 0 {
+		l.Role, l.RGB, l.Hatched, l.Hollow = outer.Role, outer.RGB, outer.Hatched, outer.Hollow
+	}
+	l.Faint, l.Pale, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Pale || outer.Pale, l.Edged || outer.Edged, l.Crisp || outer.Crisp
+	return l
+}
+
+func (g *looks) group(l Look) { *g = append(*g, g.of(l)) }
+func (g *looks) end()         { *g = (*g)[:len(*g)-1] }
 
 // Pen is the style of a line.
 type Pen struct {
@@ -177,6 +211,33 @@ func (p *Path) Reset() { p.points, p.begins = p.points[:0], p.begins[:0] }
 
 // Empty reports whether p has no line.
 func (p *Path) Empty() bool { return len(p.begins) == 0 }
+
+// bounds returns the corners of the rectangle around a path that is not empty.
+func (p *Path) bounds() (lo, hi Point) {
+	lo, hi = p.points[0], p.points[0]
+	for _, q := range p.points {
+		lo.X, lo.Y, hi.X, hi.Y = min(lo.X, q.X), min(lo.Y, q.Y), max(hi.X, q.X), max(hi.Y, q.Y)
+	}
+	return lo, hi
+}
+
+// circle returns a path that looks like a circle.
+func circle(x, y, radius Length) *Path {
+	var p Path
+	const corners = 24
+	for i := range corners {
+		sin, cos := math.Sincos(2 * math.Pi * float64(i) / corners)
+		px, py := x+round(cos*float64(radius)), y+round(sin*float64(radius))
+		if i == 0 {
+			p.Move(px, py)
+		} else {
+			p.Line(px, py)
+		}
+	}
+	return &p
+}
+
+func round(v float64) Length { return Length(math.Round(v)) }
 
 // lines calls f with the points of each line.
 func (p *Path) lines(f func(line []Point)) {

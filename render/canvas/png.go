@@ -23,7 +23,7 @@ const dots = 2
 type raster struct {
 	theme  Theme
 	img    *image.RGBA
-	looks  []Look // of the open groups
+	looks  looks
 	shape  vector.Rasterizer
 	fonts  [2]*opentype.Font // regular, bold
 	faces  map[[2]int]font.Face
@@ -44,38 +44,18 @@ func newPNG(p Page) (*raster, error) {
 }
 
 func (c *raster) color(l Look) color.NRGBA {
-	v, alpha := l.RGB, uint8(255)
+	v := l.RGB
 	if l.Role != Data {
 		v = c.theme.color(l.Role)
 	}
-	switch {
-	case l.Pale:
-		alpha = 102
-	case l.Faint:
-		alpha = 204
-	}
-	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), alpha}
+	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), uint8(255 * l.opacity())}
 }
 
-// Group opens a group. It inherits the look of the outer group where l has no value.
-func (c *raster) Group(l Look) {
-	outer := Look{}
-	if n := len(c.looks); n > 0 {
-		outer = c.looks[n-1]
-	}
-	if l.Role == Data && l.RGB == 0 {
-		l.Role, l.RGB, l.Hatched, l.Hollow = outer.Role, outer.RGB, outer.Hatched, outer.Hollow
-	}
-	l.Faint, l.Pale, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Pale || outer.Pale, l.Edged || outer.Edged, l.Crisp || outer.Crisp
-	c.looks = append(c.looks, l)
-}
-
-func (c *raster) End() { c.looks = c.looks[:len(c.looks)-1] }
+func (c *raster) Group(l Look) { c.looks.group(l) }
+func (c *raster) End()         { c.looks.end() }
 
 func (c *raster) Fill(p *Path, l Look, _ []byte) {
-	c.Group(l)
-	l = c.looks[len(c.looks)-1]
-	c.End()
+	l = c.looks.of(l)
 	var ink image.Image = image.NewUniform(c.color(l))
 	if l.Hatched {
 		ink = hatching{c.color(l)}
@@ -96,10 +76,7 @@ func (c *raster) area(p *Path, ink image.Image) {
 	if p.Empty() {
 		return
 	}
-	lo, hi := p.points[0], p.points[0]
-	for _, q := range p.points {
-		lo.X, lo.Y, hi.X, hi.Y = min(lo.X, q.X), min(lo.Y, q.Y), max(hi.X, q.X), max(hi.Y, q.Y)
-	}
+	lo, hi := p.bounds()
 	box := image.Rect(int(lo.X)*dots/10, int(lo.Y)*dots/10, int(hi.X)*dots/10+1, int(hi.Y)*dots/10+1).Intersect(c.img.Bounds())
 	if box.Empty() {
 		return
@@ -127,8 +104,8 @@ func (h hatching) At(x, y int) color.Color {
 	if across < 0 || across >= 2 {
 		return h.c
 	}
-	pale := func(v uint8) uint8 { return v + (255-v)*2/5 }
-	return color.NRGBA{pale(h.c.R), pale(h.c.G), pale(h.c.B), h.c.A}
+	v := (RGB(h.c.R)<<16 | RGB(h.c.G)<<8 | RGB(h.c.B)).pale()
+	return color.NRGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), h.c.A}
 }
 
 // stripes is an image of stripes without a ground, along the rising diagonal, so that it does not look like hatching.
@@ -179,22 +156,7 @@ func (c *raster) along(line []Point, pen Pen) {
 	c.area(&c.closed, image.NewUniform(c.color(Look{Role: pen.Role, RGB: pen.RGB})))
 }
 
-func round(v float64) Length { return Length(math.Round(v)) }
-
-func (c *raster) Dot(x, y, radius Length, l Look) {
-	var p Path
-	const corners = 24
-	for i := range corners {
-		sin, cos := math.Sincos(2 * math.Pi * float64(i) / corners)
-		px, py := x+round(cos*float64(radius)), y+round(sin*float64(radius))
-		if i == 0 {
-			p.Move(px, py)
-		} else {
-			p.Line(px, py)
-		}
-	}
-	c.Fill(&p, l, nil)
-}
+func (c *raster) Dot(x, y, radius Length, l Look) { c.Fill(circle(x, y, radius), l, nil) }
 
 func (c *raster) Text(t Text) {
 	size, bold := t.size(), 0

@@ -151,7 +151,7 @@ func TestRaster(t *testing.T) {
 
 // TestFinish checks that write errors are returned, and unknown formats refused.
 func TestFinish(t *testing.T) {
-	for _, f := range []Format{SVG, PNG} {
+	for _, f := range []Format{SVG, PNG, PDF} {
 		c, err := New(f, Page{Width: 1, Height: 1})
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestFinish(t *testing.T) {
 			t.Errorf("format %d: %v", f, err)
 		}
 	}
-	if _, err := New(2, Page{}); err == nil {
+	if _, err := New(3, Page{}); err == nil {
 		t.Error("an unknown format is accepted")
 	}
 }

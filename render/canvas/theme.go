@@ -121,5 +121,11 @@ func luminance(c RGB) (sum float64) {
 	return sum
 }
 
+// pale returns the colour of stripes over c.
+func (c RGB) pale() RGB {
+	up := func(v RGB) RGB { return v + (255-v)*2/5 }
+	return up(c>>16&255)<<16 | up(c>>8&255)<<8 | up(c&255)
+}
+
 // String returns the colour in the notation of style sheets: "#d1495b".
 func (c RGB) String() string { return fmt.Sprintf("#%06x", uint32(c)) }

@@ -55,7 +55,7 @@ func TestExtremes(t *testing.T) {
 				return Multiples(w, "ranks", []*Miniature{m, m, m, m, m}, 1, o)
 			},
 		} {
-			var svg, png bytes.Buffer
+			var svg, other bytes.Buffer
 			if err := draw(&svg, Options{}); err != nil {
 				t.Fatal(err)
 			}
@@ -65,8 +65,10 @@ func TestExtremes(t *testing.T) {
 			if strings.Contains(svg.String(), "<script") || svg.Len() > 100000 {
 				t.Errorf("%d bytes, with a script: %v", svg.Len(), strings.Contains(svg.String(), "<script"))
 			}
-			if err := draw(&png, Options{Format: canvas.PNG, Width: 480, Height: 240}); err != nil {
-				t.Error(err)
+			for _, format := range []canvas.Format{canvas.PNG, canvas.PDF} {
+				if err := draw(&other, Options{Format: format, Width: 480, Height: 240}); err != nil {
+					t.Error(err)
+				}
 			}
 		}
 	}
