@@ -76,13 +76,11 @@ export class Legend {
   }
 
   byCategory() {
-    const {space} = this;
-    const rows = new Map();
+    const {space} = this, bytes = new Map();
     const nameOf = (i) => space.categoryOf(space.rowOf(i)) || 'no category recorded';
-    for (let i = 0; i < space.count; i++) {
-      const name = nameOf(i);
-      if (!rows.has(name)) rows.set(name, this.row(name, categoryFill(name)));
-    }
+    for (let i = 0; i < space.count; i++) bytes.set(nameOf(i), (bytes.get(nameOf(i)) ?? 0) + (space.aliveAt(i, space.peak) ? space.size[i] : 0));
+    const names = [...bytes.keys()].sort((a, b) => bytes.get(b) - bytes.get(a) || (a < b ? -1 : 1));
+    const rows = new Map(names.map((name) => [name, this.row(name.replaceAll('_', ' '), categoryFill(name), {bytes: bytes.get(name)})]));
     return (i) => rows.get(nameOf(i));
   }
 }
