@@ -1,6 +1,8 @@
 package plot
 
 import (
+	"strings"
+
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
@@ -56,9 +58,9 @@ func (p *Plot) Others(height int, curve func(panel Plot, title string)) {
 		return
 	}
 	shown := p.others[:min(len(p.others), MostOthers)]
-	title := "other memory IDs, on the same scale of bytes"
+	title := "other memory IDs with their peaks, on the same scale of bytes"
 	if p.Below > 0 {
-		title = "other memory IDs, on one scale of bytes from 0"
+		title = "other memory IDs with their peaks, on one scale of bytes from 0"
 	}
 	if more := len(p.others) - len(shown); more > 0 {
 		title += "; " + units.Count(int64(more)) + " more are not shown"
@@ -66,18 +68,31 @@ func (p *Plot) Others(height int, curve func(panel Plot, title string)) {
 	y := canvas.Length(height-62)*10 - below + othersTop
 	p.Page.Text(canvas.Text{X: p.Left, Y: y - 200, Role: canvas.Dim, S: title}.Fit(p.Right - p.Left))
 	wide := (p.Right-p.Left+othersGap)/canvas.Length(inRow) - othersGap
+	alike := p.alike()
 	for i, s := range shown {
 		column, row := canvas.Length(i%inRow), canvas.Length(i/inRow)
-		p.other(s, p.Left+column*(wide+othersGap), y+row*othersPitch+50, wide, curve)
+		p.other(s, s.ID()[alike:], p.Left+column*(wide+othersGap), y+row*othersPitch+50, wide, curve)
 	}
 }
 
-// other draws one panel.
-func (p *Plot) other(s *lifetime.Space, left, top, wide canvas.Length, curve func(panel Plot, title string)) {
+// alike returns the length of what all IDs begin with, such as a host: the parts up to a slash that names have no need of.
+func (p *Plot) alike() int {
+	id := p.Space.ID()
+	alike := strings.LastIndexByte(id, '/') + 1
+	for _, s := range p.others {
+		for !strings.HasPrefix(s.ID(), id[:alike]) {
+			alike = strings.LastIndexByte(id[:alike-1], '/') + 1
+		}
+	}
+	return alike
+}
+
+// other draws one panel under a name.
+func (p *Plot) other(s *lifetime.Space, name string, left, top, wide canvas.Length, curve func(panel Plot, title string)) {
 	panel := Plot{Page: p.Page, Space: s, Width: p.Width, From: s.Begin, To: s.End, Left: left, Right: left + wide, Top: top, Bottom: top + OtherHeight}
 	peak := s.Peak(lifetime.Occupied).Bytes
-	aside := "peak " + units.Bytes(peak)
-	p.Page.Text(canvas.Text{X: left, Y: top - 50, S: s.ID(), Aside: aside}.Fit(wide - canvas.Width(" "+aside, canvas.TextSize)))
+	aside := units.Bytes(peak)
+	p.Page.Text(canvas.Text{X: left, Y: top - 50, S: name, Aside: aside}.Fit(wide - canvas.Width(" "+aside, canvas.TextSize)))
 	p.Page.Stroke(canvas.Line(left, panel.Bottom, panel.Right, panel.Bottom), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
 	if s.Begin < s.End {
 		curve(panel, canvas.Cut(s.ID(), 80)+"\npeak "+units.Exact(peak))
