@@ -177,7 +177,8 @@ func TestCaptures(t *testing.T) {
 		}
 		shown := browser.Eval[string](p, "memlane.space.id")
 		for _, s := range info.Spaces {
-			if got, want := p.Text("[data-figure=peak]"), units.Bytes(s.Peak.Bytes); s.ID == shown && got != want {
+			const first = ".summary dd" // without a history, it is what was in use at the end
+			if got, want := p.Text(first), units.Bytes(s.Peak.Bytes); s.ID == shown && got != want {
 				t.Errorf("%s: the page shows a peak of %s, want %s", file, got, want)
 			}
 		}
