@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ func TestEngines(t *testing.T) {
 	e := newEngines(t)
 	t.Run("run", e.testRun)
 	t.Run("run killed", e.testRunKilled)
+	t.Run("run resumed", e.testRunResumed)
 	t.Run("Slurm", e.testSlurm)
 	t.Run("Kubernetes", e.testKubernetes)
 	t.Run("Spark", e.testSpark)
@@ -45,8 +47,17 @@ type engines struct {
 
 // gated comes before memlane-fleet on the PATH of engines. While folder gate exists, the first
 // call of map fails, as with an unreachable store. The next two calls succeed, and the others
-// wait until the gate is open.
+// wait until the gate is open. While folder gate.spot exists, every fifth call of map is killed
+// with its output half written.
 const gated = `#!/bin/sh
+if [ "$1" = map ] && [ -d '%[1]s.spot' ]; then
+	n=1
+	until mkdir '%[1]s.spot'/$n 2>/dev/null; do n=$((n + 1)); done
+	if [ $((n %% 5)) = 1 ]; then
+		'%[2]s' "$@" | head -c 9000
+		kill -9 $$
+	fi
+fi
 if [ "$1" = map ] && [ -d '%[1]s' ]; then
 	mktemp '%[1]s'/called.XXXXXXXX >/dev/null
 	if mkdir '%[1]s'/failed 2>/dev/null; then exit 5; fi
@@ -157,6 +168,36 @@ func (e *engines) testRun(t *testing.T) {
 	}
 }
 
+// testRunResumed: a run that is killed at any instant continues, and leaves nothing behind.
+func (e *engines) testRunResumed(t *testing.T) {
+	began := time.Now()
+	succeeds(t, e.mapAndMerge(t.TempDir()))
+	usual := time.Since(began)
+	rnd := rand.New(rand.NewPCG(20, 1))
+	finished := 0
+	for range 20 {
+		results := t.TempDir()
+		cmd := e.mapAndMerge(results)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		after := time.AfterFunc(time.Duration(rnd.Int64N(int64(usual))), func() { cmd.Process.Kill() })
+		if cmd.Wait() == nil {
+			finished++
+		}
+		after.Stop()
+		succeeds(t, e.mapAndMerge(results))
+		e.same(t, results)
+		filepath.WalkDir(results, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || strings.HasSuffix(path, ".tmp") {
+				t.Errorf("left behind: %s, %v", path, err)
+			}
+			return nil
+		})
+	}
+	t.Logf("killed at 20 instants of %v, after the end of %d", usual.Round(time.Millisecond), finished)
+}
+
 // testRunKilled: after a killed run, a new run continues from its cache.
 func (e *engines) testRunKilled(t *testing.T) {
 	for range 20 {
@@ -263,6 +304,16 @@ func (e *engines) testKubernetes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "captures.txt"), list, 0o666); err != nil {
 		t.Fatal(err)
 	}
+	ran := ""
+	e.spot(t, func() { ran = e.runManifests(t, text) })
+	if want := "batch/v1 Job map Indexed\nbatch/v1 Job merge \n"; ran != want {
+		t.Errorf("manifests are\n%swant\n%s", ran, want)
+	}
+	e.same(t, filepath.Join(dir, "results"))
+}
+
+// runManifests does what Kubernetes does with Jobs, one pod at a time, and returns which it ran.
+func (e *engines) runManifests(t *testing.T, text []byte) (ran string) {
 	type container struct {
 		Command, Args []string
 		Env           []struct{ Name, Value string }
@@ -274,16 +325,16 @@ func (e *engines) testKubernetes(t *testing.T) {
 		Spec       struct {
 			CompletionMode string `yaml:"completionMode"`
 			Completions    int
+			Retries        int `yaml:"backoffLimitPerIndex"`
 			Template       struct {
 				Spec struct{ Containers []container }
 			}
 		}
 	}
-	ran := ""
 	for documents := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var m manifest
 		if err := documents.Decode(&m); err == io.EOF {
-			break
+			return ran
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -291,22 +342,27 @@ func (e *engines) testKubernetes(t *testing.T) {
 		for i := range max(1, m.Spec.Completions) {
 			for _, c := range m.Spec.Template.Spec.Containers {
 				words := append(slices.Clone(c.Command), c.Args...)
-				cmd := exec.Command(words[0], words[1:]...)
 				if words[0] == "memlane-fleet" {
-					cmd = exec.Command(e.program, words[1:]...)
+					words[0] = e.program
 				}
-				cmd.Env = e.environment("JOB_COMPLETION_INDEX=" + strconv.Itoa(i))
-				for _, v := range c.Env {
-					cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+				pod := func() *exec.Cmd {
+					cmd := exec.Command(words[0], words[1:]...)
+					cmd.Env = e.environment("JOB_COMPLETION_INDEX=" + strconv.Itoa(i))
+					for _, v := range c.Env {
+						cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
+					}
+					return cmd
 				}
-				succeeds(t, cmd)
+				failed := 0
+				for failed < m.Spec.Retries && pod().Run() != nil {
+					failed++
+				}
+				if failed == m.Spec.Retries {
+					succeeds(t, pod())
+				}
 			}
 		}
 	}
-	if want := "batch/v1 Job map Indexed\nbatch/v1 Job merge \n"; ran != want {
-		t.Errorf("manifests are\n%swant\n%s", ran, want)
-	}
-	e.same(t, filepath.Join(dir, "results"))
 }
 
 // python returns an interpreter that has a module.
@@ -364,6 +420,25 @@ func (e *engines) killed(t *testing.T, cmd *exec.Cmd, kill func()) {
 	}
 }
 
+// spot runs a job while every fifth of its tasks is killed.
+func (e *engines) spot(t *testing.T, job func()) {
+	t.Helper()
+	calls := e.gate + ".spot"
+	if err := os.Mkdir(calls, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(calls)
+	job()
+	tasks, err := os.ReadDir(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tasks) < 2 {
+		t.Errorf("%d tasks", len(tasks))
+	}
+	t.Logf("of %d tasks %d were killed", len(tasks), (len(tasks)+4)/5)
+}
+
 func (e *engines) testSpark(t *testing.T) {
 	p := python(t, "pyspark", os.Getenv("CI") != "")
 	if _, err := exec.LookPath("java"); err != nil {
@@ -400,15 +475,19 @@ func (e *engines) testSpark(t *testing.T) {
 		cmd.Env = environment
 		return cmd
 	}
-	e.both(t, submit, workers[0].kill)
+	e.thrice(t, submit, workers[0].kill)
 }
 
-// both runs a job twice: without failures, and with a killed worker.
-func (e *engines) both(t *testing.T, job func(results string) *exec.Cmd, kill func()) {
+// thrice runs a job without failures, with a fifth of its tasks killed, and with a killed worker.
+func (e *engines) thrice(t *testing.T, job func(results string) *exec.Cmd, kill func()) {
 	results := t.TempDir()
 	began := time.Now()
 	succeeds(t, job(results))
 	t.Logf("%d captures took %v", len(e.names), time.Since(began).Round(time.Millisecond))
+	e.same(t, results)
+
+	results = t.TempDir()
+	e.spot(t, func() { succeeds(t, job(results)) })
 	e.same(t, results)
 
 	results = t.TempDir()
@@ -515,7 +594,7 @@ func (e *engines) testRay(t *testing.T) {
 		cmd.Env = append(environment, "RAY_ADDRESS="+address)
 		return cmd
 	}
-	e.both(t, run, func() {
+	e.thrice(t, run, func() {
 		fmt.Fprintln(commands, "kill")
 		c.printed(t, "killed")
 	})
