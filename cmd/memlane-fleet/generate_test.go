@@ -101,6 +101,10 @@ func compressed(b []byte) []byte {
 type rank struct {
 	rnd            *rand.Rand
 	leaks, doubled bool
+	bucket         int  // bytes of a gradient bucket that others do not have
+	fragmented     bool // more is reserved than others reserve, and free
+	moved          int  // lines by which the program is another version
+	fails          bool // in its last step
 
 	clock  int // microseconds
 	next   int // the first address that nothing has had yet
@@ -135,6 +139,10 @@ func (r *rank) at(size int, lines ...*pickletest.Shared) *buffer {
 	return b
 }
 
+func (r *rank) frame(function, file string, number int) *pickletest.Shared {
+	return frame(function, file, number+r.moved)
+}
+
 func frame(function, file string, number int) *pickletest.Shared {
 	return pickletest.Share(pickletest.Dict{"name", function, "filename", "/job/" + file, "line", number})
 }
@@ -142,9 +150,9 @@ func frame(function, file string, number int) *pickletest.Shared {
 // capture returns the output of torch.cuda.memory._dump_snapshot after some steps of
 // training.
 func (r *rank) capture() []byte {
-	main, step, forward := frame("main", "train.py", 90), frame("train_step", "train.py", 41), frame("forward", "model.py", 27)
-	linear, loss, record := frame("linear", "layers.py", 14), frame("cross_entropy", "layers.py", 66), frame("record_loss", "metrics.py", 8)
-	gradient, evaluate := frame("backward", "train.py", 47), frame("evaluate", "train.py", 73)
+	main, step, forward := r.frame("main", "train.py", 90), r.frame("train_step", "train.py", 41), r.frame("forward", "model.py", 27)
+	linear, loss, record := r.frame("linear", "layers.py", 14), r.frame("cross_entropy", "layers.py", 66), r.frame("record_loss", "metrics.py", 8)
+	gradient, evaluate := r.frame("backward", "train.py", 47), r.frame("evaluate", "train.py", 73)
 
 	var all []*buffer
 	add := func(b *buffer) *buffer {
@@ -152,7 +160,7 @@ func (r *rank) capture() []byte {
 		return b
 	}
 	for range layers { // older than the recording
-		add(r.at(8*mib, frame("__init__", "model.py", 12), main)).alive = true
+		add(r.at(8*mib, r.frame("__init__", "model.py", 12), main)).alive = true
 	}
 	var activations, gradients []*buffer
 	for range layers {
@@ -160,6 +168,9 @@ func (r *rank) capture() []byte {
 		gradients = append(gradients, add(r.at(2*mib, gradient, step, main)))
 	}
 	logits := add(r.at(mib, loss, step, main))
+	if r.bucket > 0 {
+		r.alloc(add(r.at(r.bucket, r.frame("new_bucket", "reducer.py", 31), main)))
+	}
 	for i := range steps {
 		for _, b := range activations {
 			r.alloc(b)
@@ -182,6 +193,13 @@ func (r *rank) capture() []byte {
 			r.free(b)
 		}
 	}
+	if r.fails {
+		for _, b := range activations {
+			r.alloc(b)
+		}
+		r.events = append(r.events, pickletest.Dict{"action", "oom", "addr", 0, "size", 900 * mib, "stream", 0, "time_us", r.clock + 1, "device_free", mib,
+			"compile_context", "N/A", "frames", logits.frames})
+	}
 	const start = 0x7f00_0000_0000
 	var blocks pickletest.List
 	inUse := 0
@@ -193,10 +211,19 @@ func (r *rank) capture() []byte {
 		}
 		blocks = append(blocks, pickletest.Dict{"address", b.address, "size", b.size, "requested_size", b.size, "state", state, "frames", frames})
 	}
+	segment := func(address, size, inUse int, blocks pickletest.List) pickletest.Dict {
+		return pickletest.Dict{"device", 0, "address", address, "total_size", size, "allocated_size", inUse, "active_size", inUse, "requested_size", inUse, "stream", 0,
+			"segment_type", "large", "segment_pool_id", pickletest.Tuple{0, 0}, "is_expandable", false, "frames", pickletest.List{}, "blocks", blocks}
+	}
+	segments := pickletest.List{segment(start, r.next-start, inUse, blocks)}
+	if r.fragmented {
+		const at, size = start + 1<<40, 200 * mib
+		segments = append(segments, segment(at, size, 0, pickletest.List{
+			pickletest.Dict{"address", at, "size", size, "requested_size", size, "state", "inactive", "frames", pickletest.List{}},
+		}))
+	}
 	return pickletest.Pickle(pickletest.Dict{
-		"segments", pickletest.List{pickletest.Dict{"device", 0, "address", start, "total_size", r.next - start, "allocated_size", inUse,
-			"active_size", inUse, "requested_size", inUse, "stream", 0, "segment_type", "large", "segment_pool_id", pickletest.Tuple{0, 0},
-			"is_expandable", false, "frames", pickletest.List{}, "blocks", blocks}},
+		"segments", segments,
 		"device_traces", pickletest.List{r.events},
 		"allocator_settings", pickletest.Dict{"PYTORCH_CUDA_ALLOC_CONF", "", "expandable_segments", false},
 		"external_annotations", pickletest.List{},

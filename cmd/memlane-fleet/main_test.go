@@ -320,7 +320,7 @@ func TestCompareRuns(t *testing.T) {
 		t.Errorf("prints\n%s", out)
 	}
 	out, _ = call(t, 0, "", "trend", before, before, before, after)
-	if !strings.Contains(out, ": leaked bytes 0 B to 28.0 MiB,") || !strings.Contains(out, "  first in ") || !strings.Contains(out, "rank2.pickle\n") || strings.Count(out, "\n") > 40 {
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), ", leaked bytes 0 B to 28.0 MiB first in ") || !strings.Contains(out, "rank2.pickle\n") || strings.Count(out, "\n") > 40 {
 		t.Errorf("prints\n%s", out)
 	}
 	if out, _ = call(t, 0, "", "compare", after, after); !strings.Contains(out, "no peak changed") || strings.Contains(out, "New") {
@@ -347,7 +347,12 @@ func TestUsage(t *testing.T) {
 		{[]string{"compare", "a"}, "give two folders"},
 		{[]string{"compare", t.TempDir(), t.TempDir()}, "it has no records.zst"},
 		{[]string{"merge", "-o", t.TempDir(), "--ranks", "main_test.go"}, "--ranks main_test.go"},
-		{[]string{"trend", "a"}, "give two or more folders"},
+		{[]string{"trend"}, "give two or more folders"},
+		{[]string{"trend", "nowhere"}, "nowhere: no such file"},
+		{[]string{"trend", t.TempDir()}, "it has no records.zst"},
+		{[]string{"prune", "--keep", "30", "a"}, `--keep "30"`},
+		{[]string{"prune", "--keep", "0d", "a"}, `--keep "0d"`},
+		{[]string{"prune", "--keep", "30d"}, "give folders"},
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
 		if _, stderr := call(t, statusUsage, "", c.args...); !strings.Contains(stderr, c.want) {
@@ -379,7 +384,7 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestHelp: every command has a description with examples.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}, {"prune", "--help"}} {
 		out, _ := call(t, 0, "", args...)
 		if !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: no examples in\n%s", args, out)

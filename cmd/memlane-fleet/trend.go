@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -14,29 +15,43 @@ func trendCommand() *cli.Command {
 		Name:      "trend",
 		Usage:     "print how the results of runs change over time",
 		ArgsUsage: "RUN...",
-		Description: "RUNs are folders of results in order of time, also in object stores. A change\n" +
-			"counts if it lasts to the last run and is more than the noise of at least\n" +
-			"three runs before it. Each has its ranks and its first capture.\n\n" +
+		Description: "RUNs are folders of results in order of time, or folders with many of them,\n" +
+			"also in object stores. A change counts if it lasts to the last run and is\n" +
+			"more than the noise of at least three runs before it. Each has its ranks and\n" +
+			"its first capture. Parts of a path such as model=llama are labels of a run;\n" +
+			"runs whose labels of --by are equal are one series.\n\n" +
 			"Examples:\n" +
-			"  memlane-fleet trend results/day*",
-		Flags: []cli.Flag{rolesFlag()},
+			"  memlane-fleet trend results/day*\n" +
+			"  memlane-fleet trend --by model s3://bucket/runs",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "by", Usage: "group runs by `LABELS`", Value: "model,job"},
+			rolesFlag(),
+		},
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if c.Args().Len() < 2 {
-				return fail(statusUsage, "trend: give two or more folders of results; see memlane-fleet trend --help")
-			}
 			given, err := roles(c)
 			if err != nil {
 				return err
 			}
-			var t fleet.Trend
-			for _, name := range c.Args().Slice() {
+			names, err := runsIn(ctx, c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			if len(names) < 2 {
+				return fail(statusUsage, "trend: give two or more folders of results; see memlane-fleet trend --help")
+			}
+			groups, by := map[string]*fleet.Trend{}, strings.Split(c.String("by"), ",")
+			for _, name := range names {
 				f, err := recordsIn(ctx, name)
 				if err != nil {
 					return err
 				}
-				t.Add(withoutSecrets(shownName(name)), f, given)
+				group, rest := splitLabels(name, by)
+				if groups[group] == nil {
+					groups[group] = &fleet.Trend{}
+				}
+				groups[group].Add(rest, f, given)
 			}
-			if err := report.WriteTrend(c.Root().Writer, &t); err != nil {
+			if err := report.WriteTrends(c.Root().Writer, groups); err != nil {
 				return fail(statusFailed, "standard output: %w", cause(err))
 			}
 			return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Outlier is a memory of a capture that differs from the others.
@@ -74,6 +75,13 @@ func (f *Fleet) Outliers(given *Roles) []OutlierGroup {
 			members[space] = &member{k: k, memory: i, kind: finding.KindOf(space)}
 		}
 	}
+	for kind, usual := range usualGrowth(members) {
+		for i := range all {
+			if m := members[all[i].Space]; m.kind == kind && m.of().Failed != "" { // in the middle of a step
+				all[i].Growth = usual
+			}
+		}
+	}
 	found := f.compare(all, roles)
 	if len(found) == 0 {
 		return nil
@@ -87,6 +95,21 @@ func (f *Fleet) Outliers(given *Roles) []OutlierGroup {
 	}
 	g.describe()
 	return g.groups(found, members)
+}
+
+// usualGrowth returns the median growth of the memories of each kind in which no allocation ended the program.
+func usualGrowth(members map[*lifetime.Space]*member) map[string]int64 {
+	growths := map[string][]int64{}
+	for _, m := range members {
+		if m.of().Failed == "" {
+			growths[m.kind] = append(growths[m.kind], m.of().Growth)
+		}
+	}
+	usual := map[string]int64{}
+	for kind, values := range growths {
+		usual[kind] = medianOf(values, len(values))
+	}
+	return usual
 }
 
 // idle returns the bytes that were reserved at most beyond the peak, 0 if reserved memory is unknown.
@@ -335,7 +358,7 @@ func (g *grouping) causeOf(m *member, one *finding.Finding) string {
 	if one.Severity == finding.Info {
 		sign = -1
 	}
-	if name, ok := largestOf(differences(u.median.categories, m.categories), sign); ok {
+	if name, ok := largestOf(differences(u.median.categories, m.categories), sign); ok && name != purpose.UnknownCategory.String() {
 		return "category " + name
 	}
 	name, _ := largestOf(differences(u.median.places, m.places), sign)

@@ -124,8 +124,7 @@ type ChangePoint struct {
 // leastBefore is the number of runs before a change.
 const leastBefore = 3
 
-// Changes returns the largest change point of each figure of each memory, grouped by run. A change must be more than a twentieth of
-// the peak, and more than the noise between runs, as for outliers.
+// Changes returns the largest change point of each figure of each memory, grouped by run, see twoLevels.counts.
 func (t *Trend) Changes() (all []ChangePoint) {
 	type group struct {
 		kind    string
@@ -137,14 +136,31 @@ func (t *Trend) Changes() (all []ChangePoint) {
 		rank, capture string
 		before, after int64
 	}
+	type measured struct {
+		kind    string
+		measure int
+	}
 	groups, ranks := map[group][]found{}, map[string][]string{}
+	levels, noises := map[seriesKey][len(trendMeasures)]twoLevels{}, map[measured][]int64{}
 	for key, s := range t.series {
 		ranks[key.kind] = append(ranks[key.kind], key.rank)
-		peak, _ := finding.Spread(s.values[0])
+		var all [len(trendMeasures)]twoLevels
 		for j := range trendMeasures {
-			if at, before, after := changeOf(s.values[j], peak); at > 0 {
-				g := group{key.kind, j, s.runs[at], after > before}
-				groups[g] = append(groups[g], found{key.rank, s.captures[at], int64(before), int64(after)})
+			all[j] = levelsOf(s.values[j])
+			noises[measured{key.kind, j}] = append(noises[measured{key.kind, j}], int64(all[j].noise))
+		}
+		levels[key] = all
+	}
+	usual := map[measured]int64{}
+	for of, values := range noises {
+		usual[of] = spreadOf(values).Ninetieth
+	}
+	for key, s := range t.series {
+		peak, _ := finding.Spread(s.values[0])
+		for j, l := range levels[key] {
+			if l.counts(len(s.runs), peak, float64(usual[measured{key.kind, j}])) {
+				g := group{key.kind, j, s.runs[l.at], l.after > l.before}
+				groups[g] = append(groups[g], found{key.rank, s.captures[l.at], int64(l.before), int64(l.after)})
 			}
 		}
 	}
@@ -173,38 +189,52 @@ func (t *Trend) Changes() (all []ChangePoint) {
 	return all
 }
 
-// changeOf returns the point that divides values best into two levels, and the levels. at is 0 if there is no change that counts.
-func changeOf(values []float64, peak float64) (at int, before, after float64) {
+// twoLevels are those that values are divided into best. at is the index of the first value of the second, 0 if there are too few.
+type twoLevels struct {
+	at            int
+	before, after float64
+	spread, noise float64 // of the values around them
+}
+
+func levelsOf(values []float64) (l twoLevels) {
 	best := math.Inf(1)
+	var rest []float64
 	for i := leastBefore; i < len(values); i++ {
 		b, _ := finding.Spread(values[:i])
 		a, _ := finding.Spread(values[i:])
-		sum := 0.0
+		sum, off := 0.0, make([]float64, len(values))
 		for j, v := range values {
 			if j < i {
-				sum += math.Abs(v - b)
+				off[j] = v - b
 			} else {
-				sum += math.Abs(v - a)
+				off[j] = v - a
 			}
+			sum += math.Abs(off[j])
 		}
 		if sum < best {
-			best, at, before, after = sum, i, b, a
+			best, l.at, l.before, l.after, rest = sum, i, b, a, off
 		}
 	}
-	if at == 0 {
-		return 0, 0, 0
+	if l.at > 0 {
+		_, l.spread = finding.Spread(rest)
+		l.noise = rangeOf(rest)
 	}
-	var rest []float64
-	for j, v := range values {
-		if j < at {
-			rest = append(rest, v-before)
-		} else {
-			rest = append(rest, v-after)
-		}
+	return l
+}
+
+// counts reports whether the levels of n runs are a change: more than a twentieth of the peak, and more than the noise of these values
+// and of those of nine tenths of the other memories. Of many memories, some have little noise in a few runs by chance.
+func (l *twoLevels) counts(n int, peak, usual float64) bool {
+	off, least := math.Abs(l.after-l.before), max(l.noise, usual)
+	if l.at == n-1 { // one run is no level yet
+		least *= 2
 	}
-	_, noise := finding.Spread(rest)
-	if off := math.Abs(after - before); off <= changed*peak || !finding.FarOff(off, noise) {
-		return 0, 0, 0
-	}
-	return at, before, after
+	return l.at > 0 && off > changed*peak && off > least && finding.FarOff(off, l.spread)
+}
+
+// rangeOf returns the distance from the least to the greatest value, without one in twenty that are furthest from 0.
+func rangeOf(values []float64) float64 {
+	values = slices.SortedFunc(slices.Values(values), func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
+	values = values[:len(values)-len(values)/20]
+	return slices.Max(values) - slices.Min(values)
 }

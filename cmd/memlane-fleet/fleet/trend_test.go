@@ -53,3 +53,37 @@ func TestTrend(t *testing.T) {
 		}
 	}
 }
+
+// TestTrendOfNoise: of a thousand ranks whose figures only vary, also in two levels or with single spikes, none has a change.
+func TestTrendOfNoise(t *testing.T) {
+	const mib = 1 << 20
+	rng := rand.New(rand.NewPCG(5, 9))
+	for name, noise := range map[string]func() float64{
+		"normal":  func() float64 { return 100 * rng.NormFloat64() },
+		"uniform": func() float64 { return 400 * rng.Float64() },
+		"two":     func() float64 { return 200 * float64(rng.IntN(2)) },
+		"spikes": func() float64 {
+			if rng.IntN(20) == 0 {
+				return 800
+			}
+			return 5 * rng.NormFloat64()
+		},
+	} {
+		var trend fleet.Trend
+		for day := range 12 {
+			var records []*fleet.Record
+			for rank := range 1000 {
+				peak := int64((1000 + noise()) * mib)
+				records = append(records, &fleet.Record{Name: fmt.Sprintf("day%d/rank%d", day, rank), Memories: []fleet.Memory{{Rank: fmt.Sprintf("rank %d", rank), Device: "cuda:0", Peak: peak}}})
+			}
+			trend.Add(fmt.Sprint("day", day), of(records...), nil)
+		}
+		ranks := 0
+		for _, c := range trend.Changes() {
+			ranks += len(c.Ranks)
+		}
+		if ranks > 0 {
+			t.Errorf("%s: %d of 1,000 have a change", name, ranks)
+		}
+	}
+}

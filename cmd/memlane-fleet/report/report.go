@@ -24,11 +24,14 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Files are the results by file name. Equal fleets give equal bytes.
-var Files = []struct {
+// File is one of the results.
+type File struct {
 	Name  string
 	Write func(w io.Writer, d *Data) error
-}{
+}
+
+// Files are the results. Equal fleets give equal bytes.
+var Files = []File{
 	{"report.txt", writeText},
 	{"report.md", writeMarkdown},
 	{"report.html", writePage},

@@ -1,8 +1,12 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/shorten"
@@ -10,23 +14,95 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// WriteTrend writes the changes of runs over time and their figures, at most textLines lines.
-func WriteTrend(w io.Writer, t *fleet.Trend) error {
-	const mostChanges, mostRuns = 5, 20
+// WriteTrends writes the changes of runs over time and their figures, at most textLines lines. Runs are grouped by their labels; "" has
+// those without.
+func WriteTrends(w io.Writer, groups map[string]*fleet.Trend) error {
 	p := &page{text.NewPage(text.Style{Width: text.UsualWidth})}
+	names := slices.Sorted(maps.Keys(groups))
+	if len(names) == 1 {
+		return p.trend(w, groups[names[0]])
+	}
+	const mostChanging, mostSteady, mostChanges = 4, 8, 2
+	changes := map[string][]fleet.ChangePoint{}
+	for _, name := range names {
+		changes[name] = groups[name].Changes()
+	}
+	changing, steady := 0, 0
+	for _, name := range names {
+		if len(changes[name]) == 0 {
+			continue
+		}
+		if changing++; changing > mostChanging {
+			continue
+		}
+		p.Line("%s: %s", labelsText(name), units.Plural(len(groups[name].Runs), "run"))
+		p.changes("  ", groups[name], changes[name], mostChanges)
+	}
+	if more := changing - mostChanging; more > 0 {
+		p.Line("%s with changes: name its labels with --by, or its folder", moreSeries(more))
+	}
+	if len(names) > changing {
+		p.Line("No lasting change")
+	}
+	for _, name := range names {
+		if len(changes[name]) > 0 {
+			continue
+		}
+		if steady++; steady > mostSteady {
+			continue
+		}
+		t := groups[name]
+		last := t.Runs[len(t.Runs)-1].Kinds[largestKind(t)]
+		p.Line("  %s: %s; last median peak %s, leaked %s", labelsText(name), units.Plural(len(t.Runs), "run"), units.Bytes(last.Peak), units.Bytes(last.Leaked))
+	}
+	if more := steady - mostSteady; more > 0 {
+		p.Line("  %s", moreSeries(more))
+	}
+	return p.To(w)
+}
+
+func moreSeries(n int) string { return units.Count(int64(n)) + " more series" }
+
+// labelsText returns the labels of a group of runs.
+func labelsText(name string) string {
+	return cmp.Or(shorten.Name(text.Printable(name), 50), "without labels")
+}
+
+// changes writes the changes of a group of runs.
+func (p *page) changes(indent string, t *fleet.Trend, changes []fleet.ChangePoint, most int) {
+	var order []string
+	same := map[string][]*fleet.ChangePoint{} // of one run and the same ranks
+	for i := range changes {
+		c := &changes[i]
+		key := fmt.Sprint(c.Kind, c.Run, c.After > c.Before, c.Ranks)
+		if same[key] == nil {
+			order = append(order, key)
+		}
+		same[key] = append(same[key], c)
+	}
+	for _, key := range order[:min(most, len(order))] {
+		c := same[key][0]
+		var figures []string
+		for _, each := range same[key] {
+			figures = append(figures, fmt.Sprintf("%s %s to %s", each.Measure, units.Bytes(each.Before), units.Bytes(each.After)))
+		}
+		p.para(indent, indent+"  ", short(fmt.Sprintf("%s since %s, on %s: %s", c.Kind, shorten.Name(text.Printable(t.Runs[c.Run].Name), 40),
+			ranksText(c.Ranks, roleText(c.Role, c.OfRole, len(c.Ranks))), strings.Join(figures, ", ")), 2*textSentence))
+		p.Line("%s  first in %s", indent, shorten.Name(text.Printable(c.Capture), textName-10))
+	}
+	if more := len(order) - most; more > 0 {
+		p.Line("%s%s", indent, units.Plural(more, "more change"))
+	}
+}
+
+// trend writes the changes of one group, and the figures of its last runs.
+func (p *page) trend(w io.Writer, t *fleet.Trend) error {
+	const mostChanges, mostRuns = 5, 20
 	changes := t.Changes()
 	if len(changes) == 0 {
 		p.Line("No lasting change in %s.", units.Plural(len(t.Runs), "run"))
 	}
-	for i := range changes[:min(mostChanges, len(changes))] {
-		c := &changes[i]
-		p.para("", "  ", short(fmt.Sprintf("%s since %s: %s %s to %s, on %s", c.Kind, shorten.Name(text.Printable(t.Runs[c.Run].Name), 40), c.Measure, units.Bytes(c.Before), units.Bytes(c.After),
-			ranksText(c.Ranks, roleText(c.Role, c.OfRole, len(c.Ranks)))), textSentence))
-		p.Line("  first in %s", shorten.Name(text.Printable(c.Capture), textName-10))
-	}
-	if more := len(changes) - mostChanges; more > 0 {
-		p.Line("%s", units.Plural(more, "more change"))
-	}
+	p.changes("", t, changes, mostChanges)
 	kind := largestKind(t)
 	if kind == "" {
 		return p.To(w)

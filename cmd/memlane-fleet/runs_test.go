@@ -1,0 +1,214 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/report"
+)
+
+// TestCausesOfRun: of the captures of a job with a truth of causes, all causes are found, and no others. Stage 3 leaks, rank 0 has a
+// larger bucket, the ranks of expert 6 reserve more, rank 7 runs another commit, and ranks 11 and 12 fail.
+func TestCausesOfRun(t *testing.T) {
+	dir, n := t.TempDir(), *captures
+	const stages, experts = 8, 8
+	table := "rank,pipeline,expert\n"
+	var names, stage3, expert6 []string
+	for i := range n {
+		r := newRank(i)
+		stage, expert := i*stages/n, i%experts
+		if r.leaks = stage == 3; r.leaks {
+			stage3 = append(stage3, fmt.Sprintf("rank %d", i))
+		}
+		if r.fragmented = expert == 6; r.fragmented {
+			expert6 = append(expert6, fmt.Sprintf("rank %d", i))
+		}
+		switch i {
+		case 0:
+			r.bucket = 60 * mib
+		case 7:
+			r.moved = 4
+		case 11, 12:
+			r.fails = true
+		}
+		table += fmt.Sprintf("%d,%d,%d\n", i, stage, expert)
+		name := filepath.Join(dir, fmt.Sprintf("rank%d.pickle", i))
+		if err := os.WriteFile(name, r.capture(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	roles := filepath.Join(dir, "ranks.csv")
+	if err := os.WriteFile(roles, []byte(table), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	results := t.TempDir()
+	call(t, 0, lines(names), "run", "--quiet", "--ranks", roles, "-o", results)
+	files := resultsIn(t, results)
+	if n := strings.Count(files["report.txt"], "\n"); n > 40 {
+		t.Errorf("the report has %d lines", n)
+	}
+	type ranked struct{ Ranks []string }
+	var have struct {
+		Outlier_Groups []struct {
+			ranked
+			Measure, Role string
+			Leak          *string
+			Places        []struct{ Place string }
+		}
+		Other_Code []ranked
+		Failures   []ranked
+	}
+	if err := json.Unmarshal([]byte(files["fleet.json"]), &have); err != nil {
+		t.Fatal(err)
+	}
+	var causes []string
+	for _, g := range have.Outlier_Groups {
+		why := g.Measure
+		if g.Leak != nil {
+			why = *g.Leak
+		} else if len(g.Places) > 0 {
+			why = g.Places[0].Place
+		}
+		causes = append(causes, fmt.Sprint(why, " of ", g.Role, g.Ranks))
+	}
+	for _, c := range have.Other_Code {
+		causes = append(causes, fmt.Sprint("other code ", c.Ranks))
+	}
+	for _, f := range have.Failures {
+		causes = append(causes, fmt.Sprint("out of memory ", f.Ranks))
+	}
+	want := []string{
+		fmt.Sprint("leak record_loss (metrics.py:8) of pipeline stage 3", stage3),
+		"new_bucket (reducer.py:31) of [rank 0]",
+		fmt.Sprint("idle reserved bytes of expert rank 6", expert6),
+		"other code [rank 7]",
+		"out of memory [rank 11 rank 12]",
+	}
+	for _, c := range causes {
+		if !slices.Contains(want, c) {
+			t.Errorf("wrong: %.300s", c)
+		}
+	}
+	for _, c := range want {
+		if !slices.Contains(causes, c) {
+			t.Errorf("missed: %.300s", c)
+		}
+	}
+	if t.Failed() {
+		t.Log(files["report.txt"])
+	}
+}
+
+// newDays writes the results of ten days of two models, as folders whose names have labels. Ranks 4 to 7 of model a leak from day six on.
+func newDays(t *testing.T) (runs string) {
+	dir := t.TempDir()
+	runs = filepath.Join(dir, "runs")
+	rnd := rand.New(rand.NewPCG(10, 6))
+	for _, model := range []string{"a", "b"} {
+		for day := 1; day <= 10; day++ {
+			var names []string
+			for i := range 16 {
+				r := newRank(rnd.IntN(1 << 30))
+				r.leaks = model == "a" && day >= 6 && i/4 == 1
+				name := filepath.Join(dir, "captures", model, fmt.Sprintf("day%d", day), fmt.Sprintf("rank%d.pickle", i))
+				if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, r.capture(), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				names = append(names, name)
+			}
+			call(t, 0, lines(names), "run", "--quiet", "-o", filepath.Join(runs, "model="+model, fmt.Sprintf("commit=%04x", rnd.IntN(1<<16)), fmt.Sprintf("day%d", day)))
+		}
+	}
+	return runs
+}
+
+// TestDays: trend finds the day, the ranks and the first capture of a regression, in the runs of its model alone.
+func TestDays(t *testing.T) {
+	runs := newDays(t)
+	out, _ := call(t, 0, "", "trend", runs)
+	changed, steady, ok := strings.Cut(out, "No lasting change\n")
+	if !ok || !strings.HasPrefix(changed, "model=a: 10 runs\n") || strings.Count(changed, "since") != 1 || strings.Contains(changed, "model=b") || !strings.Contains(steady, "model=b: 10 runs") {
+		t.Errorf("prints\n%s", out)
+	}
+	if !strings.Contains(changed, "leaked bytes 0 B to 9.00 MiB") || !strings.Contains(changed, "/day6, on 4 ranks (4-7): ") || !strings.Contains(changed, "captures/a/day6/rank4.pickle") {
+		t.Errorf("prints\n%s", out)
+	}
+	out, _ = call(t, 0, "", "trend", "--by", "job", runs)
+	if !strings.HasPrefix(out, "cuda since model=a/commit=") && !strings.HasPrefix(out, "No lasting change in 20 runs") {
+		t.Errorf("prints\n%s", out)
+	}
+}
+
+// TestPrune: prune removes the runs that are older, without the files of others, and never the newest. --dry-run removes nothing.
+func TestPrune(t *testing.T) {
+	runs, names := t.TempDir(), job(t)[:2]
+	days := func() (left []string) {
+		all, err := filepath.Glob(filepath.Join(runs, "*", report.Records))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range all {
+			left = append(left, filepath.Base(filepath.Dir(name)))
+		}
+		return left
+	}
+	age := func(run string, days int) {
+		then := time.Now().Add(-time.Duration(days)*24*time.Hour - time.Hour)
+		if err := os.Chtimes(filepath.Join(runs, run, report.Records), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for day, run := range []string{"day4", "day3", "day2", "day1"} {
+		call(t, 0, lines(names), "run", "--quiet", "-o", filepath.Join(runs, run))
+		age(run, 20*day)
+	}
+	notes := filepath.Join(runs, "day1", "notes.txt")
+	if err := os.WriteFile(notes, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"day1", "day2", "day3", "day4"}
+	out, _ := call(t, 0, "", "prune", "--keep", "30d", "--dry-run", runs)
+	if strings.Count(out, "would remove ") != 2 || !strings.Contains(out, "day1: 60 days old\n  kept 1 file that memlane-fleet did not write, first notes.txt\n") || !slices.Equal(days(), all) {
+		t.Errorf("%s\n%s", days(), out)
+	}
+	out, _ = call(t, 0, "", "prune", "--keep", "30d", runs)
+	if strings.Count(out, "removed ") != 2 || !slices.Equal(days(), []string{"day3", "day4"}) {
+		t.Errorf("%s\n%s", days(), out)
+	}
+	if left, err := os.ReadDir(filepath.Join(runs, "day1")); err != nil || len(left) != 1 {
+		t.Errorf("%v, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(runs, "day2")); err == nil {
+		t.Error("an empty folder is left")
+	}
+	age("day4", 50)
+	if out, _ = call(t, 0, "", "prune", "--keep", "1h", runs); !slices.Equal(days(), []string{"day3"}) {
+		t.Errorf("%s\n%s", days(), out)
+	}
+}
+
+// TestStoredRuns: runs in an object store are found, not only those of a disk, and removed.
+func TestStoredRuns(t *testing.T) {
+	s := newStore(t)
+	for _, run := range []string{"runs/model=a/day10", "runs/model=a/day9", "runs/model=b/day9"} {
+		call(t, 0, lines(job(t)[:2]), "run", "--quiet", "-o", s.address(run))
+	}
+	out, _ := call(t, 0, "", "trend", "--by", "job", s.address("runs"))
+	if a, b, c := strings.Index(out, "model=a/day9"), strings.Index(out, "model=b/day9"), strings.Index(out, "model=a/day10"); a < 0 || b < a || c < b {
+		t.Errorf("prints\n%s", out)
+	}
+	if out, _ = call(t, 0, "", "prune", "--keep", "30d", s.address("runs")); strings.Contains(out, "removed") || !strings.Contains(out, "3 of 3 runs") {
+		t.Errorf("prints\n%s", out)
+	}
+}
