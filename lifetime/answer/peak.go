@@ -335,7 +335,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 		name, shape, category string
 	}
 	index := map[key]int{}
-	paths := map[int]map[string]*Path{}
+	var of [][]lifetime.Row // of each place
 	for _, r := range rows {
 		k := key{name: RowNames[r.Kind]}
 		if k.name == "" {
@@ -353,14 +353,14 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 				i := instructionOf(t, site)
 				p.Later = &i
 			}
-			places = append(places, p)
+			places, of = append(places, p), append(of, nil)
 		}
 		total.Add(r.Amount)
 		places[i].Add(r.Amount)
-		addPath(paths, i, callersOf(t, r.Site), r.Amount)
+		of[i] = append(of[i], r)
 	}
-	for i, of := range paths {
-		places[i].Paths = sortedPaths(of)
+	for i := range places {
+		places[i].Paths = pathsOf(t, of[i])
 	}
 	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
 	return total, places
@@ -373,27 +373,31 @@ func callersOf(t *lifetime.Tables, id lifetime.SiteID) []string {
 		return nil
 	}
 	shown, _ := Fold(framesOf(t, t.Sites[id].Stack))
-	var names []string
+	names := make([]string, len(shown))
 	for i := range shown {
-		names = append(names, shown[i].String())
+		names[i] = shown[i].String()
 	}
 	return names[slices.Index(names, p.String())+1:]
 }
 
-func addPath(paths map[int]map[string]*Path, place int, callers []string, amount lifetime.Amount) {
-	if len(callers) == 0 {
-		return
+// pathsOf returns the paths by which the line of rows was called, largest first; none if there is only one.
+func pathsOf(t *lifetime.Tables, rows []lifetime.Row) []Path {
+	if len(rows) < 2 {
+		return nil
 	}
-	text := strings.Join(callers, "\n")
-	if paths[place] == nil {
-		paths[place] = map[string]*Path{}
+	paths := map[string]*Path{}
+	for _, r := range rows {
+		callers := callersOf(t, r.Site)
+		if len(callers) == 0 {
+			continue
+		}
+		text := strings.Join(callers, "\n")
+		if paths[text] == nil {
+			paths[text] = &Path{Callers: callers}
+		}
+		paths[text].Add(r.Amount)
 	}
-	path := paths[place][text]
-	if path == nil {
-		path = &Path{Callers: callers}
-		paths[place][text] = path
-	}
-	path.Add(amount)
+	return sortedPaths(paths)
 }
 
 // sortedPaths returns several paths, largest first; none if there is only one.
