@@ -64,7 +64,7 @@ func svgCommand() *cli.Command {
 			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
 			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels: `N` from\n240 to 4096 (default: as the view needs)"},
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
-			&cli.StringFlag{Name: "max-blocks", Value: "10000", DefaultText: "10000", Usage: "draw at most `N` buffers separately"},
+			&cli.StringFlag{Name: "max-blocks", Usage: "draw at most `N` buffers separately\n(default: as many as 40 KB of SVG have)"},
 			rankFlag(), outputFlag(), forceFlag()),
 		Action: svg,
 	}
@@ -79,7 +79,7 @@ func choiceFlag[V any](name, usual, placeholder string, values map[string]V) cli
 
 func svg(c *cli.Context) error {
 	maxBlocks, err := strconv.Atoi(c.String("max-blocks"))
-	if err != nil || maxBlocks < 1 {
+	if c.IsSet("max-blocks") && (err != nil || maxBlocks < 1) {
 		return usage("--max-blocks %q: use a number of at least 1", c.String("max-blocks"))
 	}
 	if err := cmp.Or(checkPixels(c, "width", 480), checkPixels(c, "height", 240)); err != nil {

@@ -164,19 +164,25 @@ func (p *picture) place(m *addressMap) layout {
 		}
 	})
 	own := largest(all, p.o.MaxBlocks)
-	for n := p.affordable(own, 4*len(own)); n < len(own); n = p.affordable(own, 4*len(own)) {
+	var l layout
+	for {
+		l = layout{}
+		for _, c := range inOrder(own) {
+			r := p.rect(m, &p.s.Buffers[c.buffer])
+			l.shapes = append(l.shapes, shape{buffer: c.buffer, class: c.class, first: len(l.steps), n: 1, end: r.end})
+			l.steps = append(l.steps, r.step)
+		}
+		n := p.affordable(own, &l, 0)
+		if n == len(own) {
+			break
+		}
 		own = own[:n]
 	}
 	for _, c := range all[len(own):] {
 		small = append(small, int32(c.buffer))
 	}
-	var l layout
-	for _, c := range inOrder(own) {
-		r := p.rect(m, &p.s.Buffers[c.buffer])
-		l.shapes = append(l.shapes, shape{c.buffer, c.class, len(l.steps), 1, r.end})
-		l.steps = append(l.steps, r.step)
-	}
 	p.together(&l, m, small)
+	p.describe(&l, own)
 	return l
 }
 

@@ -1,13 +1,17 @@
 package blocks
 
-import "github.com/memlane/memlane/render/canvas"
+import (
+	"strings"
+
+	"github.com/memlane/memlane/render/canvas"
+)
 
 // outlined is the minimum height of a block with a line around it, and the minimum width
 // of its steps, in tenths of a pixel. A line would cover most of a smaller block.
 const outlined = 80
 
 // blocks draws the shapes in groups by class, so that the colour is in the file once per
-// group. Without groups, browsers take minutes for so many blocks with tooltips.
+// group. Without groups, browsers take minutes for so many blocks with tooltips. Blocks without a tooltip are one path per group.
 func (p *picture) blocks(l *layout) {
 	groups := make([][]int32, 2*len(p.classes))
 	for i := range l.shapes {
@@ -29,15 +33,28 @@ func (p *picture) blocks(l *layout) {
 		look.Edged = k >= len(p.classes)
 		look.Crisp = !look.Edged
 		p.Page.Group(look)
+		var plain canvas.Path
 		for _, i := range shapes {
-			sh := &l.shapes[i]
-			p.path.Reset()
-			outline(&p.path, l.steps[sh.first:sh.first+sh.n], sh.end, p.Bottom)
-			p.Page.Fill(&p.path, canvas.Look{}, p.title(sh.buffer))
+			if sh := &l.shapes[i]; sh.titled {
+				p.Page.Fill(p.outlineOf(l, sh), canvas.Look{}, p.title(sh.buffer))
+			} else {
+				outline(&plain, l.steps[sh.first:sh.first+sh.n], sh.end, p.Bottom)
+			}
+		}
+		if !plain.Empty() {
+			class := &p.classes[k%len(p.classes)]
+			p.Page.Fill(&plain, canvas.Look{}, []byte(canvas.Cut(strings.TrimSpace(class.name+" "+class.place), 80)))
 		}
 		p.Page.End()
 	}
 	p.Page.End()
+}
+
+// outlineOf returns the outline of a block. The next call overwrites it.
+func (p *picture) outlineOf(l *layout, sh *shape) *canvas.Path {
+	p.path.Reset()
+	outline(&p.path, l.steps[sh.first:sh.first+sh.n], sh.end, p.Bottom)
+	return &p.path
 }
 
 // outline adds the outline of a block: along the upper edge and back along the lower.

@@ -59,9 +59,9 @@ type Options struct {
 	// 0, 0 is the whole window.
 	From, To int64
 
-	// MaxBlocks is the maximum number of buffers with a shape and a tooltip. 0 is 10000;
-	// browsers take long to open larger pictures. Fewer buffers get a shape if the file
-	// would exceed about 2 MB, or in proportion for a larger MaxBlocks.
+	// MaxBlocks is the maximum number of buffers with a shape and a tooltip. The smallest have none if the file
+	// would exceed about 2 MB, or in proportion for more than 10000, which browsers take long to open. 0 is as many as a file of about 40 KB
+	// has, in proportion to the size of a larger picture.
 	MaxBlocks int
 
 	// Advice says how to record what was there before the recording. It is written below a broken axis.
@@ -78,10 +78,12 @@ type Options struct {
 const (
 	defaultMaxBlocks = 10000
 	leastHeight      = 240 // pixels
+	defaultWidth     = 960
+	defaultHeight    = 420
 )
 
 func (o Options) withDefaults(s *lifetime.Space) Options {
-	o.Width, o.Height = max(cmp.Or(o.Width, 960), 480), max(cmp.Or(o.Height, 420), leastHeight)
+	o.Width, o.Height = max(cmp.Or(o.Width, defaultWidth), 480), max(cmp.Or(o.Height, defaultHeight), leastHeight)
 	if o.MaxBlocks <= 0 {
 		o.MaxBlocks = defaultMaxBlocks
 	}
@@ -114,9 +116,10 @@ type point = canvas.Length
 // picture draws one picture.
 type picture struct {
 	plot.Plot
-	c *lifetime.Capture
-	s *lifetime.Space
-	o Options
+	c      *lifetime.Capture
+	s      *lifetime.Space
+	o      Options
+	budget int // bytes of outlines and tooltips
 
 	cols    columns
 	floors  []int64        // per column: bytes below the buffers
@@ -144,18 +147,18 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	if err := checkFacts(s, o); err != nil {
 		return nil, err
 	}
-	fixed := o.Height != 0
+	asked := o
 	o = o.withDefaults(s)
 	if o.From >= o.To {
 		return nil, errors.New("no part of the recording is between From and To")
 	}
 	p := &picture{
-		Plot: plot.New(o.Width), c: c, s: s, o: o,
+		Plot: plot.New(o.Width), c: c, s: s, o: o, budget: budgetOf(asked, o),
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
 	p.Space, p.From, p.To = s, o.From, o.To
 	var below point
-	p.o.Height, below = p.FindOthers(o.Others, o.Height, leastHeight, fixed)
+	p.o.Height, below = p.FindOthers(o.Others, o.Height, leastHeight, asked.Height != 0)
 	p.Bottom = point(p.o.Height-62)*10 - below - p.FindPhases(c)
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
@@ -238,6 +241,7 @@ type shape struct {
 	class    uint8
 	first, n int
 	end      point
+	titled   bool // has a tooltip
 }
 
 // step is a part of a block that begins at x. lo and hi are distances from the bottom of

@@ -52,9 +52,11 @@ func (p *picture) appendRequested(out []byte, b *lifetime.Buffer) []byte {
 	return append(out, " %"...)
 }
 
-// appendOffset appends the offset of a buffer, for comparison with other buffers, and
-// its address.
+// appendOffset appends the address of a buffer, in a picture of addresses also its offset, for comparison with other buffers.
 func (p *picture) appendOffset(out []byte, addr uint64) []byte {
+	if p.lowest != 0 && p.m == nil {
+		return strconv.AppendUint(append(out, "\naddress 0x"...), addr, 16)
+	}
 	out = append(out, "\noffset "...)
 	out = strconv.AppendUint(out, addr-p.lowest, 10)
 	out = append(out, " (0x"...)

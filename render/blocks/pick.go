@@ -61,24 +61,50 @@ func inOrder(own []candidate) []candidate {
 	return own
 }
 
-// Bytes of a file: the markup of one block without its texts, one corner of its outline,
-// and the budget of all blocks. With it a picture of defaultMaxBlocks is below 2 MB.
+// Bytes of a file: the markup of a block with a tooltip besides its outline and its text, and what the outlines and tooltips of a picture of
+// the default size may have, so that all of it has 40 KB. With MaxBlocks, each block may have as many as outlines and tooltips usually need.
 const (
-	blockCost  = 40
-	cornerCost = 6
-	budget     = 170 * defaultMaxBlocks
+	blockCost     = 35
+	defaultBudget = 26_000
+	perBlock      = 170
 )
 
-// affordable returns how many of the largest blocks to try next: all of own if they fit
-// the budget with so many corners, otherwise fewer.
-func (p *picture) affordable(own []candidate, corners int) int {
-	cost := corners * cornerCost
-	for i := range own {
-		cost += blockCost + len(p.title(own[i].buffer))
+// budgetOf returns how many bytes the outlines and tooltips of a picture may have. asked are the options as they were given, of with defaults.
+func budgetOf(asked, of Options) int {
+	if asked.MaxBlocks > 0 {
+		return perBlock * max(defaultMaxBlocks, asked.MaxBlocks)
 	}
-	limit := max(budget, budget/defaultMaxBlocks*p.o.MaxBlocks)
-	if cost <= limit {
+	return int(defaultBudget * max(1, float64(of.Width)*float64(of.Height)/(defaultWidth*defaultHeight)))
+}
+
+// affordable returns how many of the largest blocks to try next: all of own if their outlines fit two thirds of the budget with other
+// bytes, or a quarter, otherwise fewer. The rest is for tooltips.
+func (p *picture) affordable(own []candidate, l *layout, others int) int {
+	cost, room := 0, max(p.budget*2/3-others, p.budget/4)
+	for i := range l.shapes {
+		cost += p.outlineOf(l, &l.shapes[i]).Bytes()
+	}
+	if cost <= room {
 		return len(own)
 	}
-	return min(len(own)-1, int(float64(len(own))*float64(limit)/float64(cost)*0.98))
+	return min(len(own)-1, int(float64(len(own))*float64(room)/float64(cost)*.98))
+}
+
+// describe gives tooltips to the largest blocks, as far as the budget goes with all outlines. own is in that order.
+func (p *picture) describe(l *layout, own []candidate) {
+	left := p.budget
+	at := map[int]*shape{}
+	for i := range l.shapes {
+		at[l.shapes[i].buffer] = &l.shapes[i]
+		left -= p.outlineOf(l, &l.shapes[i]).Bytes()
+	}
+	for _, m := range l.merged {
+		left -= m.path.Bytes()
+	}
+	for i := range own {
+		if left -= blockCost + len(p.title(own[i].buffer)); left < 0 {
+			return
+		}
+		at[own[i].buffer].titled = true
+	}
 }

@@ -22,9 +22,14 @@ func (p *picture) stack() layout {
 		together := small.with(p, all[len(own):])
 		// The number of steps is only known after the layout.
 		l := p.slide(inOrder(own), height, together)
-		n := p.affordable(own, 4*len(l.steps))
+		together.draw(p, &l, height)
+		bands := 0
+		for _, m := range l.merged {
+			bands += m.path.Bytes()
+		}
+		n := p.affordable(own, &l, bands)
 		if n == len(own) {
-			together.draw(p, &l, height)
+			p.describe(&l, own)
 			p.names = p.spots(&l, together, height)
 			return l
 		}
@@ -165,7 +170,7 @@ func (p *picture) gather(own []candidate, moves []move) layout {
 	at := 0
 	for i := range own {
 		n := l.shapes[i].n
-		l.shapes[i] = shape{own[i].buffer, own[i].class, at, 0, p.columnX(int(own[i].k1))}
+		l.shapes[i] = shape{buffer: own[i].buffer, class: own[i].class, first: at, end: p.columnX(int(own[i].k1))}
 		at += n
 	}
 	for _, m := range moves {

@@ -190,6 +190,16 @@ func (c *svg) Finish(w io.Writer) error {
 	return err
 }
 
+// Bytes returns the size of the outline in an SVG.
+func (p *Path) Bytes() int {
+	n := 0
+	p.lines(func(line []Point) {
+		var b [4096]byte
+		n += len(appendLine(b[:0], line)) + 1
+	})
+	return n
+}
+
 // appendLine appends the path commands of one line.
 func appendLine(b []byte, line []Point) []byte {
 	at := line[0]

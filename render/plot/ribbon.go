@@ -98,16 +98,30 @@ func (p *Plot) Ribbon() {
 	}
 	top := p.Bottom + 70
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: top + 110, Anchor: canvas.End, Role: canvas.Dim, S: "phase"})
-	for _, r := range p.runs() {
+	narrow := map[string]*canvas.Path{}
+	var names []string // of narrow
+	runs := p.runs()
+	for _, r := range runs {
 		s := &p.phases.Spans[r.span]
 		name := phaseName(s)
-		look := phaseLooks[name]
+		if r.to-r.from < narrowRun {
+			if narrow[name] == nil {
+				narrow[name], names = &canvas.Path{}, append(names, name)
+			}
+			narrow[name].Rect(r.from, top, r.to, top+ribbonHigh)
+			continue
+		}
 		title := name
 		if !r.several {
 			title += p.stepText(s) + "\npeak " + units.Exact(s.Peak.Bytes) + "\n" + units.Exact(s.Left) + " of it stay after it"
 		}
-		look.Crisp = true
-		p.Page.Fill(canvas.Rect(r.from, top, r.to, top+ribbonHigh), look, []byte(title))
+		p.fillPhase(canvas.Rect(r.from, top, r.to, top+ribbonHigh), name, title)
+	}
+	for _, name := range names {
+		p.fillPhase(narrow[name], name, name)
+	}
+	for _, r := range runs {
+		name := phaseName(&p.phases.Spans[r.span])
 		text := canvas.Text{X: (r.from + r.to) / 2, Y: top + 110, Anchor: canvas.Middle, Role: canvas.On(phaseLooks[name]), S: name}
 		if text.Extent()+40 > r.to-r.from {
 			text.S = strings.ToUpper(name[:1])
@@ -116,6 +130,15 @@ func (p *Plot) Ribbon() {
 			p.Page.Text(text)
 		}
 	}
+}
+
+// narrowRun is the width below which the runs of a phase share a path and a tooltip: the mouse can hardly tell them apart.
+const narrowRun canvas.Length = 200
+
+func (p *Plot) fillPhase(path *canvas.Path, name, title string) {
+	look := phaseLooks[name]
+	look.Crisp = true
+	p.Page.Fill(path, look, []byte(title))
 }
 
 // stepText returns the step of a span as text.
