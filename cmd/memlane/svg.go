@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -11,10 +12,13 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/lifetime/whatif"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/figure"
+	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/render/text"
 )
 
 // The values of --view, --layout, --color, --axis and --theme.
@@ -50,6 +54,7 @@ func svgCommand() *cli.Command {
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
 			"  memlane svg --color leak -o leaks.png snapshot.pickle\n" +
 			"  memlane svg --axis event --width 1600 -o oom.svg snapshot.pickle\n" +
+			"  memlane svg --remedy checkpoint=blocks -o remedy.svg snapshot.pickle\n" +
 			"  memlane svg --view usage -o usage.svg trace.json\n" +
 			"  memlane svg -o ranks.svg rank*.json\n" +
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
@@ -63,6 +68,7 @@ func svgCommand() *cli.Command {
 			choiceFlag("theme", "auto", "THEME", themes),
 			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
 			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels: `N` from\n240 to 4096 (default: as the view needs)"},
+			&cli.StringFlag{Name: "remedy", Usage: "draw over the blocks, as a line, what would be in use\nwith `EDITS`, as memlane whatif --set takes them, or\nwith \"best\": the cheapest change that memlane peak names\nand that saves at least half of what any saves"},
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			&cli.StringFlag{Name: "max-blocks", Usage: "draw at most `N` buffers separately\n(default: as many as 40 KB of SVG have)"},
 			rankFlag(), outputFlag(), forceFlag()),
@@ -84,6 +90,14 @@ func svg(c *cli.Context) error {
 	}
 	if err := cmp.Or(checkPixels(c, "width", 480), checkPixels(c, "height", 240)); err != nil {
 		return err
+	}
+	if edits := c.String("remedy"); edits != "" && edits != "best" {
+		if _, err := whatif.Parse(edits); err != nil {
+			return usage("--remedy %w", err)
+		}
+	}
+	if c.IsSet("remedy") && (views[c.String("view")] != figure.Blocks || layouts[c.String("layout")] != blocks.Stacked) {
+		return usage("--remedy draws over --view blocks --layout stacked")
 	}
 	if err := checkName(c, pictureExtensions...); err != nil {
 		return err
@@ -145,6 +159,14 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 	var found []finding.Finding
 	if f.View == figure.Blocks {
 		found = finding.Find(capture, []*lifetime.Space{s}, finding.Settings{Rules: finding.LeakRules()}) // the picture shows no others
+	}
+	if edits := c.String("remedy"); edits != "" {
+		of, err := answer.RemedyOf(&capture.Tables, s, edits)
+		if err != nil {
+			return err
+		}
+		peak, _ := text.Saving(&of.WhatIfScenario)
+		f.Outline = &plot.Outline{Name: text.Printable(strings.Join(of.Edits, ",")), Peak: peak, Levels: of.Levels(figure.OnAxis(s, f.Axis))}
 	}
 	return figure.Write(w, capture, s, spaces, found, f)
 }

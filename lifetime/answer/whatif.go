@@ -50,6 +50,22 @@ type WhatIfScenario struct {
 	Sequence          *WhatIfRoom `json:"longest_sequence"`         // the same for the length of sequences; null also if the recording does not tell
 }
 
+// Remedy is a scenario of a space, and what would be in use then.
+type Remedy struct {
+	WhatIfScenario
+	e *whatif.Engine
+}
+
+// Levels returns the bytes in use with the change at the times of the recording. on is the recorded space, on its own axis or by event. nil
+// if the buffers of the space are groups.
+func (c *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
+	edits, err := whatif.Parse(strings.Join(c.Edits, ","))
+	if err != nil || on.Ungrouped != nil {
+		return nil
+	}
+	return c.e.Levels(edits, on)
+}
+
 // WhatIfRoom is a range of factors.
 type WhatIfRoom struct {
 	Low  float64 `json:"low_factor"`  // fits, also if the prediction is as much too low as the worst that was measured; 0 = not even as recorded
@@ -88,10 +104,50 @@ func pastOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 
 // SavingsOf returns the changes that lower the peak of a space as Peak.Savings does.
 func SavingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
-	if e := autoEngine(t, s); e != nil {
-		return lowering(t, s, e, 0)
+	all := []WhatIfScenario{}
+	for _, c := range RemediesOf(t, s) {
+		all = append(all, c.WhatIfScenario)
 	}
-	return []WhatIfScenario{}
+	return all
+}
+
+// RemediesOf is SavingsOf with what would be in use.
+func RemediesOf(t *lifetime.Tables, s *lifetime.Space) (all []Remedy) {
+	if e := autoEngine(t, s); e != nil {
+		for _, one := range lowering(t, s, e, 0) {
+			all = append(all, Remedy{one, e})
+		}
+	}
+	return all
+}
+
+// RemedyOf returns what a space would need with edits; "best" is the cheapest change of SavingsOf that saves at
+// least half of what any of them saves. It fails with a *selection.NothingError if that is not known.
+func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, error) {
+	nothing := func(why string) error { return &selection.NothingError{File: t.Sources[s.Source].File, Why: why} }
+	e, refused := whatif.New(t, s)
+	switch {
+	case s.Ungrouped != nil:
+		return nil, nothing("changes of a program need all its buffers: leave out --by")
+	case e == nil:
+		return nil, nothing(refused)
+	case edits == "best":
+		all := lowering(t, s, e, 0)
+		if len(all) == 0 {
+			return nil, nothing("no change is known that lowers the peak by 2 % or more")
+		}
+		most := slices.MaxFunc(all, func(a, b WhatIfScenario) int { return cmp.Compare(a.SavedBytes, b.SavedBytes) }).SavedBytes
+		return &Remedy{all[slices.IndexFunc(all, func(s WhatIfScenario) bool { return s.SavedBytes >= most/2 })], e}, nil
+	}
+	scenario, err := whatif.Parse(edits)
+	if err != nil {
+		return nil, err
+	}
+	one := scenarioOf(e, scenario, 0)
+	if one.Refused != "" {
+		return nil, nothing(one.Refused)
+	}
+	return &Remedy{one, e}, nil
 }
 
 // lowering returns the changes that save a part of the peak that is worthwhile, the cheapest first.

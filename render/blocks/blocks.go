@@ -71,6 +71,9 @@ type Options struct {
 	// every Color.
 	Marks *answer.Marks
 
+	// Outline is drawn over the stacked layout, nil for none.
+	Outline *plot.Outline
+
 	// Frame is set to where the plot is in the picture, if it has an axis. nil = not wanted.
 	Frame *plot.Frame
 }
@@ -105,7 +108,11 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 		return fmt.Errorf("space %s: %w", s.ID(), err)
 	}
 	if o.Frame != nil && !plot.Still(s) {
-		*o.Frame = p.Frame(p.o.Height)
+		var bytes plot.Scale
+		if o.Layout == Stacked {
+			bytes = p.height()
+		}
+		*o.Frame = p.Frame(p.o.Height, bytes)
 	}
 	return p.Page.Finish(w)
 }

@@ -53,6 +53,9 @@ func (p *picture) draw() error {
 	}
 	p.Along()
 	p.peakLine()
+	if p.o.Outline != nil {
+		p.Outline(p.o.Outline, height)
+	}
 	p.Limit(height, p.ceiling)
 	if m != nil {
 		height = nil
@@ -157,7 +160,7 @@ func (p *picture) legend() {
 	if len(p.s.Stack) > 0 {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, outside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
 	}
-	p.Legend(p.Top, append(rows, p.refusedRows()...))
+	p.Legend(p.Top, append(append(rows, p.refusedRows()...), p.o.Outline.Row()...))
 }
 
 // refusedRows returns the row of failed allocations, which only the stacked layout draws.

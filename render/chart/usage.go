@@ -113,7 +113,7 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	u.Others(u.o.Height, u.other)
 	u.Footer(u.o.Height, u.explanation())
 	if o.Frame != nil {
-		*o.Frame = u.Frame(u.o.Height)
+		*o.Frame = u.Plot.Frame(u.o.Height, plot.Scale{})
 	}
 	return u.Page.Finish(w)
 }

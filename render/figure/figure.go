@@ -50,6 +50,9 @@ type Options struct {
 	Buffer        string // that Peak highlights
 	MaxBlocks     int    // see blocks.Options
 
+	// Outline is drawn over Blocks in the layout Stacked, nil for none. Its times are those of OnAxis.
+	Outline *plot.Outline
+
 	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of time is drawn.
 	Frame *plot.Frame
 }
@@ -58,9 +61,7 @@ type Options struct {
 // the picture needs. The same input gives the same bytes.
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifetime.Space, found []finding.Finding, o Options) error {
 	of := s // what is known of the space, on its own axis
-	if o.Axis == Events || o.Axis == Recorded && answer.Crowded(s) {
-		s = selection.ByEvent(s)
-	}
+	s = OnAxis(s, o.Axis)
 	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks && o.Layout == blocks.Stacked {
 		o.View = Peak // over time there is nothing to see
 	}
@@ -83,8 +84,16 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifeti
 	}
 	return blocks.Write(w, c, s, blocks.Options{
 		Title: title, Advice: text.NameOlder(c, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, MaxBlocks: o.MaxBlocks, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Frame: o.Frame,
+		Format: o.Format, MaxBlocks: o.MaxBlocks, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Outline: o.Outline, Frame: o.Frame,
 	})
+}
+
+// OnAxis returns s as it is drawn on an axis.
+func OnAxis(s *lifetime.Space, a Axis) *lifetime.Space {
+	if a == Events || a == Recorded && answer.Crowded(s) {
+		return selection.ByEvent(s)
+	}
+	return s
 }
 
 // leaksOf returns the leaks of a space among findings: the picture shows no other finding.

@@ -31,12 +31,17 @@ type Plot struct {
 type Frame struct {
 	Width, Height            float64 // of the picture
 	Left, Right, Top, Bottom float64 // of the plot
+	From, To                 int64   // its times
+	Bytes                    Scale   // of bytes to tenths of a pixel above Bottom; zero if the plot has no such axis
 }
 
-// Frame returns the frame of the plot in a page whose height is in pixels.
-func (p *Plot) Frame(height int) Frame {
+// Y returns where bytes are, in pixels from the top of the picture.
+func (f *Frame) Y(bytes uint64) float64 { return f.Bottom - float64(f.Bytes.At(bytes))/10 }
+
+// Frame returns the frame of the plot in a page whose height is in pixels. bytes is the scale of its vertical axis.
+func (p *Plot) Frame(height int, bytes Scale) Frame {
 	in := func(l canvas.Length) float64 { return float64(l) / 10 }
-	return Frame{in(p.Width), float64(height), in(p.Left), in(p.Right), in(p.Top), in(p.Bottom)}
+	return Frame{in(p.Width), float64(height), in(p.Left), in(p.Right), in(p.Top), in(p.Bottom), p.From, p.To, bytes}
 }
 
 // New returns a plot for a page whose width is in pixels. It leaves room for labels on

@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/region"
+	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -99,12 +100,18 @@ type saving struct {
 	Advice string `json:"advice"`
 	Low    int64  `json:"low"` // bytes of the peak, at least and at most
 	High   int64  `json:"high"`
+
+	Line []float64 `json:"line"` // the bytes in use with it, see picture.line
 }
 
-func savingsOf(t *lifetime.Tables, s *lifetime.Space) (all []saving) {
-	for _, of := range answer.SavingsOf(t, s) {
-		peak, change := text.Saving(&of)
-		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes})
+func savingsOf(t *lifetime.Tables, s *lifetime.Space, p *picture) (all []saving) {
+	for _, of := range answer.RemediesOf(t, s) {
+		peak, change := text.Saving(&of.WhatIfScenario)
+		line := []float64{}
+		if p != nil {
+			line = p.line(of.Levels(p.on))
+		}
+		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes, line})
 	}
 	return all
 }
@@ -156,7 +163,7 @@ func documentOf(c Capture, place []places, pictures []*picture, compared bool) d
 		}
 	}
 	if s, _ := mainOf(c.Spaces); s != nil {
-		d.Spaces[index[s]].Savings = savingsOf(&c.Tables, s)
+		d.Spaces[index[s]].Savings = savingsOf(&c.Tables, s, pictures[index[s]])
 	}
 	for i := range c.Findings {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
@@ -240,21 +247,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 // sparkOf returns the highest bytes in use in equal parts of the recording of s.
 func sparkOf(s *lifetime.Space) []int64 {
 	const parts = 60
-	length := max(s.End-s.Begin, 1)
-	spark, last, level := make([]int64, min(parts, length)), 0, int64(0)
-	for l := range s.Levels(lifetime.Occupied) {
-		at := min(int(float64(l.At-s.Begin)/float64(length)*float64(len(spark))), len(spark)-1)
-		for ; last < at; last++ { // the level before is still there as another part begins
-			spark[last] = max(spark[last], level)
-			spark[last+1] = level
-		}
-		level = l.Bytes
-		spark[last] = max(spark[last], level)
-	}
-	for ; last < len(spark); last++ {
-		spark[last] = max(spark[last], level)
-	}
-	return spark
+	return plot.Highest(s.Levels(lifetime.Occupied), s.Begin, s.End, int(min(parts, max(s.End-s.Begin, 1))))
 }
 
 // addSteps adds the beginnings of steps: that of the window for the one in which it begins.

@@ -19,6 +19,23 @@ type picture struct {
 	Right  float64 `json:"right"`
 	Top    float64 `json:"top"`
 	Bottom float64 `json:"bottom"`
+
+	frame plot.Frame
+	on    *lifetime.Space // on the axis of the picture
+}
+
+// lineParts is the number of points of a line over a picture.
+const lineParts = 240
+
+// line returns where levels are in equal parts of the plot, from left to right, in pixels from the top of the picture; none if there is no such axis.
+func (p *picture) line(levels []lifetime.Level) (all []float64) {
+	if p == nil || len(levels) == 0 || p.frame.Bytes.From == 0 {
+		return []float64{}
+	}
+	for _, level := range plot.Highest(slices.Values(levels), p.frame.From, p.frame.To, lineParts) {
+		all = append(all, p.frame.Y(uint64(max(level, 0))))
+	}
+	return all
 }
 
 // mostPictures is how many pictures a page has of one capture. Each is as large as the whole of what is said of a device that did little.
@@ -44,7 +61,7 @@ func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*picture, 
 		if figure.Write(&svg, c.Capture, s, others, c.Findings, o) != nil {
 			continue // the page says that nothing was recorded
 		}
-		all[i] = &picture{frame.Width, frame.Height, frame.Left, frame.Right, frame.Top, frame.Bottom}
+		all[i] = &picture{frame.Width, frame.Height, frame.Left, frame.Right, frame.Top, frame.Bottom, frame, figure.OnAxis(s, figure.Recorded)}
 		if err := take(i, svg.Bytes()); err != nil {
 			return nil, err
 		}

@@ -66,3 +66,27 @@ func TestPagePicture(t *testing.T) {
 		})
 	}
 }
+
+// TestPageRemedy: a click on what would lower the peak draws the bytes in use with it over the picture, inside of its plot; a second click removes it.
+func TestPageRemedy(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/meaning/a17.pickle.zst")))
+	n := browser.Eval[int](p, "document.querySelectorAll('.outlines').length")
+	if n < 3 {
+		t.Fatalf("%d changes can be drawn", n)
+	}
+	for i := range n {
+		p.Set("document.querySelectorAll('.outlines')[%d].click()", i)
+		got := browser.Eval[struct{ Lines, Pressed, Wrong int }](p, `(() => {
+			const {space} = memlane, {picture} = space, saving = space.savings[%d];
+			return {Lines: document.querySelectorAll('.hero .outline').length, Pressed: document.querySelectorAll('.outlines[aria-pressed=true]').length,
+				Wrong: saving.line.length === 240 && saving.line.every((y) => y <= picture.bottom + .1 && y >= picture.top - .1) && document.querySelector('.hero .outline').viewBox.baseVal.width === picture.width ? 0 : 1};
+		})()`, i)
+		if got.Lines != 1 || got.Pressed != 1 || got.Wrong != 0 {
+			t.Errorf("change %d: %+v", i, got)
+		}
+	}
+	p.Set("document.querySelectorAll('.outlines')[%d].click()", n-1)
+	if browser.Eval[bool](p, "document.querySelector('.hero .outline') !== null") {
+		t.Error("a second click leaves the line")
+	}
+}

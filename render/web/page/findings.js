@@ -1,6 +1,6 @@
 // The findings of a capture, each with a link that highlights its buffers.
 
-import {el} from './dom.js';
+import {button, el} from './dom.js';
 import {bytes, several} from './format.js';
 
 const most = 4; // findings beside the chart
@@ -16,11 +16,23 @@ export function firstFindings(capture, link) {
 }
 
 // lowering returns what would lower the peak of a space, as memlane peak tells it, the cheapest first; null if nothing is known.
-export function lowering({savings, info}) {
+// outline(saving) draws over the picture what would be in use then, null what was.
+export function lowering({savings, info}, outline) {
   if (!savings?.length) return null;
-  const share = (n) => `${100 * n / info.peak.bytes}%`;
+  const share = (n) => `${100 * n / info.peak.bytes}%`, buttons = [];
+  const peaks = (s) => `${bytes(info.peak.bytes)} → ${s.peak}`;
+  const choose = (s) => {
+    const chosen = buttons.find((b) => b.of === s).element.ariaPressed !== 'true' ? s : null;
+    for (const b of buttons) b.element.ariaPressed = String(b.of === chosen);
+    outline(chosen);
+  };
+  const linked = (s) => {
+    const element = button(peaks(s), 'draw over the picture what would be in use', () => choose(s), {'aria-pressed': 'false', class: 'outlines'});
+    buttons.push({of: s, element});
+    return element;
+  };
   return el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), el('ul', {class: 'first'}, savings.slice(0, most).map((s) => el('li', {},
-    el('p', {}, `${bytes(info.peak.bytes)} → ${s.peak}`), el('div', {class: 'scale', 'aria-hidden': 'true'}, el('i', {class: 'low', style: {width: share(s.low)}}), el('i', {class: 'high', style: {width: share(s.high - s.low)}})),
+    el('p', {}, s.line.length ? linked(s) : peaks(s)), el('div', {class: 'scale', 'aria-hidden': 'true'}, el('i', {class: 'low', style: {width: share(s.low)}}), el('i', {class: 'high', style: {width: share(s.high - s.low)}})),
     el('p', {class: 'note'}, `${s.change}. ${s.advice}`)))));
 }
 

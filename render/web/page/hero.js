@@ -77,6 +77,23 @@ export class Hero {
     return (left + t / this.space.length * (right - left)) / width;
   }
 
+  // outline draws over the picture what would be in use after a change: heights in pixels of the picture at equal distances; null removes it.
+  outline(line) {
+    this.drawn?.remove();
+    this.drawn = null;
+    if (!line) return;
+    const {left, right, width, height} = this.space.picture, step = (right - left) / line.length;
+    const points = line.map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
+    const make = (tag, attributes) => {
+      const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
+      for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+      return element;
+    };
+    this.drawn = make('svg', {class: 'outline', viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true'});
+    this.drawn.append(make('polyline', {points, class: 'halo'}), make('polyline', {points}));
+    this.element.append(this.drawn);
+  }
+
   // value shows the memory in use at a time; null hides it.
   value(t) {
     const {space, label} = this;
