@@ -65,7 +65,9 @@ func TestDashboard(t *testing.T) {
 		for _, q := range p.Targets {
 			var more []string
 			for _, l := range regexp.MustCompile(`\{\{(\w+)\}\}`).FindAllStringSubmatch(q.LegendFormat, -1) {
-				more = append(more, l[1])
+				if l[1] != "kind" { // of label_replace
+					more = append(more, l[1])
+				}
 			}
 			check(p.Title, q.Expr, more...)
 		}

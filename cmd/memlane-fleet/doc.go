@@ -4,6 +4,8 @@
 //	memlane-fleet run      reads captures and writes results, on this machine
 //	memlane-fleet map      reads captures and writes a record of each: for the workers of an engine
 //	memlane-fleet merge    reads records and writes results: the last step on an engine
+//	memlane-fleet parts    divides captures into tasks of equal size: for engines
+//	memlane-fleet combine  reads records and writes them in less space: for engines
 //	memlane-fleet compare  reads the results of two runs and prints what differs
 //	memlane-fleet trend    reads the results of many runs and prints what changed when
 //	memlane-fleet prune    removes the results of old runs
@@ -12,7 +14,7 @@
 // fleet reduces it to a record of about ten kilobytes. This program finds the captures
 // (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
 // memory (map.go), caches their records (cache.go), removes what killed programs left
-// (leftover.go), writes the results of all records (merge.go, package report) and compares
+// (leftover.go), divides work for engines (parts.go), writes the results of all records (merge.go, package report) and compares
 // those of several runs (compare.go, trend.go), which it finds by their folders (runs.go) and
 // removes when they are old (prune.go). It is a separate module, because the clients of object
 // stores need more dependencies than the rest of memlane.

@@ -252,7 +252,7 @@ func (e *engines) testRunKilled(t *testing.T) {
 
 // environment is the environment of the programs of an engine.
 func (e *engines) environment(more ...string) []string {
-	return append(os.Environ(), append(more, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))...)
+	return append(os.Environ(), append(more, "PART=200KiB", "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))...)
 }
 
 // sbatch replaces that of Slurm: it runs the tasks of an array, and jobs that depend on it,

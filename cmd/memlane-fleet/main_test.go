@@ -353,6 +353,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"prune", "--keep", "30", "a"}, `--keep "30"`},
 		{[]string{"prune", "--keep", "0d", "a"}, `--keep "0d"`},
 		{[]string{"prune", "--keep", "30d"}, "give folders"},
+		{[]string{"parts", "--size", "0", "a"}, `--size "0"`},
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
 		if _, stderr := call(t, statusUsage, "", c.args...); !strings.Contains(stderr, c.want) {
@@ -384,7 +385,7 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestHelp: every command has a description with examples.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}, {"prune", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}, {"prune", "--help"}, {"parts", "--help"}, {"combine", "--help"}} {
 		out, _ := call(t, 0, "", args...)
 		if !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: no examples in\n%s", args, out)

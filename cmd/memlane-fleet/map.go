@@ -63,12 +63,12 @@ func mapCommand() *cli.Command {
 	}
 }
 
-// line is the line of a capture that map writes and merge reads. merge uses only Record.
+// line is the line of a capture that map writes and merge reads, also as a row of a table. merge uses only Record.
 type line struct {
-	Capture string `json:"capture"`
-	State   string `json:"state"`
-	Reason  string `json:"reason,omitempty"`
-	Record  []byte `json:"record"`
+	Capture string `json:"capture,omitempty" parquet:"capture,optional"`
+	State   string `json:"state,omitempty" parquet:"state,optional"`
+	Reason  string `json:"reason,omitempty" parquet:"reason,optional"`
+	Record  []byte `json:"record" parquet:"record,optional"`
 }
 
 // mapper makes records of captures.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/urfave/cli/v3"
 	"gocloud.dev/blob"
 
@@ -26,9 +27,10 @@ func mergeCommand() *cli.Command {
 		Name:      "merge",
 		Usage:     "read records and write results",
 		ArgsUsage: "[RECORDS...]",
-		Description: "RECORDS are files written by map, folders of such files, and addresses in\n" +
-			"object stores. Without arguments, records are read from standard input.\n" +
-			"Order, grouping and repetition of records do not change the results.\n\n" +
+		Description: "RECORDS are files written by map or combine, tables written by an engine\n" +
+			"(.parquet), folders of such files, and addresses in object stores. Without\n" +
+			"arguments, records are read from standard input. Order, grouping and\n" +
+			"repetition of records do not change the results.\n\n" +
 			"Examples:\n" +
 			"  memlane-fleet merge -o results <records.jsonl\n" +
 			"  memlane-fleet merge -o results --captures captures.txt records/",
@@ -46,15 +48,10 @@ func mergeCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			in, all := &stores{}, &fleet.Fleet{}
-			sources := c.Args().Slice()
-			if len(sources) == 0 {
-				sources = []string{"-"}
-			}
-			for _, source := range sources {
-				if err := addRecords(ctx, all, source, c.Root().Reader, in); err != nil {
-					return err
-				}
+			in := &stores{}
+			all, err := recordsOfArgs(ctx, c, in)
+			if err != nil {
+				return err
 			}
 			if err := writeResults(ctx, c.String("output"), all, by, given); err != nil {
 				return err
@@ -62,6 +59,21 @@ func mergeCommand() *cli.Command {
 			return allThere(ctx, all, c.String("captures"), in)
 		},
 	}
+}
+
+// recordsOfArgs returns the records of the arguments, or of standard input if there are none.
+func recordsOfArgs(ctx context.Context, c *cli.Command, in *stores) (*fleet.Fleet, error) {
+	all := &fleet.Fleet{}
+	sources := c.Args().Slice()
+	if len(sources) == 0 {
+		sources = []string{"-"}
+	}
+	for _, source := range sources {
+		if err := addRecords(ctx, all, source, c.Root().Reader, in); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // addRecords adds the records of a file, a folder, an address or standard input.
@@ -84,6 +96,9 @@ func addRecords(ctx context.Context, all *fleet.Fleet, source string, stdin io.R
 			return fail(statusFailed, "%s: %w", file, cause(err))
 		}
 		defer f.Close()
+		if isTable(file) {
+			return addTable(all, file, f, entry)
+		}
 		return addLines(ctx, all, file, f)
 	})
 }
@@ -115,6 +130,12 @@ func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stor
 		})
 		if err != nil {
 			return storeError(source, err)
+		}
+		if isTable(key) {
+			if err := addRows(all, key, bytes.NewReader(data), int64(len(data))); err != nil {
+				return err
+			}
+			continue
 		}
 		if err := addLines(ctx, all, key, bytes.NewReader(data)); err != nil {
 			return err
@@ -149,6 +170,35 @@ func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) 
 		return context.Cause(ctx)
 	case err != nil:
 		return fail(statusFailed, "%s: %w", name, cause(err))
+	}
+	return nil
+}
+
+func isTable(name string) bool { return strings.HasSuffix(name, ".parquet") }
+
+func addTable(all *fleet.Fleet, name string, f *os.File, entry fs.DirEntry) error {
+	info, err := entry.Info()
+	if err != nil {
+		return fail(statusFailed, "%s: %w", name, cause(err))
+	}
+	return addRows(all, name, f, info.Size())
+}
+
+// addRows adds the records in a Parquet table, such as spark_job.py writes.
+func addRows(all *fleet.Fleet, name string, in io.ReaderAt, size int64) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil { // parquet-go, of a damaged file
+			err = fail(statusUsage, "%s: not a Parquet file: %v", name, fault)
+		}
+	}()
+	rows, err := parquet.Read[line](in, size)
+	if err != nil {
+		return fail(statusUsage, "%s: not a Parquet file: %w", name, err)
+	}
+	for i := range rows {
+		if err := addPacked(all, rows[i].Record); err != nil {
+			return fail(statusUsage, "%s, row %d: %w", name, i+1, err)
+		}
 	}
 	return nil
 }
