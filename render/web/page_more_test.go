@@ -275,6 +275,11 @@ func TestPagePaper(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		p.Set("dispatchEvent(new Event('beforeprint'))")
+		if !browser.Eval[bool](p, "document.querySelector('#panel .rows tbody tr[data-row]') !== null") {
+			t.Errorf("%s: no table is printed", file)
+		}
+		p.Set("dispatchEvent(new Event('afterprint'))")
 		if n := strings.Count(string(paper.Data), "/Type /Page\n"); n < 1 || n > 3 {
 			t.Errorf("%s: %d pages", file, n)
 		}

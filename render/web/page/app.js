@@ -449,10 +449,15 @@ export class App {
     if (tab.key === 'charts' || tab.key === 'compare' || tab.key === 'map') this.showTab(tab.key);
   }
 
-  // print prepares the page for printing: light, with all rows of its table.
+  // print prepares the page for printing: light, with the first rows of its table; that of call sites if the tab has none.
   print(dark, begins) {
     this.restyle(dark);
-    this.current().part.draw?.(begins);
+    const {part} = this.current(), table = this.table();
+    part.draw?.(begins);
+    if (part === table || part.table === table) return;
+    if (begins) this.panel.prepend(table.element);
+    else table.element.remove();
+    table.draw(begins);
   }
 
   resized() {
