@@ -49,6 +49,7 @@ func jobOf(n int, text string) *fleet.Fleet {
 			m.Peak, m.AtEnd = max(m.Peak, level), level
 		}
 		frames := []frame.Frame{{Function: "step" + text, File: "train.py", Line: 12, Kind: frame.User}}
+		m.Categories = []finding.CategoryBytes{{Name: "activation", Bytes: m.Peak / 4 * 3}, {Name: "parameter" + text, Bytes: m.Peak / 4}}
 		m.Sites = []fleet.SiteTotals{{Site: fleet.Site{Frames: frames}, AtPeak: lifetime.Amount{Count: 1, Bytes: m.Peak / 2}}}
 		if rank != 7 {
 			r.Findings = []fleet.Finding{{Rule: "leak", Severity: "warning", Place: "step (train.py:12)" + text, Amount: lifetime.Amount{Count: 9, Bytes: 1 << 28}, BytesPerStep: 1 << 20}}
@@ -135,6 +136,14 @@ func TestFleetPage(t *testing.T) {
 	if n := browser.Eval[int](p, "memlane.fleet.rows.filter((r) => r.page).length"); n != 1 {
 		t.Errorf("%d rows link to a page, want only rank 2", n)
 	}
+	p.Click("#map button[aria-pressed]")
+	if got := p.Text("#map"); !strings.Contains(got, "Categories at the peak") || !strings.Contains(got, "activation") || !strings.Contains(got, "parameter") {
+		t.Errorf("by category: %q", got)
+	}
+	p.Mouse(browser.Moved, row)
+	if got := p.Text(".hover"); !strings.Contains(got, " activation at the peak") {
+		t.Errorf("at the mouse: %q", got)
+	}
 	p.Set("document.body.style.width = '360px'; await new Promise((done) => setTimeout(done, 100))")
 	if got := browser.Eval[float64](p, "Math.max(...[...document.querySelectorAll('main, section, canvas, h1')].map((e) => e.getBoundingClientRect().right))"); got > 361 {
 		t.Errorf("at a width of 360 pixels something reaches to %g", got)
@@ -172,6 +181,9 @@ func TestFleetPageLarge(t *testing.T) {
 		m := fleet.Memory{Rank: fmt.Sprintf("rank %d", rank), Device: "cuda:0", End: 64, Peak: 1 << 36}
 		for range 64 {
 			m.Usage = append(m.Usage, rng.Int64N(1<<36))
+		}
+		for _, name := range []string{"activation", "gradient", "optimizer_state", "parameter", "workspace", "input", "unknown"} {
+			m.Categories = append(m.Categories, finding.CategoryBytes{Name: name, Bytes: rng.Int64N(1 << 34)})
 		}
 		f.Add(&fleet.Record{Name: fmt.Sprintf("s3://bucket/job/rank%d.pickle.zst", rank), Memories: []fleet.Memory{m},
 			Findings: []fleet.Finding{{Rule: "leak", Severity: "warning", Place: "a"}}})

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	_ "embed" // the page
 	"io"
+	"maps"
 	"net/url"
 	"slices"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/web"
 )
@@ -46,11 +48,13 @@ type document struct {
 }
 
 type kindOfPage struct {
-	Name   string   `json:"name"`
-	Peaks  [4]int64 `json:"peaks"`  // least, median, 90 %, most
-	Unit   int64    `json:"unit"`   // bytes per step of the usage column
-	Places [][]any  `json:"places"` // place, bytes, share, memories, least, median, 90 %, most
-	More   int      `json:"more"`   // places left out
+	Name  string   `json:"name"`
+	Peaks [4]int64 `json:"peaks"` // least, median, 90 %, most
+	Unit  int64    `json:"unit"`  // bytes per step of the usage column, and of that of categories
+
+	Categories []string `json:"categories"` // at the peaks, those of most bytes first
+	Places     [][]any  `json:"places"`     // place, bytes, share, memories, least, median, 90 %, most
+	More       int      `json:"more"`       // places left out
 }
 
 type outlierOfPage struct {
@@ -69,6 +73,7 @@ const (
 	heatParts  = 64      // of the window of each row
 	heatLevels = 1 << 14 // levels of a row, up to the highest peak of its kind
 	maxPlaces  = 200     // of a kind
+	maxColumns = 16      // categories of a kind
 	maxShared  = 500     // findings and outliers in the page
 )
 
@@ -140,6 +145,7 @@ func heatRows(d *Data, doc *document) (rows []heatRow) {
 		for _, p := range made {
 			out.Places = append(out.Places, []any{p.Place, p.Bytes, p.Share, p.Memories, p.AtPeaks.Least, p.AtPeaks.Median, p.AtPeaks.Ninetieth, p.AtPeaks.Most})
 		}
+		out.Categories = categoriesOf(d, k.Name)
 		doc.Kinds = append(doc.Kinds, out)
 	}
 	standing := map[memoryName]int{}
@@ -161,6 +167,22 @@ func heatRows(d *Data, doc *document) (rows []heatRow) {
 		return cmp.Or(cmp.Compare(a.standing, b.standing), fleet.CompareRanks(a.record.RankOf(a.memory), b.record.RankOf(b.memory)))
 	})
 	return rows
+}
+
+// categoriesOf returns the categories of a kind of memory that hold the most bytes at the peaks.
+func categoriesOf(d *Data, kind string) []string {
+	sums := map[string]int64{}
+	for _, r := range d.Read {
+		for i := range r.Memories {
+			if m := &r.Memories[i]; finding.KindOf(m.Space()) == kind {
+				for _, c := range m.Categories {
+					sums[c.Name] = units.AddSat(sums[c.Name], c.Bytes)
+				}
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	return append([]string{}, names[:min(maxColumns, len(names))]...)
 }
 
 // pageOf returns the address of the page of a capture, "" if it could lead to another host
@@ -192,7 +214,7 @@ func (doc *document) addFindings(d *Data, at map[*fleet.Record][]int) {
 	}
 }
 
-// usageColumns returns the usage of each row in units of its kind, plus 1; 0 means unknown.
+// usageColumns returns the usage and the categories of each row in units of its kind, plus 1; 0 means unknown.
 func usageColumns(rows []heatRow, kinds []kindOfPage) *web.Columns {
 	c := &web.Columns{}
 	for _, r := range rows {
@@ -202,6 +224,17 @@ func usageColumns(rows []heatRow, kinds []kindOfPage) *web.Columns {
 				return 0
 			}
 			return 1 + max(0, usage[i*len(usage)/heatParts])/unit
+		})
+		of := map[string]int64{}
+		for _, each := range r.record.Memories[r.memory].Categories {
+			of[each.Name] = each.Bytes
+		}
+		names := kinds[r.kind].Categories
+		c.AddSteps(len(names), func(i int) int64 {
+			if len(of) == 0 {
+				return 0
+			}
+			return 1 + max(0, of[names[i]])/unit
 		})
 	}
 	return c

@@ -14,16 +14,20 @@ class Fleet {
     Object.assign(this, doc);
     this.rows = doc.rows.map(([rank, memory, capture, kind, peak, end, growth, leaked], i) =>
       ({i, rank, memory, capture: doc.captures[capture][0], page: doc.captures[capture][1], kind, peak, end, growth, leaked, label: rank}));
-    for (const row of this.rows) row.steps = columns.readSteps(parts);
+    for (const row of this.rows) {
+      row.steps = columns.readSteps(parts);
+      row.categories = columns.readSteps(doc.kinds[row.kind].categories.length);
+    }
     for (const o of [...doc.outliers].reverse()) if (this.rows[o.row]) this.rows[o.row].outlier = o.severity;
     for (const f of doc.findings) for (let i = 1; i < f.rows.length; i++) f.rows[i] += f.rows[i - 1];
     const devices = new Set(this.rows.map((row) => `${row.kind} ${row.capture}`));
     if (devices.size < this.rows.length) for (const row of this.rows) row.label = `${row.rank} ${row.memory}`;
   }
 
-  // levelAt returns the peak in a part of the window in bytes, -1 if it is unknown.
-  levelAt(row, part) {
-    return row.steps[part] > 0 ? (row.steps[part] - 1) * this.kinds[row.kind].unit : -1;
+  // levelAt returns the peak in a part of the window in bytes, or that of a category at the peak, -1 if it is unknown.
+  levelAt(row, part, byCategory) {
+    const steps = byCategory ? row.categories : row.steps;
+    return steps[part] > 0 ? (steps[part] - 1) * this.kinds[row.kind].unit : -1;
   }
 }
 
@@ -31,11 +35,12 @@ class Page {
   constructor(fleet, main) {
     this.fleet = fleet;
     this.kind = 0;
+    this.byCategory = false; // columns are categories at the peak, not parts of the time
     this.lit = -1; // the finding whose rows are lit
     this.card = el('div', {class: 'card hover', role: 'tooltip', hidden: true});
     this.now = el('p', {class: 'now-row', id: 'now-row', role: 'status'});
     const most = (row) => Math.max(1, fleet.kinds[row.kind].peaks[3]);
-    this.heat = new Heat(parts, (row, part) => fleet.levelAt(row, part) / most(row), {
+    this.heat = new Heat(parts, (row, part) => fleet.levelAt(row, part, this.byCategory) / most(row), {
       hover: (row, part, e) => this.hover(row, part, e), move: (row, part) => this.tell(row, part), open: (row) => { if (row.page) location.href = row.page; },
     });
     document.body.prepend(el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), el('h1', {class: 'headline fixed'}, fleet.headline)));
@@ -70,15 +75,18 @@ class Page {
     const {kinds} = this.fleet;
     const choice = kinds.length > 1 && el('select', {'aria-label': 'kind of memory', onchange: () => { this.kind = Number(choice.value); this.show(); }}, kinds.map((k, i) => el('option', {value: i}, k.name || 'memory')));
     this.choice = choice;
+    this.by = button('by category', 'show categories at the peak instead of memory over time', () => { this.byCategory = !this.byCategory; this.show(); }, {'aria-pressed': 'false'});
+    this.axis = el('p', {class: 'heat-axis'});
+    this.title = el('h2', {});
     this.search = el('input', {type: 'search', class: 'find', placeholder: 'rank or capture (text or /regexp/)', 'aria-label': 'show ranks and captures by name', oninput: () => this.show()});
     this.only = el('input', {type: 'checkbox', onchange: () => this.show()});
     this.onlyLabel = el('label', {hidden: true}, this.only, el('span', {}, 'highlighted only'));
     this.note = el('span', {class: 'note', role: 'status'});
     this.scale = el('canvas', {'aria-hidden': 'true'});
     this.most = el('span');
-    this.heatSection = el('section', {id: 'map'}, el('div', {class: 'bar'}, el('h2', {}, 'Memory over time'), choice, this.search, this.onlyLabel, this.note, el('span', {class: 'push'}),
+    this.heatSection = el('section', {id: 'map'}, el('div', {class: 'bar'}, this.title, choice, this.by, this.search, this.onlyLabel, this.note, el('span', {class: 'push'}),
       el('span', {class: 'heat-scale'}, '0 B', this.scale, this.most)), this.heat.element,
-    el('p', {class: 'heat-axis'}, el('span', {}, 'beginning of each recording'), el('span', {}, 'end')), this.now);
+    this.axis, this.now);
     return this.heatSection;
   }
 
@@ -91,6 +99,14 @@ class Page {
     const lit = new Set(this.lit < 0 ? [] : findings[this.lit].rows.map((i) => rows[i]).filter((row) => row.kind === this.kind));
     const shown = ofKind.filter((row) => (!match || match(row.rank) || match(row.capture) || match(row.memory)) && (!(this.only.checked && lit.size) || lit.has(row)));
     this.onlyLabel.hidden = !lit.size;
+    const categories = kinds[this.kind]?.categories ?? [];
+    this.by.hidden = !categories.length;
+    this.byCategory &&= categories.length > 0;
+    this.by.setAttribute('aria-pressed', String(this.byCategory));
+    this.title.textContent = this.byCategory ? 'Categories at the peak' : 'Memory over time';
+    this.axis.classList.toggle('columns', this.byCategory);
+    replace(this.axis, ...(this.byCategory ? categories : ['beginning of each recording', 'end']).map((text) => el('span', {title: text}, text)));
+    this.heat.parts = this.byCategory ? categories.length : parts;
     this.heat.lit = lit;
     this.heat.show(shown);
     this.heat.drawScale(this.scale);
@@ -122,7 +138,8 @@ class Page {
     this.show();
     this.heatSection.scrollIntoView({block: 'nearest'});
     this.heat.scroller.focus({preventScroll: true});
-    this.heat.move(this.heat.rows.indexOf(row), row.steps.indexOf(Math.max(...row.steps)));
+    const steps = this.byCategory ? row.categories : row.steps;
+    this.heat.move(this.heat.rows.indexOf(row), steps.indexOf(Math.max(...steps)));
   }
 
   hover(row, part, e) {
@@ -137,7 +154,8 @@ class Page {
   }
 
   levelText(row, part) {
-    const level = this.fleet.levelAt(row, part);
+    const level = this.fleet.levelAt(row, part, this.byCategory);
+    if (this.byCategory) return `${level < 0 ? 'unknown' : bytes(level)} ${this.fleet.kinds[row.kind].categories[part]} at the peak`;
     return `${level < 0 ? 'unknown' : `up to ${bytes(level)}`} in part ${part + 1} of ${parts}`;
   }
 
