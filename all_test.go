@@ -82,7 +82,7 @@ var allowed = []struct {
 		"lifetime/outline", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units", "lifetime/whatif"}, false},
 	{"lifetime/oom", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/failure", "lifetime/frame",
 		"lifetime/region", "lifetime/selection", "internal/units"}, false},
-	{"lifetime/diff", []string{"lifetime", "lifetime/finding", "lifetime/program", "lifetime/frame", "lifetime/region",
+	{"lifetime/diff", []string{"lifetime", "lifetime/finding", "lifetime/purpose", "lifetime/program", "lifetime/frame", "lifetime/region",
 		"internal/units"}, false},
 	{"lifetime/finding", []string{"lifetime", "lifetime/category", "lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay",
 		"lifetime/frame", "lifetime/outline", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},

@@ -26,7 +26,24 @@ type Diff struct {
 
 	Categories []DiffCategory `json:"categories"` // what the memory at the peaks is for, if both captures tell
 
+	Waterfalls []DiffWaterfall `json:"waterfalls"` // from the peak before to the peak after, for each memory ID of both captures
+
 	Pairs []DiffPair `json:"-"`
+}
+
+// DiffWaterfall is the way from a peak before to the peak after: steps by category or call site, largest change first.
+type DiffWaterfall struct {
+	Space       string     `json:"space"`        // memory ID
+	BeforeBytes int64      `json:"before_bytes"` // peak of the first capture
+	AfterBytes  int64      `json:"after_bytes"`  // peak of the second capture
+	Steps       []DiffStep `json:"steps"`        // their changes add up to the change of the peak
+}
+
+// DiffStep is a part of the change of a peak.
+type DiffStep struct {
+	Name       string `json:"name"`        // category or call site; "others" for the rest
+	DeltaBytes int64  `json:"delta_bytes"` // change
+	LevelBytes int64  `json:"level_bytes"` // peak before, with the changes up to this one
 }
 
 // DiffFindings compares the findings of both captures.
@@ -85,16 +102,22 @@ type DiffFigure struct {
 
 // DiffPair has the figures of a memory ID in both captures.
 type DiffPair struct {
-	Name    string
-	Figures []diff.Line
+	Name      string
+	Figures   []diff.Line
+	Waterfall *DiffWaterfall // nil if nothing changed at the peak
 }
 
 // DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
 	out := &Diff{Schema: Schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)), Rows: []DiffRow{}, Lines: d.Lines,
-		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}}
+		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}, Waterfalls: []DiffWaterfall{}}
 	for i := range d.Pairs {
-		out.Pairs = append(out.Pairs, DiffPair{d.Pairs[i].Name, diff.Figured(&d.Pairs[i])})
+		pair := DiffPair{Name: d.Pairs[i].Name, Figures: diff.Figured(&d.Pairs[i])}
+		if steps := d.Waterfall(i); len(steps) > 0 {
+			pair.Waterfall = waterfallOf(&d.Pairs[i], steps)
+			out.Waterfalls = append(out.Waterfalls, *pair.Waterfall)
+		}
+		out.Pairs = append(out.Pairs, pair)
 		for _, c := range d.Pairs[i].Categories() {
 			out.Categories = append(out.Categories, DiffCategory{d.Pairs[i].Name, c.Name, c.Before, c.After, c.Delta()})
 		}
@@ -116,6 +139,14 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 	}
 	out.Next = afterDiff(out)
 	return out
+}
+
+func waterfallOf(p *diff.Pair, steps []diff.Step) *DiffWaterfall {
+	w := &DiffWaterfall{Space: p.Name, BeforeBytes: p.Before.Peak, AfterBytes: p.After.Peak}
+	for _, s := range steps {
+		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level})
+	}
+	return w
 }
 
 func diffRowOf(d *diff.Result, r *diff.Row, perStep bool) DiffRow {

@@ -2,7 +2,6 @@ package diff
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -37,9 +36,9 @@ type Side struct {
 
 	Peak, PeakRequested int64
 	End, EndRequested   int64
-	Reserved            int64   // highest level; 0 = unknown
-	Fragmentation       float64 // at the end; NaN = unknown
-	Allocated           int64   // in the window
+	Reserved            int64        // highest level; 0 = unknown
+	Free                region.Holes // reserved at the end, and in no buffer; 0 = none, or unknown
+	Allocated           int64        // in the window
 	Allocations, Frees  int
 	Steps               int
 	Window              int64
@@ -132,12 +131,10 @@ func sideOf(p *program.Program, s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
 		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: len(p.Steps(s).Begins), Window: s.End - s.Begin,
-		Fragmentation: math.NaN(), sites: sum.Sites}
+		sites: sum.Sites}
 	_, side.Reserved = region.Reserved(s)
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
-		if share, ok := region.FreeAt(s, s.AtEnd()).Fragmentation(); ok {
-			side.Fragmentation = share
-		}
+		side.Free = region.FreeAt(s, s.AtEnd())
 	}
 	for _, site := range sum.Sites {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)

@@ -52,8 +52,8 @@ func TestPair(t *testing.T) {
 	if b.PeakRequested != 71303168 || a.PeakRequested != 47185920 || b.EndRequested != 37748736 || a.EndRequested != 30408704 {
 		t.Errorf("%+v %+v", b, a)
 	}
-	if share, ok := region.FreeAt(b.Space, b.Space.AtEnd()).Fragmentation(); !ok || b.Fragmentation != share || b.Window != b.Space.End-b.Space.Begin {
-		t.Errorf("fragmentation %v, want %v; window %d", b.Fragmentation, share, b.Window)
+	if free := region.FreeAt(b.Space, b.Space.AtEnd()); free.Total == 0 || b.Free != free || b.Window != b.Space.End-b.Space.Begin {
+		t.Errorf("free %v, want %v; window %d", b.Free, free, b.Window)
 	}
 	if got := d.Verdict(); got != "peak 68.0 MiB -> 45.0 MiB; <listcomp> -16.0 MiB; 12.0 MiB duplicate gone; 5.00 MiB kv_cache new" {
 		t.Error(got)

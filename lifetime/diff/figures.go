@@ -42,13 +42,13 @@ func Figured(p *Pair) (lines []Line) {
 	}
 	bytes("at the end", func(s *Side) int64 { return s.End })
 	bytes("reserved", func(s *Side) int64 { return s.Reserved })
+	bytes("reserved but free", func(s *Side) int64 { return s.Free.Total })
+	bytes("its largest piece", func(s *Side) int64 { return s.Free.Largest })
 	bytes("allocated", func(s *Side) int64 { return s.Allocated })
 	lines = append(lines, p.plain("allocations", func(s *Side) string { return units.Count(int64(s.Allocations)) }),
 		p.plain("frees", func(s *Side) string { return units.Count(int64(s.Frees)) }))
-	for _, l := range []Line{p.plain("fragmented", fragmented), p.plain("time per step", stepTime)} {
-		if l.Before+l.After != "" {
-			lines = append(lines, l)
-		}
+	if l := p.plain("time per step", stepTime); l.Before+l.After != "" {
+		lines = append(lines, l)
 	}
 	return lines
 }
@@ -63,13 +63,6 @@ func (p *Pair) plain(name string, of func(*Side) string) Line {
 		l.After = of(p.After)
 	}
 	return l
-}
-
-func fragmented(s *Side) string {
-	if math.IsNaN(s.Fragmentation) {
-		return ""
-	}
-	return fmt.Sprintf("%.1f %%", 100*s.Fragmentation)
 }
 
 func stepTime(s *Side) string {

@@ -1,27 +1,27 @@
 package diff_test
 
 import (
-	"math"
 	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // TestFigured: the formatted figures and their changes.
 func TestFigured(t *testing.T) {
-	side := func(peak, requested, end int64, steps int, fragmentation float64) *diff.Side {
-		return &diff.Side{Space: &lifetime.Space{}, Peak: peak, PeakRequested: requested, End: end, Steps: steps, Window: 6_000_000_000, Fragmentation: fragmentation}
+	side := func(peak, requested, end int64, steps int, free int64) *diff.Side {
+		return &diff.Side{Space: &lifetime.Space{}, Peak: peak, PeakRequested: requested, End: end, Steps: steps, Window: 6_000_000_000, Free: region.Holes{Total: free, Largest: free / 4}}
 	}
-	none := math.NaN()
+	const none = 0
 	for _, c := range []struct {
 		name          string
 		before, after *diff.Side
 		want          string
 	}{
-		{"both", side(200, 200, 100, 3, 0.25), side(300, 300, 100, 2, 0.5),
-			"peak: 200 B, 300 B, +100 B (+50.0 %); at the end: 100 B, 100 B, 0 B; allocations: 0, 0, ; frees: 0, 0, ; fragmented: 25.0 %, 50.0 %, ; time per step: 2.00 s, 3.00 s, "},
+		{"both", side(200, 200, 100, 3, 80), side(300, 300, 100, 2, 40),
+			"peak: 200 B, 300 B, +100 B (+50.0 %); at the end: 100 B, 100 B, 0 B; reserved but free: 80 B, 40 B, -40 B (-50.0 %); its largest piece: 20 B, 10 B, -10 B (-50.0 %); allocations: 0, 0, ; frees: 0, 0, ; time per step: 2.00 s, 3.00 s, "},
 		{"other sizes were requested", side(200, 200, 0, 0, none), side(300, 150, 0, 0, none),
 			"peak: 200 B, 300 B, +100 B (+50.0 %); peak, requested: 200 B, 150 B, -50 B (-25.0 %); allocations: 0, 0, ; frees: 0, 0, "},
 		{"before as well", side(200, 100, 0, 0, none), side(300, 300, 0, 0, none),

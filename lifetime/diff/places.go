@@ -19,6 +19,9 @@ type placeSum struct {
 	path   []string        // parts of the path of its file, base name first
 	unseen bool            // memory from before the window, without a site
 	names  string          // that the recorder found for its buffers, sorted; "" = none
+	sizes  uint64          // a hash of those of its buffers, in any order
+	mixed  bool            // they are not all equal
+	first  int64           // one of them
 	taken  bool            // by match
 }
 
@@ -47,6 +50,17 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		if most := max(row.AtPeak.Bytes, row.AtEnd.Bytes, row.Allocated.Bytes); sum.site == 0 || most > sum.most {
 			sum.site, sum.most, sum.op = row.Site, most, c.Sites[row.Site].Op
 		}
+	}
+	places := map[lifetime.SiteID]*placeSum{}
+	for i := range side.Space.Buffers {
+		b := &side.Space.Buffers[i]
+		sum, ok := places[b.Site]
+		if !ok {
+			sum = at(c.PlaceOf(b.Site))
+			places[b.Site], sum.first = sum, cmp.Or(sum.first, b.Size)
+		}
+		sum.mixed = sum.mixed || b.Size != sum.first
+		sum.sizes += mix(uint64(b.Size))
 	}
 	setNames(&c.Tables, side.Space, func(site lifetime.SiteID) *placeSum { return at(c.PlaceOf(site)) })
 	if base := side.Space.Base; base != 0 {
@@ -134,6 +148,7 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 			}
 		}
 	}
+	pairEqual(before, after, pair)
 	for _, b := range before {
 		all = append(all, matched{b, partner[b]})
 	}
@@ -143,6 +158,46 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 		}
 	}
 	return all
+}
+
+// mix returns a number that looks random, so that a sum of them tells sets of sizes apart: the finalizer of SplitMix64.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// pairEqual pairs places that one side lacks if the buffers of both are the same set of different sizes, with the same bytes at the peak and at the
+// end, and no other place has it: they were renamed. Buffers of one size are no evidence.
+func pairEqual(before, after []*placeSum, pair func(b, a *placeSum)) {
+	type key struct {
+		Figures
+		sizes  uint64
+		unseen bool
+	}
+	keyOf := func(p *placeSum) key { return key{p.Figures, p.sizes, p.unseen} }
+	only := func(places []*placeSum) map[key]*placeSum {
+		index := map[key]*placeSum{}
+		for _, p := range places {
+			k := keyOf(p)
+			if p.taken || !p.mixed {
+				continue
+			}
+			if _, several := index[k]; several {
+				index[k] = nil
+			} else {
+				index[k] = p
+			}
+		}
+		return index
+	}
+	was, is := only(before), only(after)
+	for _, b := range before {
+		k := keyOf(b)
+		if a := is[k]; a != nil && was[k] == b {
+			pair(b, a)
+		}
+	}
 }
 
 // inLineOrder returns places sorted by line; the sort is stable.

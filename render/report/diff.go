@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/text"
 )
 
 // maxChanged is the maximum number of places in a comparison.
@@ -23,6 +24,9 @@ func WriteDiff(w io.Writer, d *answer.Diff, in Repository) error {
 		m.line("| | before | after | change |\n|---|--:|--:|--:|")
 		for _, l := range p.Figures {
 			m.line("| %s | %s | %s | %s |", Escape(l.Name), l.Before, l.After, l.Change)
+		}
+		if p.Waterfall != nil {
+			m.line("\nPeak: %s", Escape(text.Waterfall(p.Waterfall)))
 		}
 	}
 	m.changed(d)

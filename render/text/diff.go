@@ -23,6 +23,9 @@ func Diff(w io.Writer, d *answer.Diff, s Style) error {
 			rows = append(rows, []string{Printable(f.Name), f.Before, f.After, f.Change, ""})
 		}
 		p.Table([]string{"", "before", "after", "change", ""}, rows)
+		if pair.Waterfall != nil {
+			p.Para("peak: ", "  ", Waterfall(pair.Waterfall))
+		}
 	}
 	if n := len(d.Pairs) - maxPairs; n > 0 {
 		p.Line("\nand %s", more(n, "memory ID"))
@@ -36,6 +39,15 @@ func Diff(w io.Writer, d *answer.Diff, s Style) error {
 	p.changes("fixed", d.Findings.Fixed)
 	p.changes("still", d.Findings.Still)
 	return p.To(w)
+}
+
+// Waterfall tells the way from the peak before to the peak after.
+func Waterfall(w *answer.DiffWaterfall) string {
+	text := units.Bytes(w.BeforeBytes)
+	for _, s := range w.Steps {
+		text += " -> " + units.Signed(s.DeltaBytes) + " " + Bounded(s.Name)
+	}
+	return text + " -> " + units.Bytes(w.AfterBytes)
 }
 
 // changedSites writes the call sites that differ, largest difference first.

@@ -47,6 +47,7 @@ class Diff(TypedDict):
     per_step: bool
     verdict: str
     categories: list[DiffCategory]
+    waterfalls: list[DiffWaterfall]
 
 
 class DiffCategory(TypedDict):
@@ -92,6 +93,23 @@ class DiffRow(TypedDict):
     delta_peak_bytes: int
     delta_end_bytes: int
     delta_allocated_bytes: float
+
+
+class DiffStep(TypedDict):
+    """DiffStep is a part of the change of a peak."""
+
+    name: str
+    delta_bytes: int
+    level_bytes: int
+
+
+class DiffWaterfall(TypedDict):
+    """DiffWaterfall is the way from a peak before to the peak after: steps by category or call site, largest change first."""
+
+    space: str
+    before_bytes: int
+    after_bytes: int
+    steps: list[DiffStep]
 
 
 class Failure(TypedDict):
