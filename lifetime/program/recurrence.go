@@ -28,6 +28,7 @@ type history struct {
 	passes   int                                 // backward passes or, if there are none, forward passes; 0 = not counted
 	forward  []interval                          // forward passes
 	turns    bool                                // the only forward pass is several; see takeTurns
+	recurs   *Steps                              // see recurrence
 }
 
 // historyOf returns the history of a space.
@@ -61,20 +62,30 @@ func (p *Program) historyOf(s *lifetime.Space) *history {
 	return h
 }
 
-// recurrentSteps infers steps from the most common number of allocations per site: most sites of a loop
-// allocate once in each iteration, and the others agree less with each other. Call paths of a line count as one if most of them
-// do not agree: a line with many may allocate equally often through several by chance.
+// recurrentSteps returns the steps that recurrence infers, unless all buffers may still be waited for.
 func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	if s.Facts&lifetime.History == 0 || len(s.Buffers) < minRecurrence*leastSteps || p.waitingOf(s).all {
 		return noSteps
 	}
 	h := p.historyOf(s)
+	if h.recurs == nil { // what waits on one device is asked of all devices of its process
+		h.recurs = p.recurrence(h)
+	}
+	return h.recurs
+}
+
+// recurrence infers steps from the most common number of allocations per site: most sites of a loop
+// allocate once in each iteration, and the others agree less with each other. Call paths of a line count as one if most of them
+// do not agree: a line with many may allocate equally often through several by chance.
+func (p *Program) recurrence(h *history) *Steps {
+	s := h.s
 	paths, equal := map[lifetime.Place]int{}, map[lifetime.Place]map[int]int{} // of a line: all, and by number of allocations
 	for _, site := range h.order {
-		n, at := len(h.buffers[site]), p.PlaceOf(site)
+		n := len(h.buffers[site])
 		if n < leastSteps {
 			continue
 		}
+		at := p.PlaceOf(site)
 		paths[at]++
 		if equal[at] == nil {
 			equal[at] = map[int]int{}
