@@ -48,13 +48,13 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 			*to = f
 		}
 	}
-	for f := range t.FramesOf(stack) {
+	for f := range t.nearFramesOf(stack) {
 		set(&c.first, f)
 		switch f.Kind {
 		case frame.User:
 			set(&c.user, f)
 			if c.node == nil {
-				return c // calls inside calls would otherwise take the square of their depth
+				return c
 			}
 		case frame.Node:
 			if c.user == nil {
@@ -153,7 +153,7 @@ func (t *Tables) placeInBackward(s *Site, c *callers) Place {
 // It is "" if the stack has no operators.
 func (t *Tables) OperatorOf(stack StackID) string {
 	var operator *frame.Frame
-	for f := range t.FramesOf(stack) {
+	for f := range t.nearFramesOf(stack) {
 		switch f.Kind {
 		case frame.Operator:
 			operator = f
@@ -223,7 +223,7 @@ func (t *Tables) FrameOf(site SiteID) (f frame.Frame, ok bool) {
 // SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
 // The compiler may record a line of a library, so the source stack is searched first.
 func (t *Tables) SourcePlace(site SiteID) string {
-	for f := range t.FramesOf(t.Sites[site].Source) {
+	for f := range t.nearFramesOf(t.Sites[site].Source) {
 		if f.Kind == frame.User {
 			return f.Place()
 		}

@@ -42,6 +42,21 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
+// TestFarPlace: a place is looked for among as many calls as Python allows.
+func TestFarPlace(t *testing.T) {
+	for scopes, want := range map[int]string{999: "step (train.py:12)", 1000: "range"} {
+		c := lifetime.Tables{Sites: make([]lifetime.Site, 2), Stacks: make([]lifetime.Stack, 1), Frames: []frame.Frame{{},
+			{Function: "step", File: "/x/train.py", Line: 12}, {Function: "range", Kind: frame.Scope}}}
+		for i := range scopes + 1 {
+			c.Stacks = append(c.Stacks, lifetime.Stack{Frame: lifetime.FrameID(min(i+1, 2)), Caller: lifetime.StackID(i)})
+		}
+		c.Sites[1].Stack = lifetime.StackID(scopes + 1)
+		if got := c.PlaceOf(1).String(); got != want {
+			t.Errorf("%d scopes inside of a line: %q, want %q", scopes, got, want)
+		}
+	}
+}
+
 // TestUnseenNode: the node is of the free, so it follows "freed in".
 func TestUnseenNode(t *testing.T) {
 	p := lifetime.Place{Frame: frame.Frame{File: "model.py", Line: 3}, Node: "MmBackward0", Unseen: true}

@@ -26,6 +26,19 @@ func (t *Tables) FramesOf(id StackID) iter.Seq[*frame.Frame] {
 	}
 }
 
+// nearFramesOf yields the frames of a stack that Python could have called, innermost first: calls inside calls, as traces record
+// them, would otherwise take the square of their depth.
+func (t *Tables) nearFramesOf(id StackID) iter.Seq[*frame.Frame] {
+	return func(yield func(*frame.Frame) bool) {
+		for n := 0; id != 0 && n < pythonDepth; n++ {
+			if !yield(&t.Frames[t.Stacks[id].Frame]) {
+				return
+			}
+			id = t.Stacks[id].Caller
+		}
+	}
+}
+
 // Innermost appends the frames of a stack, innermost first, but no more than Tables.Depth. cut reports that there were more.
 // Outputs that write a whole stack for each call site use it: otherwise calls inside calls would make them grow with the
 // square of their depth.

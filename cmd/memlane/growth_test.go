@@ -35,6 +35,10 @@ var shapes = map[string]func(n int) string{
 	"trace: calls that overlap and do not enclose each other": func(n int) string {
 		return traceOf(append(eventsOf(n, func(i int) string { return callOf(i, 2*i, 2*n+1) }), eventsOf(n, func(i int) string { return allocationOf(2*n+2*i, i) })...)...)
 	},
+	"trace: ranges that enclose the allocations": func(n int) string {
+		ranges := eventsOf(n, func(i int) string { return strings.Replace(callOf(i, i, 4*n-2*i), "cpu_op", "user_annotation", 1) })
+		return traceOf(append(ranges, eventsOf(n, func(i int) string { return allocationOf(n+i, i) })...)...)
+	},
 	"trace: one call with many children": func(n int) string {
 		return traceOf(append(eventsOf(n, func(i int) string { return callOf(i, 10*i+1, 5) + "," + allocationOf(10*i+2, i) }), callOf(n, 0, 10*n+10))...)
 	},
@@ -184,10 +188,11 @@ var shapes = map[string]func(n int) string{
 // growing are the commands that grow faster than a capture of a shape. Their formats have the whole text of each buffer: a note,
 // a name or, in Perfetto's JSON and XProf's, a stack.
 var growing = map[string][]string{
-	"hlo: a buffer at each depth of a stack":   {"export --to xprof.memory_viewer"},
-	"native: many buffers with one deep stack": {"export --to perfetto.json"},
-	"native: many buffers with one long note":  {"export --to json", "serve /api/model", "export --to csv", "export --to perfetto.json"},
-	"native: many buffers with one long name":  {"export --to csv", "export --to perfetto.json"},
+	"hlo: a buffer at each depth of a stack":     {"export --to xprof.memory_viewer"},
+	"native: many buffers with one deep stack":   {"export --to perfetto.json"},
+	"trace: ranges that enclose the allocations": {"export --to perfetto.json"},
+	"native: many buffers with one long note":    {"export --to json", "serve /api/model", "export --to csv", "export --to perfetto.json"},
+	"native: many buffers with one long name":    {"export --to csv", "export --to perfetto.json"},
 }
 
 // The most bytes of output and of allocated memory for each byte by which a capture grows, and the most allocations for each of its

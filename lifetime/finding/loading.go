@@ -63,7 +63,10 @@ func (p *Pass) loading(f *Finding) bool {
 // userFrames returns the innermost two functions of the program on the stack of a site.
 func (p *Pass) userFrames(site lifetime.SiteID) (frames []frame.Frame) {
 	for f := range p.FramesOf(p.Sites[site].Stack) {
-		if f.Kind == frame.User && f.Function != "<module>" && len(frames) < 2 {
+		if len(frames) == 2 {
+			break
+		}
+		if f.Kind == frame.User && f.Function != "<module>" {
 			frames = append(frames, *f)
 		}
 	}
