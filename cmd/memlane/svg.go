@@ -40,8 +40,7 @@ func svgCommand() *cli.Command {
 			"call site, size, offset and lifetime. In the stacked layout the upper edge is\n" +
 			"the memory in use; the address layout shows holes. --view usage draws curves\n" +
 			"of the memory in use (stacked by --color category), requested, reserved and\n" +
-			"free, and of the fragmentation of the free memory. --view peak draws the peak\n" +
-			"by buffer.\n\n" +
+			"free. --view peak draws the peak by buffer.\n\n" +
 			"--axis event gives each event the same width. It is the default if half\n" +
 			"of the events take place in a twentieth of the time.\n\n" +
 			"Of several memory IDs, the one with the highest peak is drawn, and the others\n" +

@@ -42,13 +42,12 @@ func (o Options) page(title, desc string) (canvas.Canvas, error) {
 
 // Looks of areas and pens of lines. They differ in lightness too.
 var (
-	heapLook     = canvas.Look{RGB: 0x699bdd}
-	stackLook    = canvas.Look{RGB: 0xb2afd9}
-	freeLook     = canvas.Look{Role: canvas.Room}
-	heapLine     = canvas.Pen{RGB: 0x3574b0, Width: 10}
-	requestLine  = canvas.Pen{Role: canvas.Foreground, Width: 10}
-	freeLine     = canvas.Pen{Role: canvas.Dim, Width: 10}
-	fragmentLine = canvas.Pen{RGB: 0xc97b2f, Width: 15}
+	heapLook    = canvas.Look{RGB: 0x699bdd}
+	stackLook   = canvas.Look{RGB: 0xb2afd9}
+	freeLook    = canvas.Look{Role: canvas.Room}
+	heapLine    = canvas.Pen{RGB: 0x3574b0, Width: 10}
+	requestLine = canvas.Pen{Role: canvas.Foreground, Width: 10}
+	freeLine    = canvas.Pen{Role: canvas.Dim, Width: 10}
 )
 
 var errNothing = errors.New("no memory usage was recorded")
@@ -62,7 +61,6 @@ type usage struct {
 
 	requested *curve // nil if equal to occupied
 	stack     *curve // nil if there is none
-	pieces    pieces
 	bands     []band // by category, from bottom to top; none if they are not asked for
 }
 
@@ -88,7 +86,7 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 }
 
 // Usage draws the bytes in use over time and, if they were recorded, the requested,
-// reserved and free bytes and the fragmentation. It fails if no memory was in use. The
+// reserved and free bytes. It fails if no memory was in use. The
 // same input gives the same bytes.
 func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
 	const least = 240 // pixels
@@ -98,10 +96,9 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	}
 	var below canvas.Length
 	u.o.Height, below = u.FindOthers(o.Others, u.o.Height, least, o.Height != 0)
-	u.pieces = newPieces(plot.Window{From: s.Begin, To: s.End, Columns: u.o.Width}, s)
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())
-	u.Bottom, u.Right = canvas.Length(u.o.Height-66)*10-below-u.FindPhases(c), u.Right-u.pieces.room()
+	u.Bottom = canvas.Length(u.o.Height-66)*10 - below - u.FindPhases(c)
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
 	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err
@@ -155,7 +152,6 @@ func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 	if len(u.bands) == 0 {
 		u.draw(u.requested, canvas.Look{}, requestLine, "")
 	}
-	u.pieces.draw(u.Plot)
 }
 
 // upTo fills the plot up to a constant number of bytes, unless they exceed the top.
@@ -204,10 +200,11 @@ func (u *usage) legend() []plot.Row {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack", Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})
 	}
 	rows = append(rows, u.reservedRows()...)
-	if u.s.Limit > 0 {
+	pieces := u.pieces()
+	if u.s.Limit > 0 && (len(pieces) == 0 || pieces[0].Name != "free") {
 		rows = append(rows, plot.Row{Look: u.free(), Name: "free", Below: units.Bytes(u.s.Limit-u.peak.Bytes) + " at the peak"})
 	}
-	return append(append(rows, u.pieces.legend()...), u.RefusedRows()...)
+	return append(append(rows, pieces...), u.RefusedRows()...)
 }
 
 // swatch returns the look of a line in a legend.
