@@ -39,6 +39,11 @@ var shapes = map[string]func(n int) string{
 		ranges := eventsOf(n, func(i int) string { return strings.Replace(callOf(i, i, 4*n-2*i), "cpu_op", "user_annotation", 1) })
 		return traceOf(append(ranges, eventsOf(n, func(i int) string { return allocationOf(n+i, i) })...)...)
 	},
+	"trace: a thread for each call": func(n int) string {
+		return traceOf(eventsOf(n, func(i int) string {
+			return strings.ReplaceAll(callOf(i, 10*i, 5)+","+allocationOf(10*i+2, i), `"tid": 1`, fmt.Sprintf(`"tid": %d`, i+2))
+		})...)
+	},
 	"trace: one call with many children": func(n int) string {
 		return traceOf(append(eventsOf(n, func(i int) string { return callOf(i, 10*i+1, 5) + "," + allocationOf(10*i+2, i) }), callOf(n, 0, 10*n+10))...)
 	},

@@ -2,6 +2,7 @@ package chrometrace
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -157,21 +158,22 @@ func (t *table) nests(c *call) bool {
 func (t *table) during(in *split, c *call, next *int) (from, to int) {
 	at := in.host.at
 	begin, end := t.r.rounded(c.begin), t.r.rounded(c.end)
-	for *next < len(at) && at[*next] < begin {
-		*next++
-	}
-	// Most calls enclose few events, so an exponential search is fast.
-	to = *next
-	for step := 1; to < len(at) && at[to] <= end; step *= 2 {
-		if far := to + step; far < len(at) && at[far] <= end {
-			to = far
+	*next = passed(at, *next, max(begin, math.MinInt64+1)-1) // each thread begins anew, so it may be far
+	return *next, passed(at, *next, end)
+}
+
+// passed returns the index of the first event after a time, from an index on. Most calls enclose few events, so an exponential search is
+// fast.
+func passed(at []int64, from int, t int64) int {
+	for step := 1; from < len(at) && at[from] <= t; step *= 2 {
+		if far := from + step; far < len(at) && at[far] <= t {
+			from = far
 			continue
 		}
-		rest := at[to:min(to+step, len(at))]
-		to += sort.Search(len(rest), func(i int) bool { return rest[i] > end })
-		break
+		rest := at[from:min(from+step, len(at))]
+		return from + sort.Search(len(rest), func(i int) bool { return rest[i] > t })
 	}
-	return *next, to
+	return from
 }
 
 // since213 reports whether PyTorch 2.13 or later wrote the trace: earlier versions do not record the host name.
