@@ -197,29 +197,45 @@ type twoLevels struct {
 }
 
 func levelsOf(values []float64) (l twoLevels) {
+	reversed := slices.Clone(values)
+	slices.Reverse(reversed)
+	first, last := distances(values), distances(reversed)
 	best := math.Inf(1)
-	var rest []float64
 	for i := leastBefore; i < len(values); i++ {
-		b, _ := finding.Spread(values[:i])
-		a, _ := finding.Spread(values[i:])
-		sum, off := 0.0, make([]float64, len(values))
-		for j, v := range values {
-			if j < i {
-				off[j] = v - b
-			} else {
-				off[j] = v - a
-			}
-			sum += math.Abs(off[j])
-		}
-		if sum < best {
-			best, l.at, l.before, l.after, rest = sum, i, b, a, off
+		if sum := first[i] + last[len(values)-i]; sum < best {
+			best, l.at = sum, i
 		}
 	}
-	if l.at > 0 {
-		_, l.spread = finding.Spread(rest)
-		l.noise = rangeOf(rest)
+	if l.at == 0 {
+		return l
 	}
+	l.before, _ = finding.Spread(values[:l.at])
+	l.after, _ = finding.Spread(values[l.at:])
+	rest := make([]float64, len(values))
+	for i, v := range values {
+		if i < l.at {
+			rest[i] = v - l.before
+		} else {
+			rest[i] = v - l.after
+		}
+	}
+	_, l.spread = finding.Spread(rest)
+	l.noise = rangeOf(rest)
 	return l
+}
+
+// distances returns, for each n, the sum of the distances of the first n values from their median.
+func distances(values []float64) []float64 {
+	sums := make([]float64, len(values)+1)
+	var sorted []float64
+	for i, v := range values {
+		at, _ := slices.BinarySearch(sorted, v)
+		sorted = slices.Insert(sorted, at, v)
+		for j := range len(sorted) / 2 {
+			sums[i+1] += sorted[len(sorted)-1-j] - sorted[j]
+		}
+	}
+	return sums
 }
 
 // counts reports whether the levels of n runs are a change: more than a twentieth of the peak, and more than the noise of these values
