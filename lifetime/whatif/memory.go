@@ -305,12 +305,14 @@ func (m *model) scaleCache(f float64) string {
 
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
 // a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
-// factors of a product of activations, is no weight, and neither is the result of a normalization before its statistics.
+// factors of a product of activations, is no weight, and neither is the result of a normalization before its statistics. Autocast copies the
+// weights of all products, so where most parameters have no copies, none are: a temporary may happen to be half as large as one of them.
 func (m *model) weightCopies() map[int32]bool {
-	parameters := m.sizes(func(b *buffer) bool {
+	isParameter := func(b *buffer) bool {
 		return b.category == purpose.ModelParameter || b.start && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
-	})
-	copies := map[int32]bool{}
+	}
+	parameters := m.sizes(isParameter)
+	copies, halves := map[int32]bool{}, map[int64]bool{}
 	for k := range m.passes {
 		var of *buffer // result of the operation
 		var sizes []int64
@@ -319,10 +321,26 @@ func (m *model) weightCopies() map[int32]bool {
 			case of == nil || m.pieceOf(b).stack != m.pieceOf(of).stack:
 				of, sizes = b, nil
 			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size) && !m.byUser(b) && !m.isNorm(b):
-				copies[b.like] = true
+				copies[b.like], halves[b.size] = true, true
 				sizes = append(sizes, b.size)
 			}
 		}
+	}
+	weights, copied := map[purpose.Category]int{}, map[purpose.Category]int{}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; isParameter(b) && b.size > 2*smallest {
+			weights[b.category]++
+			if halves[b.size/2] {
+				copied[b.category]++
+			}
+		}
+	}
+	known := purpose.ModelParameter
+	if weights[known] == 0 {
+		known = purpose.UnknownCategory
+	}
+	if 2*copied[known] < weights[known] {
+		return nil
 	}
 	return copies
 }

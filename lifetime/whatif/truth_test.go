@@ -445,3 +445,30 @@ func TestShard(t *testing.T) {
 		}
 	}
 }
+
+// TestSixteenBits: a program computes in 16 bits already if most of its weights have copies of half their size. A temporary of another program
+// may have the size of one. The programs are known.
+func TestSixteenBits(t *testing.T) {
+	for name, already := range map[string]bool{
+		"whatif/autocast_forward.pickle.zst": true, "meaning/a08.pickle.zst": true, "replay/b06.pickle.zst": true,
+		"meaning/a12.pickle.zst": false, "replay/b02.c2.oom.pickle.zst": false, "meaning/libraries/c04.pickle.zst": false, "meaning/libraries/c73.pickle.zst": false,
+		"meaning/libraries/c50.pickle.zst": false, "meaning/m06.pickle.zst": false, "labelled/d07_hook_out.pickle.zst": false, "whatif/kv_cache.pickle.zst": false,
+	} {
+		c, err := formats.Open("../../testdata/"+name, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		category.Of(c, nil)
+		e, refused := New(&c.Tables, c.Spaces[0])
+		if e == nil {
+			t.Fatal(refused)
+		}
+		s, err := Parse("precision=bf16")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Run(s, replay.Device{}); strings.Contains(r.Refused, "already computes in 16 bits") != already {
+			t.Errorf("%s: %q", name, r.Refused)
+		}
+	}
+}
