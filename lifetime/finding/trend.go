@@ -114,21 +114,28 @@ func (p *Pass) passes(changes map[lifetime.SiteID]int64) bool {
 
 // growers returns the places that explain most of a rise of the lowest level, with their share, and their sites.
 func (p *Pass) growers(changes map[lifetime.SiteID]int64, grew int64) (who []string, sites []lifetime.SiteID) {
-	change, first := map[lifetime.Place]int64{}, map[lifetime.Place]lifetime.SiteID{}
+	type grower struct {
+		place lifetime.Place
+		bytes int64
+		first lifetime.SiteID
+	}
+	var all []grower
+	index := map[lifetime.Place]int{}
 	for _, site := range slices.Sorted(maps.Keys(changes)) {
 		place := p.PlaceOf(site)
-		change[place] = units.AddSat(change[place], changes[site])
-		if first[place] == 0 {
-			first[place] = site
+		i, ok := index[place]
+		if !ok {
+			i = len(all)
+			index[place], all = i, append(all, grower{place: place})
 		}
+		all[i].bytes = units.AddSat(all[i].bytes, changes[site])
+		all[i].first = cmp.Or(all[i].first, site)
 	}
-	places := slices.SortedFunc(maps.Keys(change), func(x, y lifetime.Place) int {
-		return cmp.Or(cmp.Compare(change[y], change[x]), cmp.Compare(first[x], first[y]))
-	})
-	for _, place := range places[:min(len(places), maxHolders)] {
-		if share := shareOf(change[place], grew); share >= leastShare && first[place] != 0 {
-			who = append(who, fmt.Sprintf("%s (%.0f %%)", place, 100*min(share, 1)))
-			sites = append(sites, first[place])
+	slices.SortFunc(all, func(x, y grower) int { return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.first, y.first)) })
+	for _, g := range all[:min(len(all), maxHolders)] {
+		if share := shareOf(g.bytes, grew); share >= leastShare && g.first != 0 {
+			who = append(who, fmt.Sprintf("%s (%.0f %%)", g.place, 100*min(share, 1)))
+			sites = append(sites, g.first)
 		}
 	}
 	return who, sites
