@@ -4,7 +4,7 @@ import {el} from './dom.js';
 import {bytes} from './format.js';
 import {signed} from './growth.js';
 
-const most = 8; // groups
+const most = 6; // groups, as in package diff
 
 // peakByName returns the bytes of each group of a space at its peak. nameOf(i) names the group of buffer i.
 export function peakByName(space, nameOf) {
@@ -13,10 +13,11 @@ export function peakByName(space, nameOf) {
   return sums;
 }
 
-// changesOf returns the groups that differ, those that differ most first: [name, difference]. What has no group is part of the last one.
+// changesOf returns the groups that differ, those that differ most first: [name, difference]. The last one has what has no group, and what is
+// less than a hundredth of the higher peak, as memlane diff tells it.
 export function changesOf([before, after], levels) {
   const all = [...new Set([...before.keys(), ...after.keys()])].map((name) => [name, (after.get(name) ?? 0) - (before.get(name) ?? 0)]);
-  const named = all.filter(([, change]) => change).sort(([a, x], [b, y]) => Math.abs(y) - Math.abs(x) || (a < b ? -1 : 1)).slice(0, most);
+  const named = all.filter(([, change]) => change && Math.abs(change) >= Math.max(...levels) / 100).sort(([a, x], [b, y]) => Math.abs(y) - Math.abs(x) || (a < b ? -1 : 1)).slice(0, most);
   const rest = levels[1] - levels[0] - named.reduce((sum, [, change]) => sum + change, 0);
   return rest ? [...named, ['others', rest]] : named;
 }
