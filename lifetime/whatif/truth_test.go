@@ -27,7 +27,13 @@ var variants = map[string]string{
 
 func engineOf(t *testing.T, name string) *Engine {
 	t.Helper()
-	c, err := formats.Open("../../testdata/whatif/"+name+".pickle.zst", formats.Input{})
+	return engineIn(t, "whatif/"+name+".pickle.zst")
+}
+
+// engineIn returns the engine of a file in testdata.
+func engineIn(t *testing.T, file string) *Engine {
+	t.Helper()
+	c, err := formats.Open("../../testdata/"+file, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -454,20 +460,11 @@ func TestSixteenBits(t *testing.T) {
 		"meaning/a12.pickle.zst": false, "replay/b02.c2.oom.pickle.zst": false, "meaning/libraries/c04.pickle.zst": false, "meaning/libraries/c73.pickle.zst": false,
 		"meaning/libraries/c50.pickle.zst": false, "meaning/m06.pickle.zst": false, "labelled/d07_hook_out.pickle.zst": false, "whatif/kv_cache.pickle.zst": false,
 	} {
-		c, err := formats.Open("../../testdata/"+name, formats.Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		category.Of(c, nil)
-		e, refused := New(&c.Tables, c.Spaces[0])
-		if e == nil {
-			t.Fatal(refused)
-		}
 		s, err := Parse("precision=bf16")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := e.Run(s, replay.Device{}); strings.Contains(r.Refused, "already computes in 16 bits") != already {
+		if r := engineIn(t, name).Run(s, replay.Device{}); strings.Contains(r.Refused, "already computes in 16 bits") != already {
 			t.Errorf("%s: %q", name, r.Refused)
 		}
 	}
