@@ -93,15 +93,15 @@ func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, functio
 	out.OOMs = FoundOOMs(c, found)
 	out.judge(c)
 	for _, s := range c.Spaces {
-		if without := withoutLeaks(c, s, found); without != nil {
+		if without := WithoutLeaksOf(c, s, found); without != nil {
 			out.Without = append(out.Without, *without)
 		}
 	}
 	return out
 }
 
-// withoutLeaks replays a space without what its leaks keep; nil if its peak is not known to be lower then.
-func withoutLeaks(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) *WithoutLeaks {
+// WithoutLeaksOf replays a space without what its leaks keep; nil if its peak is not known to be lower then.
+func WithoutLeaksOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) *WithoutLeaks {
 	var kept []int
 	for i := range found {
 		if f := &found[i]; f.Space == s && f.IsLeak() {

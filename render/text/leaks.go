@@ -144,12 +144,16 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 	for i := range l.Without {
 		w := &l.Without[i]
 		p.Line("")
-		p.Para("", "  ", fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space), between(w.HighBytes, w.LowBytes, w.HighBytes),
-			units.Bytes(w.PeakBytes)))
+		p.Para("", "  ", WithoutLeaks(w))
 	}
 	for i := range l.Functions {
 		p.function(&l.Functions[i])
 	}
+}
+
+// WithoutLeaks says what the peak would be.
+func WithoutLeaks(w *answer.WithoutLeaks) string {
+	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space), between(w.HighBytes, w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes))
 }
 
 func (p *Page) finding(f *answer.Finding) {

@@ -90,6 +90,7 @@ type space struct {
 	Advice      string        `json:"advice"`      // how to record a history, if there is none
 	Spark       []int64       `json:"spark"`       // highest bytes in use in equal parts of the recording; empty = not compared with others
 	Picture     *picture      `json:"picture"`     // nil = none
+	Without     string        `json:"without"`     // what the peak would be without the leaks; only of the main space, empty if not known
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
 }
 
@@ -163,6 +164,9 @@ func documentOf(c Capture, place []places, pictures []*picture, compared bool) d
 		}
 	}
 	if s, _ := mainOf(c.Spaces); s != nil {
+		if w := answer.WithoutLeaksOf(c.Capture, s, c.Findings); w != nil {
+			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
+		}
 		d.Spaces[index[s]].Savings = savingsOf(&c.Tables, s, pictures[index[s]])
 	}
 	for i := range c.Findings {

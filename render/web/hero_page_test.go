@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -88,5 +89,13 @@ func TestPageRemedy(t *testing.T) {
 	p.Set("document.querySelectorAll('.outlines')[%d].click()", n-1)
 	if browser.Eval[bool](p, "document.querySelector('.hero .outline') !== null") {
 		t.Error("a second click leaves the line")
+	}
+}
+
+// TestPageWithoutLeaks: beside its leaks, the page says what the peak would be without them, as memlane leaks does.
+func TestPageWithoutLeaks(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/whatif/leak.pickle.zst")))
+	if got := p.Text(".without"); !strings.HasPrefix(got, "Without these leaks, the peak of cuda:0 would be ") || !strings.HasSuffix(got, ", not 191 MiB.") {
+		t.Errorf("the page says %q", got)
 	}
 }

@@ -177,7 +177,7 @@ export class App {
     const markdown = () => doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; });
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
     const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
-    const first = firstFindings(space.capture, toFinding), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
+    const first = firstFindings(space.capture, toFinding, space), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, lowering(space, (saving) => this.hero?.outline(saving?.line)), !leaks && first].filter(Boolean);
     replace(this.main, headline(space.capture), devices(this.captures, space.time ?? space, (other) => this.open(other, {tab: this.tab === 'map' || this.tab === 'compare' ? undefined : this.tab})), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),

@@ -6,13 +6,14 @@ import {bytes, several} from './format.js';
 const most = 4; // findings beside the chart
 
 // firstFindings returns the findings that are more than notes, for beside the chart, each with a link that highlights its buffers;
-// null without any. It leaves out the failure that the page explains on top. The tab of findings has the others.
-export function firstFindings(capture, link) {
+// null without any. It leaves out the failure that the page explains on top. The tab of findings has the others. without says what the peak
+// of the space would be without its leaks.
+export function firstFindings(capture, link, {without}) {
   const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info' && !(f.failure && capture.ooms.length));
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
   return el('div', {class: 'found'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),
-    el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && el('p', {class: 'note'}, f.suggestions[0])))), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
+    el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && el('p', {class: 'note'}, f.suggestions[0])))), without && el('p', {class: 'without'}, `${without[0].toUpperCase()}${without.slice(1)}.`), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
 }
 
 // lowering returns what would lower the peak of a space, as memlane peak tells it, the cheapest first; null if nothing is known.
