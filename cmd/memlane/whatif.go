@@ -41,7 +41,7 @@ func whatifCommand() *cli.Command {
 			"Changes:" + kinds.String(),
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
-				named("batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations")...),
+				named(commonEdits...)...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
 			toggle("search", "find the cheapest changes that fit the\ncapacity, and the largest batch of each"),
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
@@ -49,6 +49,9 @@ func whatifCommand() *cli.Command {
 		Action: predict,
 	}
 }
+
+// commonEdits are what completion suggests.
+var commonEdits = []string{"batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations"}
 
 // predict is memlane whatif.
 func predict(c *cli.Context) error {

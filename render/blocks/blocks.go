@@ -81,6 +81,7 @@ type Options struct {
 const (
 	defaultMaxBlocks = 10000
 	leastHeight      = 240 // pixels
+	keysHeight       = 360 // pixels that a narrow picture needs for keys below its plot
 	defaultWidth     = 960
 	defaultHeight    = 420
 )
@@ -146,6 +147,7 @@ type picture struct {
 	hover    []byte           // memory for one tooltip
 
 	names []canvas.Text // of classes, on their areas
+	keys  bool          // list what has no name there below the plot, and no legend
 
 	path canvas.Path // memory for one outline
 }
@@ -165,8 +167,16 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	}
 	p.Space, p.From, p.To = s, o.From, o.To
 	var below point
-	p.o.Height, below = p.FindOthers(o.Others, o.Height, leastHeight, asked.Height != 0)
-	p.Bottom = point(p.o.Height-62)*10 - below - p.FindPhases(c)
+	var keys point
+	if asked.Height == 0 || o.Height >= keysHeight {
+		keys = p.Narrow()
+	}
+	if asked.Height == 0 {
+		p.o.Height += int(keys / 10)
+	}
+	p.o.Height, below = p.FindOthers(o.Others, p.o.Height, leastHeight, asked.Height != 0)
+	p.keys = keys > 0
+	p.Bottom = point(p.o.Height-62)*10 - keys - below - p.FindPhases(c)
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ type class struct {
 	look        canvas.Look
 	bytes       int64 // alive at the peak
 	hidden      bool  // has no buffers
+	named       bool  // its name is on one of its areas
 }
 
 // shades are the classes of size, from small to large.

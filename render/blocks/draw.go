@@ -150,7 +150,7 @@ func (p *picture) peakLine() {
 func (p *picture) legend() {
 	var rows []plot.Row
 	for _, c := range p.classes {
-		if !c.hidden {
+		if !c.hidden && !(p.keys && c.named) {
 			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place, Below: cmp.Or(c.leak, atPeak(c.bytes)), Bad: c.leak != ""})
 		}
 	}
@@ -160,7 +160,12 @@ func (p *picture) legend() {
 	if len(p.s.Stack) > 0 {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, outside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
 	}
-	p.Legend(p.Top, append(append(rows, p.refusedRows()...), p.o.Outline.Row()...))
+	rows = append(append(rows, p.refusedRows()...), p.o.Outline.Row()...)
+	if p.keys {
+		p.Keys(rows)
+	} else {
+		p.Legend(p.Top, rows)
+	}
 }
 
 // refusedRows returns the row of failed allocations, which only the stacked layout draws.

@@ -1,11 +1,15 @@
 package blocks
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // many is a program of n call sites, equal in size, with shapes of the given number.
@@ -88,6 +92,36 @@ func TestColoursByPeak(t *testing.T) {
 		for i, k := range q.classes[:len(q.classes)-1] {
 			if wide.classes[i].look != k.look {
 				t.Errorf("%q has another colour in a larger picture", k.name)
+			}
+		}
+	}
+}
+
+// TestNarrow: a narrow picture has no legend beside its plot. Each class has its name on an area, or else below the plot.
+func TestNarrow(t *testing.T) {
+	for _, file := range []string{"meaning/a17.pickle.zst", "torchsnap/leak_loss.pickle", "replay/b03.c2.oom.pickle.zst"} {
+		c, err := judged.Open("../../testdata/"+file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, layout := range []Layout{Stacked, Address} {
+			var svg bytes.Buffer
+			var frame plot.Frame
+			o := Options{Width: 480, Color: ByCategory, Layout: layout, Frame: &frame}
+			if err := Write(&svg, c, c.Spaces[0], o); err != nil {
+				t.Fatal(err)
+			}
+			if frame.Width-frame.Right > 30 {
+				t.Errorf("%s: the plot ends at %.0f of %.0f pixels", file, frame.Right, frame.Width)
+			}
+			p, err := newPicture(c, c.Spaces[0], o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, class := range p.classes {
+				if !class.hidden && !strings.Contains(svg.String(), ">"+class.name) {
+					t.Errorf("%s: %s has no name", file, class.name)
+				}
 			}
 		}
 	}

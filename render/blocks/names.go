@@ -45,6 +45,7 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.
 			}
 			if spot, ok := p.onTop(text, all[k]); ok {
 				names = append(names, spot)
+				p.classes[k].named = true
 				break
 			}
 		}

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -165,6 +166,46 @@ func (p *Plot) beside(x, right canvas.Length, t canvas.Text) canvas.Text {
 		t.Anchor, t.X = canvas.End, max(x-60, p.Left+width)
 	}
 	return t
+}
+
+// narrow is the width in pixels below which a picture whose areas have names has no legend beside its plot.
+const narrow = 640
+
+// Sizes of the keys below a narrow plot.
+const (
+	keyLines               = 3
+	keyLine  canvas.Length = 200
+	keyRoom  canvas.Length = 2000 // for a name
+)
+
+// Narrow widens the plot by the room of the legend if the picture is narrow, and returns the height of the keys below it, else 0.
+func (p *Plot) Narrow() (keys canvas.Length) {
+	if p.Width >= narrow*10 {
+		return 0
+	}
+	p.Right = p.Width - 200
+	return keyLines * keyLine
+}
+
+// Keys lists the rows of a narrow picture below its axis, as many as have room.
+func (p *Plot) Keys(rows []Row) {
+	const left canvas.Length = 160
+	x, y, lines := left, p.under()+570, 1
+	for _, r := range rows {
+		text := canvas.Text{S: r.Name, Aside: cmp.Or(r.Place, strings.TrimSuffix(r.Below, " at the peak"))}
+		text = text.Fit(keyRoom - canvas.Width(" "+text.Aside, canvas.TextSize))
+		wide := 170 + canvas.Width(text.S+" "+text.Aside, canvas.TextSize)
+		if x > left && x+wide > p.Width-100 {
+			if lines++; lines > keyLines {
+				return
+			}
+			x, y = left, y+keyLine
+		}
+		p.Page.Fill(canvas.Rect(x, y-110, x+120, y+10), r.Look, nil)
+		text.X, text.Y = x+170, y
+		p.Page.Text(text)
+		x += wide + 200
+	}
 }
 
 // Row is a line of a legend.
