@@ -169,7 +169,7 @@ func TestLineNumbers(t *testing.T) {
 		c := all[file]
 		for _, s := range c.Spaces[:min(len(c.Spaces), 2)] {
 			var svg bytes.Buffer
-			if s.Axis == lifetime.ProgramOrder || blocks.Write(&svg, c, s, blocks.Options{Width: 600}) != nil {
+			if s.Axis == lifetime.ProgramOrder || blocks.Write(&svg, c, s, blocks.Options{Width: 640}) != nil {
 				continue
 			}
 			texts, _, _ := wordsOf(t, svg.Bytes())

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -175,7 +176,7 @@ const narrow = 640
 const (
 	keyLines               = 3
 	keyLine  canvas.Length = 200
-	keyRoom  canvas.Length = 2000 // for a name
+	keyRoom  canvas.Length = 2000 // for a name and its place or bytes
 )
 
 // Narrow widens the plot by the room of the legend if the picture is narrow, and returns the height of the keys below it, else 0.
@@ -191,9 +192,13 @@ func (p *Plot) Narrow() (keys canvas.Length) {
 func (p *Plot) Keys(rows []Row) {
 	const left canvas.Length = 160
 	x, y, lines := left, p.under()+570, 1
-	for _, r := range rows {
-		text := canvas.Text{S: r.Name, Aside: cmp.Or(r.Place, strings.TrimSuffix(r.Below, " at the peak"))}
-		text = text.Fit(keyRoom - canvas.Width(" "+text.Aside, canvas.TextSize))
+	rows = slices.Clone(rows)
+	for i := range rows {
+		rows[i].Place = cmp.Or(rows[i].Place, strings.TrimSuffix(rows[i].Below, " at the peak"))
+	}
+	names, places := FitNames(rows, keyRoom)
+	for i, r := range rows {
+		text := canvas.Text{S: names[i], Aside: places[i]}
 		wide := 170 + canvas.Width(text.S+" "+text.Aside, canvas.TextSize)
 		if x > left && x+wide > p.Width-100 {
 			if lines++; lines > keyLines {
