@@ -56,7 +56,7 @@ export class Legend {
   ranked(findings, fills) {
     const {space} = this, leaking = leaks(space, findings);
     const classes = new Uint8Array(space.capture.sites.length);
-    const names = byName(space).sort((a, b) => b.area - a.area || b.bytes - a.bytes || (a.name < b.name ? -1 : 1));
+    const names = byName(space).sort((a, b) => b.bytes - a.bytes || b.area - a.area || (a.name < b.name ? -1 : 1));
     for (const one of names) one.leak = one.sites.some((site) => leaking.has(site));
     let owned = 0, leak = 0, otherLeaks = -1, other = -1;
     for (const one of [...names.filter((n) => n.leak), ...names.filter((n) => !n.leak)]) {
