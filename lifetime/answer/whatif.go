@@ -53,17 +53,17 @@ type WhatIfScenario struct {
 // Remedy is a scenario of a space, and what would be in use then.
 type Remedy struct {
 	WhatIfScenario
-	e *whatif.Engine
+	e     *whatif.Engine
+	edits whatif.Scenario
 }
 
 // Levels returns the bytes in use with the change at the times of the recording. on is the recorded space, on its own axis or by event. nil
 // if the buffers of the space are groups.
-func (c *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
-	edits, err := whatif.Parse(strings.Join(c.Edits, ","))
-	if err != nil || on.Ungrouped != nil {
+func (r *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
+	if on.Ungrouped != nil {
 		return nil
 	}
-	return c.e.Levels(edits, on)
+	return r.e.Levels(r.edits, on)
 }
 
 // WhatIfRoom is a range of factors.
@@ -104,19 +104,21 @@ func pastOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 
 // SavingsOf returns the changes that lower the peak of a space as Peak.Savings does.
 func SavingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
-	all := []WhatIfScenario{}
-	for _, c := range RemediesOf(t, s) {
-		all = append(all, c.WhatIfScenario)
-	}
-	return all
+	return scenariosOf(RemediesOf(t, s))
 }
 
 // RemediesOf is SavingsOf with what would be in use.
-func RemediesOf(t *lifetime.Tables, s *lifetime.Space) (all []Remedy) {
+func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 	if e := autoEngine(t, s); e != nil {
-		for _, one := range lowering(t, s, e, 0) {
-			all = append(all, Remedy{one, e})
-		}
+		return lowering(t, s, e, 0)
+	}
+	return nil
+}
+
+func scenariosOf(remedies []Remedy) []WhatIfScenario {
+	all := []WhatIfScenario{}
+	for i := range remedies {
+		all = append(all, remedies[i].WhatIfScenario)
 	}
 	return all
 }
@@ -136,8 +138,8 @@ func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, err
 		if len(all) == 0 {
 			return nil, nothing("no change is known that lowers the peak by 2 % or more")
 		}
-		most := slices.MaxFunc(all, func(a, b WhatIfScenario) int { return cmp.Compare(a.SavedBytes, b.SavedBytes) }).SavedBytes
-		return &Remedy{all[slices.IndexFunc(all, func(s WhatIfScenario) bool { return s.SavedBytes >= most/2 })], e}, nil
+		most := slices.MaxFunc(all, func(a, b Remedy) int { return cmp.Compare(a.SavedBytes, b.SavedBytes) }).SavedBytes
+		return &all[slices.IndexFunc(all, func(r Remedy) bool { return r.SavedBytes >= most/2 })], nil
 	}
 	scenario, err := whatif.Parse(edits)
 	if err != nil {
@@ -147,12 +149,11 @@ func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, err
 	if one.Refused != "" {
 		return nil, nothing(one.Refused)
 	}
-	return &Remedy{one, e}, nil
+	return &Remedy{one, e, scenario}, nil
 }
 
 // lowering returns the changes that save a part of the peak that is worthwhile, the cheapest first.
-func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) []WhatIfScenario {
-	all := []WhatIfScenario{}
+func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
 	for _, r := range e.Remedies() {
 		one := scenarioOf(e, r.Scenario, capacity)
 		if float64(one.SavedBytes) < worthwhile*float64(e.Recorded.Peak) {
@@ -163,7 +164,7 @@ func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity 
 			site := siteOf(t, &s.SpaceInfo, r.Held)
 			one.Site = &site
 		}
-		all = append(all, one)
+		all = append(all, Remedy{one, e, r.Scenario})
 	}
 	return all
 }
@@ -200,7 +201,7 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 				out.Scenarios = append(out.Scenarios, scenarioOf(e, edits, capacity))
 			}
 			if asked.Scenarios == nil && !asked.Search {
-				out.Scenarios = append(out.Scenarios, lowering(&c.Tables, s, e, capacity)...)
+				out.Scenarios = append(out.Scenarios, scenariosOf(lowering(&c.Tables, s, e, capacity))...)
 			}
 			if asked.Search {
 				if err := out.search(e, capacity, asked.Stop); err != nil {

@@ -5,9 +5,6 @@ import (
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
-// rounding is the allocator's, in bytes.
-const rounding = 512
-
 // Levels returns the bytes in use of a scenario at the times of the recording: at each recorded call of the allocator the highest until the
 // next one, and what is in use right before that one. on is the space of the engine, on its own axis or by event. nil if the scenario is refused.
 func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
@@ -34,7 +31,7 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 			case replay.Free:
 				level -= places[c.Request].Size
 			case replay.Fail: // the peak of a scenario has what did not get memory
-				last.Bytes = max(last.Bytes, level+(h.SizeOf(c.Request)+rounding-1)/rounding*rounding)
+				last.Bytes = max(last.Bytes, level+h.BlockSizeOf(c.Request))
 			}
 			last.Bytes = max(last.Bytes, level)
 		}
@@ -42,7 +39,7 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 			all = append(all, lifetime.Level{At: last.At, Bytes: level})
 		}
 	}
-	k := 0
+	k := 0 // recorded call
 	for c := range e.history.Calls() {
 		switch c.Kind {
 		case replay.Allocate:
@@ -52,9 +49,7 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 		}
 		upTo(int(m.axis[k]))
 		all = append(all, lifetime.Level{At: at, Bytes: level})
-		if k++; k == len(m.axis) {
-			break
-		}
+		k++
 	}
 	upTo(len(calls))
 	return all

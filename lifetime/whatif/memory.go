@@ -305,7 +305,7 @@ func (m *model) scaleCache(f float64) string {
 
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
 // a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
-// factors of a product of activations, is no weight, and neither is the result of a normalization before its statistics. Autocast copies the
+// factors of a product of activations, is not a weight. The result of a normalization before its statistics is not one either. Autocast copies the
 // weights of all products, so where most parameters have no copies, none are: a temporary may happen to be half as large as one of them.
 func (m *model) weightCopies() map[int32]bool {
 	isParameter := func(b *buffer) bool {

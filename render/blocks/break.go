@@ -3,6 +3,7 @@ package blocks
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -45,7 +46,7 @@ func (p *picture) stillBuffers() (still map[int]bool, bytes int64) {
 		row := rowOf(p.s, i)
 		known, ok := named[row]
 		if !ok {
-			known = hasCategory(p.c, p.s, row) || b.Site != 0 && !p.c.Sites[b.Site].Unseen
+			known = answer.NamesCategory(p.c.Category(&p.s.SpaceInfo, row.Kind, row.Site, row.Purpose)) || b.Site != 0 && !p.c.Sites[b.Site].Unseen
 			named[row] = known
 		}
 		if !known {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/layer"
-	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -169,13 +168,4 @@ func (p *picture) groups() (list []*group) {
 		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(b.area, a.area), cmp.Compare(a.name, b.name))
 	})
 	return list
-}
-
-// hasCategory reports whether the category of a row says what its memory is for.
-func hasCategory(c *lifetime.Capture, s *lifetime.Space, r lifetime.Row) bool {
-	switch c.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose) {
-	case "", purpose.UnknownCategory.String(), lifetime.Plain.String():
-		return false
-	}
-	return true
 }
