@@ -115,8 +115,8 @@ func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
 	})
 }
 
-// colorOf returns the colours that are asked for. Otherwise these are the categories where they tell more than call sites, and the groups
-// that tell most where call sites tell little.
+// colorOf returns the requested colours. Without a request, it returns categories where they tell more than call sites, else the groups that
+// tell most.
 func colorOf(c *lifetime.Capture, s *lifetime.Space, asked *blocks.Color) blocks.Color {
 	switch {
 	case asked != nil:

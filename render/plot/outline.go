@@ -49,12 +49,10 @@ func (p *Plot) Outline(o *Outline, height func(bytes uint64) canvas.Length) {
 		line.Line(x+wide, y)
 	}
 	p.Page.Stroke(&line, canvas.Pen{Role: canvas.Background, Width: 50}, nil)
-	p.Page.Stroke(&line, canvas.Pen{Role: canvas.Foreground, Width: 20}, []byte(o.called()))
+	p.Page.Stroke(&line, canvas.Pen{Role: canvas.Foreground, Width: 20}, []byte("with "+o.Name+": "+o.Peak))
 }
 
-func (o *Outline) called() string { return "with " + o.Name + ": " + o.Peak }
-
-// Row returns the row of the legend, nil if there is no outline.
+// Row returns a row for the legend. Without an outline it is nil.
 func (o *Outline) Row() []Row {
 	if o == nil {
 		return nil

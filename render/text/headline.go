@@ -35,7 +35,7 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	return peakSentence(&p)
 }
 
-// Title says in a few words, the most important first, what a picture of a memory ID shows: who asked for memory that was not there, else what leaks, else what fills
+// Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else what leaks, else what fills
 // the peak. found and failures are those of the memory ID. "" if nothing of it is known.
 func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {

@@ -57,7 +57,7 @@ func PartsText(p answer.Parts) string {
 	return text
 }
 
-// Category returns the name of a category as prose has it: "optimizer state". Options and JSON have "optimizer_state".
+// Category returns the name of a category for sentences: "optimizer state". Options and JSON have "optimizer_state".
 func Category(name string) string {
 	return strings.ReplaceAll(name, "_", " ")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/region"
+	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
 )
@@ -102,15 +103,22 @@ type saving struct {
 	Low    int64  `json:"low"` // bytes of the peak, at least and at most
 	High   int64  `json:"high"`
 
-	Line []float64 `json:"line"` // the bytes in use with it, see picture.line
+	Line []float64 `json:"line"` // the bytes in use with it, see lineOf
 }
 
-func savingsOf(t *lifetime.Tables, s *lifetime.Space, p *picture) (all []saving) {
-	for _, of := range answer.RemediesOf(t, s) {
+// savingsOf returns what would lower the peak of s, whose picture has the frame f, nil for none.
+func savingsOf(t *lifetime.Tables, s *lifetime.Space, f *plot.Frame) (all []saving) {
+	remedies := answer.RemediesOf(t, s)
+	if len(remedies) == 0 {
+		return nil
+	}
+	on := figure.OnAxis(s, figure.Recorded)
+	for i := range remedies {
+		of := &remedies[i]
 		peak, change := text.Saving(&of.WhatIfScenario)
 		line := []float64{}
-		if p != nil {
-			line = p.line(of.Levels(p.on))
+		if f != nil {
+			line = lineOf(of.Levels(on), f)
 		}
 		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes, line})
 	}
@@ -136,7 +144,7 @@ type shownFinding struct {
 
 // documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If compared, it has what a
 // comparison needs.
-func documentOf(c Capture, place []places, pictures []*picture, compared bool) document {
+func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool) document {
 	outline, failures := outline.Of(c.Capture), answer.FoundOOMs(c.Capture, c.Findings)
 	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
@@ -158,7 +166,10 @@ func documentOf(c Capture, place []places, pictures []*picture, compared bool) d
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
-		d.Spaces[i].Picture = pictures[i]
+		d.Spaces[i].Picture = pictureOf(pictures[i])
+		if compared || len(c.Spaces) > 1 {
+			d.Spaces[i].Spark = sparkOf(s)
+		}
 		if compared {
 			d.Spaces[i].addSteps(of, s)
 		}
@@ -219,9 +230,6 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && s.Allocations+s.Frees == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
 	}
-	if s.Facts&(lifetime.History|lifetime.EndState) != 0 && !out.Static {
-		out.Spark = sparkOf(s)
-	}
 	if out.NotRecorded {
 		out.Advice = t.Sources[s.Source].Traits.Advice
 	}
@@ -248,8 +256,11 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 	return out
 }
 
-// sparkOf returns the highest bytes in use in equal parts of the recording of s.
+// sparkOf returns the highest bytes in use in equal parts of the recording of s; none of a compiled program.
 func sparkOf(s *lifetime.Space) []int64 {
+	if s.Facts&(lifetime.History|lifetime.EndState) == 0 || s.Axis == lifetime.ProgramOrder {
+		return []int64{}
+	}
 	const parts = 60
 	return plot.Highest(s.Levels(lifetime.Occupied), s.Begin, s.End, int(min(parts, max(s.End-s.Begin, 1))))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// picture is where the plot is in the picture of a space: see plot.Frame. The frame is empty if the picture has no axis of time.
+// picture is where the plot is in the picture of a space, as the page has it. The plot is empty if the picture has no axis of time.
 type picture struct {
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
@@ -19,21 +19,27 @@ type picture struct {
 	Right  float64 `json:"right"`
 	Top    float64 `json:"top"`
 	Bottom float64 `json:"bottom"`
+}
 
-	frame plot.Frame
-	on    *lifetime.Space // on the axis of the picture
+func pictureOf(f *plot.Frame) *picture {
+	if f == nil {
+		return nil
+	}
+	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom}
 }
 
 // lineParts is the number of points of a line over a picture.
 const lineParts = 240
 
-// line returns where levels are in equal parts of the plot, from left to right, in pixels from the top of the picture; none if there is no such axis.
-func (p *picture) line(levels []lifetime.Level) (all []float64) {
-	if p == nil || len(levels) == 0 || p.frame.Bytes.From == 0 {
-		return []float64{}
+// lineOf returns the heights of levels in equal parts of a plot, from left to right, in pixels from the top of the picture; none if there are
+// no levels, or the plot has no axis of bytes.
+func lineOf(levels []lifetime.Level, f *plot.Frame) []float64 {
+	all := []float64{}
+	if len(levels) == 0 || f.Bytes.From == 0 {
+		return all
 	}
-	for _, level := range plot.Highest(slices.Values(levels), p.frame.From, p.frame.To, lineParts) {
-		all = append(all, p.frame.Y(uint64(max(level, 0))))
+	for _, level := range plot.Highest(slices.Values(levels), f.From, f.To, lineParts) {
+		all = append(all, f.Y(uint64(max(level, 0))))
 	}
 	return all
 }
@@ -41,10 +47,10 @@ func (p *picture) line(levels []lifetime.Level) (all []float64) {
 // mostPictures is how many pictures a page has of one capture. Each is as large as the whole of what is said of a device that did little.
 const mostPictures = 64
 
-// picturesOf returns for each space of c the picture that memlane svg draws of it, nil if there is none, and passes its SVG to take. Of
+// picturesOf returns for each space of c the frame of the picture that memlane svg draws of it, nil if there is none, and passes its SVG to take. Of
 // more than mostPictures spaces, those with the highest peaks have one.
-func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*picture, error) {
-	all := make([]*picture, len(c.Spaces))
+func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
+	all := make([]*plot.Frame, len(c.Spaces))
 	main, recorded := mainOf(c.Spaces)
 	for _, i := range highest(c.Spaces, mostPictures) {
 		s := c.Spaces[i]
@@ -61,7 +67,7 @@ func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*picture, 
 		if figure.Write(&svg, c.Capture, s, others, c.Findings, o) != nil {
 			continue // the page says that nothing was recorded
 		}
-		all[i] = &picture{frame.Width, frame.Height, frame.Left, frame.Right, frame.Top, frame.Bottom, frame, figure.OnAxis(s, figure.Recorded)}
+		all[i] = &frame
 		if err := take(i, svg.Bytes()); err != nil {
 			return nil, err
 		}

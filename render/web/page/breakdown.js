@@ -1,7 +1,8 @@
 // The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
 import {bytes, count, percent, several, since, span} from './format.js';
-import {BEGIN_UNSEEN, frameText} from './space.js';
+import {Events} from './segments.js';
+import {frameText} from './space.js';
 import {el} from './dom.js';
 import {Table} from './table.js';
 
@@ -100,7 +101,7 @@ const mostEvents = 200_000; // rows
 // eventTable is the table of what happened in the part of the time that is shown, in order: allocations, frees, segments and requests that
 // failed. on.go(row) goes to an event.
 export function eventTable(space, timeline, on) {
-  const {capture} = space, named = (row) => (row.site ? capture.siteName(row.site) : '');
+  const {capture} = space, all = new Events(space), named = (row) => (row.site ? capture.siteName(row.site) : '');
   const time = number('time', 'when it happened', (row) => row.order, (row) => since(space, row.t));
   const table = new Table({
     label: 'events', sort: time, descending: false, on: {activate: on.go},
@@ -115,7 +116,7 @@ export function eventTable(space, timeline, on) {
     ],
   });
   table.events = () => {
-    const {rows, left} = eventsIn(space, timeline.from, timeline.to, mostEvents);
+    const {rows, left} = all.between(timeline.from, timeline.to, mostEvents);
     table.show(rows);
     if (left) table.note.textContent += `; ${several(left, 'more event')}: choose a shorter time`;
   };
@@ -128,32 +129,6 @@ export function eventTable(space, timeline, on) {
     if (table.sort === time && !table.descending && i >= 0) table.reach(i);
   };
   return table;
-}
-
-// eventsIn returns the first events of a part of the time in their order, at most n, and how many are left.
-function eventsIn(space, from, to, n) {
-  const {begin, endAt, byEnd, size, addr, site, count: buffers, regions, ooms} = space, all = [];
-  const inside = (t) => t >= from && t < to && t > 0;
-  const add = (t, action, size, addr, buffer, site) => all.push({t, action, size, addr, buffer, site});
-  for (const r of regions) {
-    if (inside(r.end) && r.end < space.length) add(r.end, 'segment returned', r.size, r.addr, -1, 0);
-    if (inside(r.begin)) add(r.begin, 'segment reserved', r.size, r.addr, -1, 0);
-  }
-  let left = 0, i = 0, k = 0; // buffer to be allocated, and place of the one to be freed
-  while (i < buffers && (begin[i] < from || begin[i] < 0 || space.edge[i] & BEGIN_UNSEEN)) i++;
-  while (k < endAt.length && endAt[k] < from) k++;
-  for (;;) {
-    const born = i < buffers && begin[i] < to ? begin[i] : Infinity, dies = k < endAt.length && endAt[k] < to ? endAt[k] : Infinity;
-    if (born === Infinity && dies === Infinity) break;
-    const frees = dies <= born && byEnd[k] < i, b = frees ? byEnd[k++] : i++; // at one time, frees come first, but for buffers that did not live
-    if (all.length >= n) left++;
-    else if (frees) add(dies, 'free', size[b], addr[b], b, space.freeSite ? space.freeSite[b] || site[b] : 0);
-    else add(born, 'allocation', size[b], addr[b], b, site[b]);
-  }
-  for (const m of ooms) if (inside(m.begin)) add(m.begin, 'request failed', Math.max(m.requested, 0), -1, -1, m.site);
-  all.sort((a, b) => a.t - b.t);
-  all.forEach((row, order) => Object.assign(row, {order, level: space.curve.bytes[Math.max(0, space.levelAt(row.t))]}));
-  return {rows: all, left};
 }
 
 export function lifeText(space, i) {

@@ -11,7 +11,7 @@ import {captureNames} from './select.js';
 import {shorten} from './shorten.js';
 import {Table} from './table.js';
 import {style} from './theme.js';
-import {changesOf, peakByName, waterfall} from './waterfall.js';
+import {changesOf, waterfall} from './waterfall.js';
 
 // The shades of more and of less memory, by group; the last one is for all other groups.
 const more = ['#8f1620', '#c8323a', '#e2604a', '#f08e70', '#f7b59c', '#fbd9cc'], less = ['#153e7a', '#2768ab', '#478fcb', '#74b1e0', '#a4cdec', '#d0e5f6'];
@@ -123,6 +123,7 @@ class Groups {
         sum[2] += size * (Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0)) / space.length;
       }
     });
+    this.peaks = [...sums].map(([name, [peak]]) => [name, peak]); // what differs between the peaks
     const rank = (name) => Math.max(...sums.get(name).map(Math.abs));
     this.names = [...sums.keys()].sort((a, b) => rank(b) - rank(a) || (a < b ? -1 : 1)).slice(0, other);
     const index = new Map(this.names.map((name, k) => [name, k]));
@@ -209,7 +210,7 @@ export class Compare {
   regroup() {
     this.groups = new Groups(this.shown, this.by.value, this.rows);
     const levels = this.shown.map((space) => levelOf(space, space.peak));
-    replace(this.fall, waterfall(levels, changesOf(this.shown.map((space) => peakByName(space, namesOf[this.by.value](space, this.rows))), levels)));
+    replace(this.fall, waterfall(levels, changesOf(this.groups.peaks, levels)));
     replace(this.pair);
     this.draw();
   }

@@ -22,15 +22,14 @@ export function lowering({savings, info}, outline) {
   if (!savings?.length) return null;
   const share = (n) => `${100 * n / info.peak.bytes}%`, buttons = [];
   const peaks = (s) => `${bytes(info.peak.bytes)} → ${s.peak}`;
-  const choose = (s) => {
-    const chosen = buttons.find((b) => b.of === s).element.ariaPressed !== 'true' ? s : null;
-    for (const b of buttons) b.element.ariaPressed = String(b.of === chosen);
-    outline(chosen);
-  };
   const linked = (s) => {
-    const element = button(peaks(s), 'draw over the picture what would be in use', () => choose(s), {'aria-pressed': 'false', class: 'outlines'});
-    buttons.push({of: s, element});
-    return element;
+    const one = button(peaks(s), 'draw over the picture what would be in use', () => {
+      const chosen = one.ariaPressed !== 'true';
+      for (const other of buttons) other.ariaPressed = String(chosen && other === one);
+      outline(chosen ? s : null);
+    }, {'aria-pressed': 'false', class: 'outlines'});
+    buttons.push(one);
+    return one;
   };
   return el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), el('ul', {class: 'first'}, savings.slice(0, most).map((s) => el('li', {},
     el('p', {}, s.line.length ? linked(s) : peaks(s)), el('div', {class: 'scale', 'aria-hidden': 'true'}, el('i', {class: 'low', style: {width: share(s.low)}}), el('i', {class: 'high', style: {width: share(s.high - s.low)}})),

@@ -6,17 +6,9 @@ import {signed} from './growth.js';
 
 const most = 6; // groups, as in package diff
 
-// peakByName returns the bytes of each group of a space at its peak. nameOf(i) names the group of buffer i.
-export function peakByName(space, nameOf) {
-  const sums = new Map();
-  for (const i of space.liveAt(space.peak)) sums.set(nameOf(i), (sums.get(nameOf(i)) ?? 0) + space.size[i]);
-  return sums;
-}
-
-// changesOf returns the groups that differ, those that differ most first: [name, difference]. The last one has what has no group, and what is
+// changesOf returns of groups, [name, difference], those that differ most, these first. The last one has what has no group, and what is
 // less than a hundredth of the higher peak, as memlane diff tells it.
-export function changesOf([before, after], levels) {
-  const all = [...new Set([...before.keys(), ...after.keys()])].map((name) => [name, (after.get(name) ?? 0) - (before.get(name) ?? 0)]);
+export function changesOf(all, levels) {
   const named = all.filter(([, change]) => change && Math.abs(change) >= Math.max(...levels) / 100).sort(([a, x], [b, y]) => Math.abs(y) - Math.abs(x) || (a < b ? -1 : 1)).slice(0, most);
   const rest = levels[1] - levels[0] - named.reduce((sum, [, change]) => sum + change, 0);
   return rest ? [...named, ['others', rest]] : named;
