@@ -242,7 +242,7 @@ func distances(values []float64) []float64 {
 // and of those of nine tenths of the other memories. Of many memories, some have little noise in a few runs by chance.
 func (l *twoLevels) counts(n int, peak, usual float64) bool {
 	off, least := math.Abs(l.after-l.before), max(l.noise, usual)
-	if l.at == n-1 { // one run is no level yet
+	if l.at == n-1 { // a single run does not make a level
 		least *= 2
 	}
 	return l.at > 0 && off > changed*peak && off > least && finding.FarOff(off, l.spread)
