@@ -28,7 +28,8 @@ type Kind struct {
 	Values string // what its values may be, for people; "" = it has none
 	Doc    string // what it does, in a line
 
-	off   off // how far its predictions were off
+	off   off                     // how far its predictions were off
+	adds  func(value string) bool // it takes nothing away; nil = it may
 	check func(value string) error
 	apply func(m *model, value string) (refused string)
 }
@@ -40,11 +41,11 @@ func Kinds() []Kind {
 			apply: func(m *model, v string) string { return m.dropSite(v) }},
 		{Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass",
 			check: isSomething, off: offFreeEarly, apply: func(m *model, v string) string { return m.freeEarly(v) }},
-		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, off: offBatch,
+		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, adds: isGrowth, off: offBatch,
 			apply: func(m *model, v string) string { return m.scale(number(v)) }},
-		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, off: offSequence,
+		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, adds: isGrowth, off: offSequence,
 			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
-		{Name: "kv-cache", Values: "FACTOR", Doc: "multiply the cache of keys and values", check: isFactor, off: offCache,
+		{Name: "kv-cache", Values: "FACTOR", Doc: "multiply the cache of keys and values", check: isFactor, adds: isGrowth, off: offCache,
 			apply: func(m *model, v string) string { return m.scaleCache(number(v)) }},
 		{Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
 			apply: func(m *model, v string) string { return m.freeze(v) }},
@@ -92,10 +93,10 @@ func Kinds() []Kind {
 				ranks, what, _ := strings.Cut(v, ":")
 				return m.shard(int64(number(ranks)), what)
 			}},
-		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, off: offAccumulate,
+		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, adds: func(string) bool { return true }, off: offAccumulate,
 			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
 		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
-			check: isOneOf("on", "off"), off: offGradients, apply: func(m *model, v string) string {
+			check: isOneOf("on", "off"), adds: func(v string) bool { return v == "off" }, off: offGradients, apply: func(m *model, v string) string {
 				if v == "on" {
 					return m.freeGradients()
 				}
@@ -176,6 +177,8 @@ func isFactor(v string) error {
 	}
 	return nil
 }
+
+func isGrowth(v string) bool { return number(v) >= 1 }
 
 func isCount(v string) error {
 	if n, err := strconv.Atoi(v); err != nil || n < 2 || n > maxCount {

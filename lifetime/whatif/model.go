@@ -583,3 +583,31 @@ func (m *model) peak() int64 {
 	h, _ := m.program()
 	return h.Range(h.Settings, replay.Device{}).PeakLive
 }
+
+// least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single
+// calls, which libraries choose anew for other sizes. A program that only takes more has as much in use.
+func (m *model) least() (most int64) {
+	level := int64(0)
+	sizeOf := func(b *buffer) int64 {
+		if b.category == purpose.Workspace && b.end != never {
+			return 0
+		}
+		return m.h.BlockSizeOf(int(b.like))
+	}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.start {
+			level += sizeOf(b)
+		}
+	}
+	most = level
+	for _, it := range m.order() {
+		switch it.rank {
+		case rankAllocate:
+			level += sizeOf(&m.buffers[it.index])
+		case rankFree:
+			level -= sizeOf(&m.buffers[it.index])
+		}
+		most = max(most, level)
+	}
+	return most
+}

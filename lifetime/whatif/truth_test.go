@@ -248,6 +248,26 @@ func TestOlderStates(t *testing.T) {
 	}
 }
 
+// TestGrowth: a program that only takes more needs at least what it had in use in a recording from its middle.
+func TestGrowth(t *testing.T) {
+	e := engineOf(t, "../meaning/a14")
+	had := e.base.s.Peak(lifetime.Occupied).Bytes
+	for edits, grows := range map[string]bool{
+		"": true, "batch=1": true, "batch=1.01": true, "set_to_none=off": true, "batch=.99": false, "batch=1,optimizer.device=host": false,
+	} {
+		var s Scenario
+		if edits != "" {
+			var err error
+			if s, err = Parse(edits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := e.Run(s, replay.Device{}); r.Refused != "" || (r.Low >= had-3*had/200) != grows || r.Low > r.Peak {
+			t.Errorf("%s: from %d, it had %d in use (%s)", edits, r.Low, had, r.Refused)
+		}
+	}
+}
+
 // TestKeptGradients: a program that keeps gradients, and another run of it that does not, to the byte.
 func TestKeptGradients(t *testing.T) {
 	s, err := Parse("set_to_none=on")
