@@ -138,6 +138,20 @@ func TestOneResult(t *testing.T) {
 	}
 }
 
+// TestOldRecords: records of the previous version are read, also beside newer ones.
+func TestOldRecords(t *testing.T) {
+	out := t.TempDir()
+	old, err := os.ReadFile("testdata/version5.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer, _ := call(t, 0, "", "map", "--quiet", "../../testdata/torchsnap/leak_4mib_20steps.pickle")
+	call(t, 0, string(old)+newer, "merge", "-o", out)
+	if report := resultsIn(t, out)["report.txt"]; !strings.HasPrefix(report, "3 captures: 3 read") {
+		t.Error(report)
+	}
+}
+
 // TestWithoutRecord: merge finds the captures of a list that have no record.
 func TestWithoutRecord(t *testing.T) {
 	names := job(t)

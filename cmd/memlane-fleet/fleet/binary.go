@@ -16,9 +16,12 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// Version is the version of the content of records. It is part of their binary form and of
-// the keys of caches.
-const Version = 5
+// Version is the version of the content of records. It is part of their binary form. Those since oldest are read too; what they do
+// not have is unknown.
+const (
+	Version = 6
+	oldest  = 5
+)
 
 // magic begins the binary form.
 const magic = "memlane fleet "
@@ -30,7 +33,7 @@ var ErrVersion = errors.New("made by another version of memlane; make it again f
 // record refers to any more.
 func (f *Fleet) AppendBinary(b []byte) []byte {
 	records := f.inOrder()
-	c := codec{f: f, strings: newRefs(), frames: newRefs(), sites: newRefs()}
+	c := codec{f: f, version: Version, strings: newRefs(), frames: newRefs(), sites: newRefs()}
 	list(&c, &records, c.record) // finds the entries that records refer to
 	c.sites.sort(f.compareSites)
 	entries(&c, &c.sites, &f.sites, c.site)
@@ -51,8 +54,7 @@ func (f *Fleet) ReadBinary(data []byte) error {
 		return errors.New("not a record of memlane-fleet")
 	}
 	c := codec{f: f, data: rest, reading: true}
-	var version uint64
-	if c.uint(&version); c.err == nil && version != Version {
+	if c.uint(&c.version); c.err == nil && (c.version < oldest || c.version > Version) {
 		return ErrVersion
 	}
 	var records []*kept
@@ -74,6 +76,7 @@ func (f *Fleet) ReadBinary(data []byte) error {
 // it reads zeros.
 type codec struct {
 	f                      *Fleet
+	version                uint64
 	data                   []byte // written so far, or left to read
 	reading                bool
 	err                    error
@@ -198,6 +201,13 @@ func (c *codec) memory(m *Memory) {
 	})
 	c.text(&m.Failed)
 	c.text(&m.Requester)
+	if c.version > 5 {
+		c.text(&m.Change.Edits)
+		c.text(&m.Change.Advice)
+		for _, v := range []*int64{&m.Change.Peak, &m.Change.Low, &m.Change.High, &m.Change.Saved} {
+			c.int(v)
+		}
+	}
 }
 
 // numbered contains the totals of the site of a number.

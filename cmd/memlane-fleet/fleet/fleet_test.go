@@ -36,7 +36,8 @@ func randomRecords(seed uint64, n int) (all []*fleet.Record) {
 			r.Losses = append(r.Losses, fleet.Loss{Reason: text(), Count: number(), Bytes: number()})
 		}
 		for range 1 + rng.IntN(3) {
-			m := fleet.Memory{Rank: text(), Device: text(), Begin: number(), End: number(), Peak: number(), Leaked: number(), Growth: number(), LargestFree: number()}
+			m := fleet.Memory{Rank: text(), Device: text(), Begin: number(), End: number(), Peak: number(), Leaked: number(), Growth: number(), LargestFree: number(),
+				Change: fleet.Change{Edits: text(), Advice: text(), Peak: number(), Low: number(), High: number(), Saved: number()}}
 			for range rng.IntN(5) {
 				m.Usage = append(m.Usage, number())
 			}

@@ -41,6 +41,8 @@ type OutlierGroup struct {
 	Places     []PlaceExcess
 
 	Leak *Group // the leak that explains it: most outliers have it, few others do; nil if none does
+
+	WhatIf *WhatIf // nil if no change is known, and if the peaks are not what is too high
 }
 
 // CategoryExcess is what a category differs by, and the layers that make most of it.
@@ -317,6 +319,9 @@ func (g *grouping) groups(found []finding.Finding, members map[*lifetime.Space]*
 		}
 		group := g.groupOf(outliers, of, k.severity)
 		group.Leak = leaks[k]
+		if k.measure != finding.IdleReserved && k.severity != finding.Info.String() {
+			group.WhatIf = worstOf(some, found, members)
+		}
 		all = append(all, group)
 	}
 	slices.SortFunc(all, func(a, b OutlierGroup) int {
@@ -324,6 +329,18 @@ func (g *grouping) groups(found []finding.Finding, members map[*lifetime.Space]*
 			CompareRanks(a.Ranks[0], b.Ranks[0]), cmp.Compare(a.Measure, b.Measure), cmp.Compare(a.Value, b.Value))
 	})
 	return all
+}
+
+// worstOf returns the change for the one of some outliers that is furthest from the others.
+func worstOf(some []int, found []finding.Finding, members map[*lifetime.Space]*member) *WhatIf {
+	var worst *member
+	most := int64(0)
+	for _, i := range some {
+		if m := members[found[i].Space]; m.of().Change.Saved > 0 && found[i].Amount.Bytes > most {
+			worst, most = m, found[i].Amount.Bytes
+		}
+	}
+	return whatIfOf(worst)
 }
 
 // total returns the bytes that all outliers of a group differ by.

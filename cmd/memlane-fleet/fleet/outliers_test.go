@@ -55,6 +55,7 @@ func causes(n, stages int) (all []*fleet.Record, table string) {
 		for l := range 8 {
 			m.Parts = append(m.Parts, fleet.Part{Category: "activation", Layer: fmt.Sprintf("layers[%d]", stage*8+l), Bytes: perLayer})
 		}
+		m.Change = fleet.Change{Edits: "checkpoint=blocks", Advice: "Checkpoint the layers.", Peak: m.Peak, Low: m.Peak / 2, High: m.Peak / 2, Saved: m.Peak / 2}
 		m.ReservedPeak = m.Peak + 50*mib
 		if rank%8 == 6 && stage != 3 {
 			m.ReservedPeak += 500 * mib
@@ -108,6 +109,9 @@ func TestCauses(t *testing.T) {
 		} else if given != nil && leak.Role != "pipeline stage 3" || given == nil && leak.Role != "103 MiB of parameters" {
 			t.Errorf("its ranks are %q", leak.Role)
 		}
+		if w := leak.WhatIf; w == nil || w.Rank != "rank 25" || w.Saved != 706<<20 {
+			t.Errorf("what if: %+v", w)
+		}
 		bucket := have["rank 0 in use"]
 		if bucket == nil || bucket.Leak != nil || bucket.Categories[0].Category != "gradient" || bucket.Places[0].Place != "bucket (model.py:61)" {
 			t.Errorf("the bucket: %+v", bucket)
@@ -119,7 +123,8 @@ func TestCauses(t *testing.T) {
 	if code := f.OtherCode(); len(code) != 1 || !slices.Equal(code[0].Ranks, []string{"rank 7"}) || code[0].Line-code[0].Usual != 4 {
 		t.Errorf("other code: %+v", code)
 	}
-	if failures := f.Failures(); len(failures) != 1 || !slices.Equal(failures[0].Ranks, []string{"rank 11", "rank 12"}) || failures[0].Requesters[0] != "forward (model.py:27)" {
+	if failures := f.Failures(); len(failures) != 1 || !slices.Equal(failures[0].Ranks, []string{"rank 11", "rank 12"}) || failures[0].Requesters[0] != "forward (model.py:27)" ||
+		failures[0].WhatIf == nil || failures[0].WhatIf.Rank != "rank 12" {
 		t.Errorf("failures: %+v", failures)
 	}
 }

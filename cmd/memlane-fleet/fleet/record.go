@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/layer"
@@ -88,7 +90,20 @@ type Memory struct {
 	Failed    string `json:"failed" parquet:"failed,dict"`
 	Requester string `json:"-" parquet:"requester,dict"`
 
+	// Change would have lowered the peak most.
+	Change Change `json:"-" parquet:"-"`
+
 	Sites []SiteTotals `json:"-" parquet:"-"`
+}
+
+// Change is what the peak of a memory would have been with a change of the program. The zero value means that no change is known that
+// lowers it.
+type Change struct {
+	Edits     string // as memlane whatif takes them; "" = without what leaks keep
+	Advice    string // what to do, in a sentence
+	Peak      int64  // as recorded, in bytes
+	Low, High int64  // range of the peak with the change
+	Saved     int64  // by how much the predicted peak is lower
 }
 
 // Part is the memory of a category and a layer at the peak.
@@ -178,7 +193,9 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 			continue
 		}
 		number[s] = len(r.Memories)
-		r.Memories = append(r.Memories, memoryOf(c, s, &figures[len(r.Memories)], found))
+		m := memoryOf(c, s, &figures[len(r.Memories)], found)
+		m.Change = changeOf(c, s, found)
+		r.Memories = append(r.Memories, m)
 	}
 	r.addParts(short)
 	for i := range found {
@@ -206,6 +223,19 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		r.Findings = append(r.Findings, of)
 	}
 	return r
+}
+
+// changeOf returns the change that lowers the peak of a space most. Of equal ones it returns the cheapest.
+func changeOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) (most Change) {
+	if w := answer.WithoutLeaksOf(c, s, found); w != nil {
+		most = Change{Advice: "Free what its leaks keep.", Peak: w.PeakBytes, Low: w.LowBytes, High: w.HighBytes, Saved: w.PeakBytes - w.HighBytes}
+	}
+	for _, one := range answer.SavingsOf(&c.Tables, s) {
+		if one.SavedBytes > most.Saved {
+			most = Change{strings.Join(one.Edits, ","), one.Advice, one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
+		}
+	}
+	return most
 }
 
 // maxParts bounds the parts of a memory: a hundred layers of eight categories.

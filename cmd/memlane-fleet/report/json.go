@@ -35,7 +35,7 @@ func writeJSON(w io.Writer, d *Data) error {
 	rows(j, "absent_ranks", d.Absent, func(rank *string) any { return rank })
 	rows(j, "losses", d.Losses, func(l *Loss) any { return lossSumJSON{lossToJSON(l.Loss), l.Captures} })
 	rows(j, "failures", d.Failures, func(f *fleet.FailureGroup) any {
-		return failureJSON{f.Reason, f.Ranks, append([]string{}, f.Requesters...), FailureText(f)}
+		return failureJSON{f.Reason, f.Ranks, append([]string{}, f.Requesters...), whatIfToJSON(f.WhatIf), FailureText(f)}
 	})
 	rows(j, "other_code", d.OtherCode, func(c *fleet.OtherCode) any {
 		return codeJSON{c.File, c.Function, c.Line, c.Usual, c.Count, c.Ranks, CodeText(c)}
@@ -123,10 +123,28 @@ func outlierToJSON(f *fleet.Outlier) any {
 }
 
 type failureJSON struct {
-	Reason     string   `json:"reason"`
-	Ranks      []string `json:"ranks"`
-	Requesters []string `json:"requesters"`
-	Text       string   `json:"text"`
+	Reason     string      `json:"reason"`
+	Ranks      []string    `json:"ranks"`
+	Requesters []string    `json:"requesters"`
+	WhatIf     *whatIfJSON `json:"what_if"`
+	Text       string      `json:"text"`
+}
+
+type whatIfJSON struct {
+	Rank   string `json:"rank"`
+	Edits  string `json:"edits"`
+	Advice string `json:"advice"`
+	Peak   int64  `json:"peak_bytes"`
+	Low    int64  `json:"low_bytes"`
+	High   int64  `json:"high_bytes"`
+	Text   string `json:"text"`
+}
+
+func whatIfToJSON(w *fleet.WhatIf) *whatIfJSON {
+	if w == nil {
+		return nil
+	}
+	return &whatIfJSON{w.Rank, w.Edits, w.Advice, w.Peak, w.Low, w.High, WhatIfText(w)}
 }
 
 type codeJSON struct {
@@ -149,6 +167,7 @@ type outlierGroupJSON struct {
 	Leak       *string        `json:"leak"`
 	Categories []categoryJSON `json:"categories"`
 	Places     []placeJSON    `json:"places"`
+	WhatIf     *whatIfJSON    `json:"what_if"`
 	Text       string         `json:"text"`
 	Why        string         `json:"why"`
 }
@@ -165,7 +184,7 @@ type placeJSON struct {
 }
 
 func outlierGroupToJSON(g *fleet.OutlierGroup) any {
-	out := outlierGroupJSON{g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil, []categoryJSON{}, []placeJSON{}, GroupText(g), GroupWhy(g)}
+	out := outlierGroupJSON{g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil, []categoryJSON{}, []placeJSON{}, whatIfToJSON(g.WhatIf), GroupText(g), GroupWhy(g)}
 	if g.Leak != nil {
 		what := g.Leak.Rule + " " + g.Leak.Place
 		out.Leak = &what

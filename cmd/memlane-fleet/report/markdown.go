@@ -22,7 +22,13 @@ func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.text, forma
 func writeMarkdown(w io.Writer, d *Data) error {
 	m := &markdown{}
 	m.line("# Memory of a fleet\n\n**%s**", report.Escape(d.Headline()))
-	m.list("Failed allocations", len(d.Failures), func(i int) string { return FailureText(&d.Failures[i]) })
+	m.list("Failed allocations", len(d.Failures), func(i int) string {
+		f := &d.Failures[i]
+		if f.WhatIf == nil {
+			return FailureText(f)
+		}
+		return FailureText(f) + "; " + WhatIfText(f.WhatIf)
+	})
 	m.list("Other versions of the program", len(d.OtherCode), func(i int) string { return CodeText(&d.OtherCode[i]) })
 	m.outliers(d)
 	m.shared(d)
@@ -79,6 +85,9 @@ func (m *markdown) outliers(d *Data) {
 		m.line("- **%s** %s", g.Severity, report.Escape(GroupText(g)))
 		if why := GroupWhy(g); why != "" {
 			m.line("  - %s", report.Escape(why))
+		}
+		if g.WhatIf != nil {
+			m.line("  - %s", report.Escape(WhatIfText(g.WhatIf)))
 		}
 	}
 	m.more(len(d.Groups), "outlier group")

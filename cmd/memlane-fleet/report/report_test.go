@@ -64,6 +64,9 @@ func job(n int, text string) []*fleet.Record {
 		}
 		m.Categories = []finding.CategoryBytes{{Name: "activation", Bytes: peak - 20<<20}, {Name: "parameter", Bytes: 20 << 20}}
 		m.Parts = []fleet.Part{{Category: "activation", Layer: "layers[0]", Bytes: peak - 20<<20}, {Category: "parameter", Bytes: 20 << 20}}
+		if rank == 3 || rank == 12 {
+			m.Change = fleet.Change{Edits: "checkpoint=blocks", Advice: "Checkpoint the layers" + text + ".", Peak: peak, Low: peak / 4, High: peak / 2, Saved: peak / 2}
+		}
 		moved := 0
 		if rank == 13 {
 			moved = 2

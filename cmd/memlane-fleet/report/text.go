@@ -110,6 +110,7 @@ func (t *page) standsOut(d *Data, l *limits) {
 	}
 	for i := range d.Failures[:min(l.failures, len(d.Failures))] {
 		t.para("", "  ", short("critical  "+FailureText(&d.Failures[i]), textSentence))
+		t.whatIf(d.Failures[i].WhatIf)
 	}
 	t.more("", len(d.Failures)-l.failures, "failure reason")
 	for i := range d.Groups[:min(l.groups, len(d.Groups))] {
@@ -118,12 +119,19 @@ func (t *page) standsOut(d *Data, l *limits) {
 		if why := GroupWhy(g); why != "" {
 			t.para("  ", "  ", short(why, textSentence))
 		}
+		t.whatIf(g.WhatIf)
 	}
 	t.more("", len(d.Groups)-l.groups, "outlier group")
 	for i := range d.OtherCode[:min(l.codes, len(d.OtherCode))] {
 		t.para("", "  ", short("warning  "+CodeText(&d.OtherCode[i]), textSentence))
 	}
 	t.more("", len(d.OtherCode)-l.codes, "other version of a file")
+}
+
+func (t *page) whatIf(w *fleet.WhatIf) {
+	if w != nil {
+		t.para("  > ", "    ", short(WhatIfText(w), textSentence))
+	}
 }
 
 func (t *page) findings(d *Data, l *limits) {

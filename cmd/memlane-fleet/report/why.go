@@ -7,7 +7,9 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/text"
 )
 
 // maxRanges is the number of ranges of ranks in a sentence.
@@ -19,11 +21,11 @@ func ranksText(ranks []string, of string) string {
 		return ranks[0]
 	}
 	list := fleet.RankRanges(ranks)
-	text := strings.Join(list[:min(maxRanges, len(list))], ", ")
+	words := strings.Join(list[:min(maxRanges, len(list))], ", ")
 	if len(list) > maxRanges {
-		text += ", …"
+		words += ", …"
 	}
-	return units.Plural(len(ranks), "rank") + of + " (" + text + ")"
+	return units.Plural(len(ranks), "rank") + of + " (" + words + ")"
 }
 
 // GroupText says which ranks differ, and by how much: "38 ranks of pipeline stage 3 (96-133): peak 30.1 GiB, 4.20 GiB more than the
@@ -48,14 +50,14 @@ func GroupWhy(g *fleet.OutlierGroup) string {
 		parts = append(parts, "memory in use does not explain it: reserved memory is fragmented or cached")
 	}
 	if g.Leak != nil {
-		text := g.Leak.Rule + " " + g.Leak.Place
+		leak := g.Leak.Rule + " " + g.Leak.Place
 		if g.Leak.BytesPerStep > 0 {
-			text += ", " + units.Bytes(int64(g.Leak.BytesPerStep)) + " per step"
+			leak += ", " + units.Bytes(int64(g.Leak.BytesPerStep)) + " per step"
 		}
 		if len(g.Leak.HeldBy) > 0 {
-			text += ", held by " + g.Leak.HeldBy[0]
+			leak += ", held by " + g.Leak.HeldBy[0]
 		}
-		parts = append(parts, text)
+		parts = append(parts, leak)
 	}
 	told := ""
 	if g.Leak != nil {
@@ -75,11 +77,17 @@ func abs(n int64) int64 { return max(n, -n) }
 
 // FailureText says on which ranks allocations failed, and why.
 func FailureText(f *fleet.FailureGroup) string {
-	text := ranksText(f.Ranks, "") + ": out of memory, " + f.Reason
+	words := ranksText(f.Ranks, "") + ": out of memory, " + f.Reason
 	if len(f.Requesters) > 0 {
-		text += "; requested by " + f.Requesters[0]
+		words += "; requested by " + f.Requesters[0]
 	}
-	return text
+	return words
+}
+
+// WhatIfText says what would have lowered the peak of a rank most.
+func WhatIfText(w *fleet.WhatIf) string {
+	peak, _ := text.Saving(&answer.WhatIfScenario{PeakBytes: w.High, LowBytes: w.Low, HighBytes: w.High})
+	return fmt.Sprintf("the peak of %s would be %s, not %s: %s", w.Rank, peak, units.Bytes(w.Peak), w.Advice)
 }
 
 // CodeText says which ranks run another version of a file.
