@@ -34,6 +34,9 @@ type Tables struct {
 	// Purposes has the zero purpose first. Package category adds those of programs whose buffers it can judge.
 	Purposes []purpose.Purpose
 	Losses   []loss.Loss // by class, worst first, then by reason
+
+	// Read holds what one reader of package program found in the stacks until the next reader takes it. Its capacity is 1; nil keeps nothing.
+	Read chan any
 }
 
 // Name returns the name of the capture: its file, or the folder of its files.

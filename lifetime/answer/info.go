@@ -170,6 +170,7 @@ func InfoOf(o *outline.Outline) Capture {
 		Losses: lossesOf(&o.Tables),
 	}
 	of, layers := recorded(o), layer.Of(&o.Tables)
+	defer of.Done()
 	for _, s := range o.Spaces {
 		space := spaceOf(&o.Tables, s)
 		if whole := of.spaces[s]; !static(&s.SpaceInfo) {

@@ -172,7 +172,8 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 			of = finding.Failures(&c.Tables, s, oom.CapacityFor(s, spaces, capacity))
 		}
 		if stacks == nil && len(of) > 0 {
-			stacks = program.NewStacks(&c.Tables)
+			stacks = program.StacksOf(&c.Tables)
+			defer stacks.Done()
 		}
 		for i := range of {
 			if f := failureOf(&c.Tables, stacks, &of[i]); of[i].Inferred && !static(&s.SpaceInfo) {

@@ -63,7 +63,7 @@ type SpaceRef int
 
 // New returns a Builder for one capture.
 func New(keep Keep) *Builder {
-	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]purpose.Purpose, 1)}}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]purpose.Purpose, 1), Read: make(chan any, 1)}}
 	b := &Builder{
 		keep: keep, capture: c,
 		sites:  interned.New[lifetime.Site, lifetime.SiteID](&c.Sites),

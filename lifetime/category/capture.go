@@ -11,6 +11,7 @@ func Of(c *lifetime.Capture, own *Overrides) {
 	for _, s := range c.Spaces {
 		judge.Add(s)
 	}
+	judge.r.Done()
 	if own != nil {
 		own.Add(&c.Tables, c.Spaces)
 	}
@@ -26,5 +27,6 @@ func OfOutline(o *outline.Outline) {
 			judge.AddRows(&s.SpaceInfo, s.PeakRows, s.EndRows)
 		}
 	}
+	judge.r.Done()
 	o.SetRows()
 }

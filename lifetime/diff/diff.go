@@ -108,6 +108,8 @@ func (r *Row) weight() int64 {
 func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result {
 	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
 	was, is := program.Of(before), program.Of(after)
+	defer was.Done()
+	defer is.Done()
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
 		pair := Pair{Name: p.name()}
 		if p.before != nil {

@@ -41,6 +41,7 @@ func Mark(c *lifetime.Capture, found []Finding) {
 // MarkLeaks finds what leaks and marks it: see Mark.
 func MarkLeaks(c *lifetime.Capture) {
 	of := program.Of(c)
+	defer of.Done()
 	for _, s := range c.Spaces {
 		if s.Purposes == nil || c.Sources[s.Source].Traits.Folded {
 			continue

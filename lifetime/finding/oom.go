@@ -28,7 +28,9 @@ func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagn
 // step was recorded. Where no steps are known, a place that freed more than it retained ran as often, and so do forward passes.
 func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
-	p := newPass(program.Of(c), c.Spaces[0], Settings{})
+	of := program.Of(c)
+	defer of.Done()
+	p := newPass(of, c.Spaces[0], Settings{})
 	for _, r := range LeakRules() {
 		for _, f := range p.run(r) {
 			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)

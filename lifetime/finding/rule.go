@@ -120,6 +120,7 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 	}
 	all := []Finding{}
 	of := program.Of(c)
+	defer of.Done()
 	for _, s := range spaces {
 		p := newPass(of, s, settings)
 		p.largest, p.Limit = highest[s.Memory], oom.CapacityFor(s, spaces, settings.Limit)

@@ -11,10 +11,13 @@ type Program struct {
 	waits     map[*lifetime.Space]*waiting
 }
 
-// Of returns the program of a capture.
+// Of returns the program of a capture. It begins with the stacks that an earlier reader of the capture has read, if that one is done.
 func Of(c *lifetime.Capture) *Program {
-	return &Program{c, NewStacks(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{}}
+	return &Program{c, StacksOf(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{}}
 }
+
+// Done leaves what the program read of the stacks to the next reader of the capture. The program and what it returned are not used afterwards.
+func (p *Program) Done() { p.stacks.Done() }
 
 // At returns what the stack of a site says.
 func (p *Program) At(site lifetime.SiteID) *Facts { return p.stacks.Of(p.Sites[site].Stack) }

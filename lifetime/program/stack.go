@@ -95,6 +95,32 @@ func NewStacks(t *lifetime.Tables) *Stacks {
 		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]CallID{}, chains: make([][]CallID, 1)}
 }
 
+// StacksOf returns a reader that goes on where the last one that is done stopped. Any then counts what that one read.
+func StacksOf(t *lifetime.Tables) *Stacks {
+	select {
+	case read := <-t.Read:
+		if r := read.(*Stacks); r.isOf(t) {
+			r.t = t
+			return r
+		}
+	default:
+	}
+	return NewStacks(t)
+}
+
+// isOf reports whether the stacks and frames that r reads are those of t, which may be a copy of its tables.
+func (r *Stacks) isOf(t *lifetime.Tables) bool {
+	return len(r.stacks) == len(t.Stacks) && &r.t.Stacks[0] == &t.Stacks[0] && len(r.frames) == len(t.Frames) && &r.t.Frames[0] == &t.Frames[0]
+}
+
+// Done leaves what r read to the next reader of its tables. r is not used afterwards.
+func (r *Stacks) Done() {
+	select {
+	case r.t.Read <- r:
+	default: // another one is there
+	}
+}
+
 // Callers returns the path of the callers of a path, 0 for its outermost frame, and its innermost frame.
 func (r *Stacks) Callers(path PathID) (PathID, *frame.Frame) {
 	return r.callers[path], &r.t.Frames[r.lines[path]]

@@ -196,7 +196,8 @@ func (m *model) dropSite(name string) string {
 
 // stepsOnAll reports whether a step of an optimizer on all parameters at once was recorded.
 func (m *model) stepsOnAll() bool {
-	all := program.NewStacks(m.t)
+	all := program.StacksOf(m.t)
+	defer all.Done()
 	return slices.ContainsFunc(m.buffers, func(b buffer) bool {
 		return b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData &&
 			all.Of(m.t.Sites[b.place].Stack).All&program.ForEach != 0

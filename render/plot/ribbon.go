@@ -32,7 +32,9 @@ func phaseName(s *program.PhaseSpan) string {
 // FindPhases finds the phases of the program for the ribbon below the plot. It returns the height that this needs; 0 if
 // fewer than two phases are known.
 func (p *Plot) FindPhases(c *lifetime.Capture) canvas.Length {
-	p.phases = program.Of(c).Timeline(p.Space)
+	of := program.Of(c)
+	defer of.Done()
+	p.phases = of.Timeline(p.Space)
 	names := map[string]bool{}
 	for i := range p.phases.Spans {
 		names[phaseName(&p.phases.Spans[i])] = true
@@ -45,7 +47,11 @@ func (p *Plot) FindPhases(c *lifetime.Capture) canvas.Length {
 }
 
 // FindSteps finds only the steps of the program.
-func (p *Plot) FindSteps(c *lifetime.Capture) { p.phases.Steps = program.Of(c).Steps(p.Space) }
+func (p *Plot) FindSteps(c *lifetime.Capture) {
+	of := program.Of(c)
+	defer of.Done()
+	p.phases.Steps = of.Steps(p.Space)
+}
 
 // under returns the y of the axis: below the ribbon, if there is one.
 func (p *Plot) under() canvas.Length {

@@ -163,6 +163,7 @@ func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool
 	}
 	d.addHolders(c.Holders)
 	index, of := map[*lifetime.Space]int{}, program.Of(c.Capture)
+	defer of.Done()
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
