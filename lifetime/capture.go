@@ -69,6 +69,14 @@ type Source struct {
 	Producer string // program that wrote the file; "" = not recorded
 	Traits   Traits
 	Settings []Setting // of the allocator; by key
+	Groups   []Group   // process groups of the program that the process is in, as recorded
+}
+
+// Group is a process group of a parallel program.
+type Group struct {
+	Name   string // as the program describes it: "mesh_tp"
+	Number int    // of the process in the group, from 0
+	Of     int    // how many processes the group has
 }
 
 // Setting is a setting of the program's allocator, in the producer's notation:

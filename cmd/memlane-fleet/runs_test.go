@@ -107,6 +107,61 @@ func TestCausesOfRun(t *testing.T) {
 	}
 }
 
+// TestGroupsOfTraces: traces of PyTorch name ranks by their process groups. A table wins, and names that say nothing are not used.
+func TestGroupsOfTraces(t *testing.T) {
+	const n, stages = 32, 4
+	for what, c := range map[string]struct{ groups, table, want string }{
+		"Megatron":   {`{"pg_desc": "PIPELINE_MODEL_PARALLEL_GROUP", "ranks": [%[1]s]}, {"pg_desc": "MODEL_PARALLEL_GROUP", "ranks": [%[2]s]}`, "", "of pipeline stage 2"},
+		"DeviceMesh": {`{"pg_desc": "default_pg", "ranks": [%[2]s]}, {"pg_desc": "mesh_pp", "ranks": [%[1]s]}`, "", "of pipeline stage 2"},
+		"no names":   {`{"pg_desc": "undefined", "ranks": [%[1]s]}, {"pg_desc": "mesh_dim_0", "ranks": [%[2]s]}`, "", ""},
+		"two":        {`{"pg_desc": "mesh_pp", "ranks": [%[1]s]}, {"pg_desc": "pp", "ranks": [%[2]s]}`, "", ""},
+		"a table":    {`{"pg_desc": "mesh_tp", "ranks": [%[1]s]}, {"pg_desc": "dp", "ranks": [%[2]s]}`, "pp", "of pipeline stage 2"},
+	} {
+		dir := t.TempDir()
+		table := "rank," + c.table + "\n"
+		var names []string
+		for rank := range n {
+			stage := rank / (n / stages)
+			var group, all []string
+			for i := range n {
+				if i%(n/stages) == rank%(n/stages) {
+					group = append(group, fmt.Sprint(i))
+				}
+				all = append(all, fmt.Sprint(i))
+			}
+			bytes := 64 * mib
+			if stage == 2 {
+				bytes += 32 * mib
+			}
+			table += fmt.Sprintf("%d,%d\n", rank, stage)
+			groups := fmt.Sprintf(c.groups, strings.Join(group, ", "), strings.Join(all, ", "))
+			text := fmt.Sprintf(`{"schemaVersion": 1, "deviceProperties": [{"id": 0}], "distributedInfo": {"rank": %d, "pg_config": [%s]}, "traceEvents": [
+				{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1, "args": {"Total Allocated": %[3]d, "Bytes": %[3]d, "Device Id": 0, "Device Type": 1, "Addr": 4096}},
+				{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 9, "args": {"Total Allocated": 0, "Bytes": -%[3]d, "Device Id": 0, "Device Type": 1, "Addr": 4096}}]}`,
+				rank, groups, bytes)
+			name := filepath.Join(dir, fmt.Sprintf("trace%d.json", rank))
+			if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, name)
+		}
+		results := t.TempDir()
+		args := []string{"run", "--quiet", "-o", results}
+		if c.table != "" {
+			file := filepath.Join(dir, "ranks.csv")
+			if err := os.WriteFile(file, []byte(table), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "--ranks", file)
+		}
+		call(t, 0, lines(names), args...)
+		report := resultsIn(t, results)["report.txt"]
+		if !strings.Contains(report, "8 ranks") || !strings.Contains(report, c.want) || c.want == "" && strings.Contains(report, "stage") {
+			t.Errorf("%s: want %q\n%s", what, c.want, report)
+		}
+	}
+}
+
 // newDays writes the results of ten days of two models, as folders whose names have labels. Ranks 4 to 7 of model a leak from day six on.
 func newDays(t *testing.T) (runs string) {
 	dir := t.TempDir()

@@ -58,11 +58,12 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 		pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxInMemory},
 	}
 	defer r.store.close()
+	in, groups := withGroups(in)
 	tolerated, err := scan.Scan(in, scan.Handler{Event: r.event, Header: r.header, Row: r.row, RowEnd: r.rowEnd})
 	if err != nil {
 		return err
 	}
-	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer()})
+	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer(), Groups: groups})
 	r.lose(tolerated)
 	r.adoptRuntime()
 	for _, t := range r.order {

@@ -189,6 +189,23 @@ rank 3, pid 8/cuda:0 base 0 peak 1024 allocations 2 frees 0
 	}
 }
 
+// TestGroups: process groups have the number of the process in them. A header that is damaged or has no rank has none.
+func TestGroups(t *testing.T) {
+	const list = `"pg_config": [{"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1, 2, 3]}, {"pg_desc": "mesh_tp", "ranks": [1, 3]}, {"pg_desc": "other", "ranks": [0, 2]}]`
+	for header, want := range map[string]string{
+		`"distributedInfo": {"rank": 3, ` + list + `},`:                                  "[{default_pg 3 4} {mesh_tp 1 2}]",
+		`"deviceProperties": [{"id": 0}], "distributedInfo": {` + list + `, "rank": 1},`: "[{default_pg 1 4} {mesh_tp 0 2}]",
+		`"distributedInfo": {` + list + `},`:                                             "[]",
+		`"distributedInfo": {"rank": 3, "pg_config": "none"},`:                           "[]",
+		`"x": {"distributedInfo": {"rank": 3, ` + list + `}},`:                           "[]",
+	} {
+		text := strings.Replace(trace(memory("1", 0, 4096, 512, 512)), `"schemaVersion": 1,`, `"schemaVersion": 1, `+header, 1)
+		if got := fmt.Sprint(read(t, text).Sources[0].Groups); got != want {
+			t.Errorf("%s: %s, want %s", header, got, want)
+		}
+	}
+}
+
 // TestPythonNumbers checks that the numbers of Python calls determine the caller, even
 // if its recorded time ended before, and that invalid numbers are ignored.
 func TestPythonNumbers(t *testing.T) {

@@ -91,6 +91,12 @@ func (b *Builder) Setting(source int, s lifetime.Setting) {
 	to.Settings = append(to.Settings, s)
 }
 
+// Group adds a process group to a source.
+func (b *Builder) Group(source int, g lifetime.Group) {
+	to := &b.capture.Sources[source]
+	to.Groups = append(to.Groups, g)
+}
+
 // MaxSpaces limits the spaces of a capture. A record of a few bytes can add a space, but
 // each takes some kilobytes. No program has so many devices and allocators.
 const MaxSpaces = 10_000

@@ -167,7 +167,7 @@ func (f *fields) ref(key string, n int) int {
 }
 
 // positions is the number of words before the keys, by kind of line.
-var positions = map[string]int{"source": 1, "setting": 3, "space": 1, "frame": 6, "site": 2, "note": 3, "holder": 2, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
+var positions = map[string]int{"source": 1, "setting": 3, "group": 4, "space": 1, "frame": 6, "site": 2, "note": 3, "holder": 2, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
 	"call": 5, "sample": 3, "operation": 4, "loss": 2}
 
 func (n *reader) line(line string) error {
@@ -191,6 +191,11 @@ func (n *reader) line(line string) error {
 			return errors.New("setting before any source")
 		}
 		n.b.Setting(n.sources-1, lifetime.Setting{Key: f.at[1], Value: f.at[2]})
+	case "group":
+		if n.sources == 0 {
+			return errors.New("group before any source")
+		}
+		n.b.Group(n.sources-1, lifetime.Group{Name: f.at[1], Number: int(f.number(f.at[2])), Of: int(f.number(f.at[3]))})
 	case "space":
 		err = n.addSpace(&f)
 	case "frame", "stack", "site", "note", "holder":

@@ -30,6 +30,9 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 		for _, setting := range s.Settings {
 			fmt.Fprintf(n.w, "setting %q %q\n", setting.Key, setting.Value)
 		}
+		for _, g := range s.Groups {
+			fmt.Fprintf(n.w, "group %q %d %d\n", g.Name, g.Number, g.Of)
+		}
 	}
 	for _, s := range c.Spaces {
 		n.space(s)

@@ -19,7 +19,7 @@ import (
 // Version is the version of the content of records. It is part of their binary form. Those since oldest are read too; what they do
 // not have is unknown.
 const (
-	Version = 6
+	Version = 7
 	oldest  = 5
 )
 
@@ -207,6 +207,12 @@ func (c *codec) memory(m *Memory) {
 		for _, v := range []*int64{&m.Change.Peak, &m.Change.Low, &m.Change.High, &m.Change.Saved} {
 			c.int(v)
 		}
+	}
+	if c.version > 6 {
+		list(c, &m.Roles, func(r *Role) {
+			c.text(&r.Axis)
+			c.int(&r.Number)
+		})
 	}
 }
 

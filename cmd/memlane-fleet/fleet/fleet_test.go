@@ -38,6 +38,9 @@ func randomRecords(seed uint64, n int) (all []*fleet.Record) {
 		for range 1 + rng.IntN(3) {
 			m := fleet.Memory{Rank: text(), Device: text(), Begin: number(), End: number(), Peak: number(), Leaked: number(), Growth: number(), LargestFree: number(),
 				Change: fleet.Change{Edits: text(), Advice: text(), Peak: number(), Low: number(), High: number(), Saved: number()}}
+			for range rng.IntN(3) {
+				m.Roles = append(m.Roles, fleet.Role{Axis: text(), Number: number()})
+			}
 			for range rng.IntN(5) {
 				m.Usage = append(m.Usage, number())
 			}

@@ -90,10 +90,19 @@ type Memory struct {
 	Failed    string `json:"failed" parquet:"failed,dict"`
 	Requester string `json:"-" parquet:"requester,dict"`
 
+	// Roles are what the rank does, from the names of its process groups, by axis; empty if nothing says so.
+	Roles []Role `json:"-" parquet:"-"`
+
 	// Change would have lowered the peak most.
 	Change Change `json:"-" parquet:"-"`
 
 	Sites []SiteTotals `json:"-" parquet:"-"`
+}
+
+// Role is what a rank does on an axis of a parallel program: pipeline stage 3.
+type Role struct {
+	Axis   string
+	Number int64
 }
 
 // Change is what the peak of a memory would have been with a change of the program. The zero value means that no change is known that
@@ -301,6 +310,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigur
 		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth, Leaked: figures.Leaked,
 		Usage: usageOf(s), Categories: figures.Categories,
 	}
+	m.Roles = recordedRoles(c.Sources[s.Source].Groups)
 	m.Stack = s.StackAt(sum.Peak.At)
 	m.Reserved, m.ReservedPeak = region.Reserved(s)
 	m.Fragmentation = -1

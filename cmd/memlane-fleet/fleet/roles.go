@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -129,14 +130,65 @@ func (r *Roles) peers() int {
 	return slices.IndexFunc(r.axes, func(name string) bool { return name == "pipeline stage" || name == sameSize })
 }
 
-// rolesOf returns the roles that captures tell: the host of each rank, and, without a table, the size of its parameters. Ranks of a
-// pipeline stage have parameters of equal size.
+// axesOfGroups are the axes that names of process groups tell, in the order in which they name groups of ranks.
+var axesOfGroups = []string{"pipeline stage", "expert rank", "tensor rank", "context rank", "data rank"}
+
+// recordedRoles returns the roles that the names of process groups tell: "mesh_pp", as PyTorch's DeviceMesh names them,
+// "PIPELINE_MODEL_PARALLEL_GROUP", as Megatron does, and "pp" or "pipeline". A group of one process divides nothing. If two groups tell
+// different numbers of an axis, it is unknown.
+func recordedRoles(groups []lifetime.Group) (roles []Role) {
+	for _, axis := range axesOfGroups {
+		numbers := map[int]bool{}
+		for _, g := range groups {
+			name := strings.ToLower(g.Name)
+			name = strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(name, "_parallel_group"), "_model"), "mesh_")
+			if axisNames[name] == axis && g.Of > 1 {
+				numbers[g.Number] = true
+			}
+		}
+		if len(numbers) == 1 {
+			for number := range numbers {
+				roles = append(roles, Role{axis, int64(number)})
+			}
+		}
+	}
+	return roles
+}
+
+// groupRoles returns the values of ranks on an axis by the names of their process groups. A rank whose captures differ has none.
+func (f *Fleet) groupRoles(axis string) map[string]string {
+	values := map[string]string{}
+	for _, k := range f.inOrder() {
+		for i := range k.Memories {
+			for _, role := range k.Memories[i].Roles {
+				if role.Axis != axis {
+					continue
+				}
+				value := strconv.FormatInt(role.Number, 10)
+				if was, ok := values[k.RankOf(i)]; ok && was != value {
+					value = ""
+				}
+				values[k.RankOf(i)] = value
+			}
+		}
+	}
+	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
+	return values
+}
+
+// rolesOf returns the roles that captures tell: the host of each rank, and, without a table, those of its process groups and the size of
+// its parameters. Ranks of a pipeline stage have parameters of equal size.
 func (f *Fleet) rolesOf(given *Roles) *Roles {
 	r := &Roles{values: map[string][]string{}}
 	if given != nil {
 		r.axes = slices.Clone(given.axes)
 		for rank, values := range given.values {
 			r.values[rank] = slices.Clone(values)
+		}
+	}
+	if given == nil {
+		for _, axis := range axesOfGroups {
+			r.add(axis, f.groupRoles(axis), 2)
 		}
 	}
 	hosts, sizes := map[string]string{}, map[string]string{}
@@ -150,13 +202,13 @@ func (f *Fleet) rolesOf(given *Roles) *Roles {
 			}
 		}
 	}
-	r.add("host", hosts)
-	r.add(sameSize, sizes)
+	r.add("host", hosts, 4)
+	r.add(sameSize, sizes, 4)
 	return r
 }
 
-// add adds an axis if it divides the ranks: several values, each of several ranks.
-func (r *Roles) add(axis string, of map[string]string) {
+// add adds an axis if it divides the ranks: several values, each of least ranks or more.
+func (r *Roles) add(axis string, of map[string]string, least int) {
 	counts := map[string]int{}
 	for _, value := range of {
 		counts[value]++
@@ -164,7 +216,7 @@ func (r *Roles) add(axis string, of map[string]string) {
 	delete(counts, "")
 	several := 0 // ranks whose value others have too
 	for _, n := range counts {
-		if n >= 4 {
+		if n >= least {
 			several += n
 		}
 	}
