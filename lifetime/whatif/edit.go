@@ -56,8 +56,13 @@ func Kinds() []Kind {
 			}},
 		{Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
 			apply: func(m *model, v string) string { return m.layers(int(number(v))) }},
-		{Name: "precision", Values: "bf16", Doc: "compute, states and weights in 16 bits, not 32", check: isOneOf("bf16"), off: offPrecision,
-			apply: func(m *model, _ string) string { return m.halve() }},
+		{Name: "precision", Values: "bf16|amp", Doc: "16 bits: for all, or as autocast, with weights of 32", check: isOneOf("bf16", "amp"), off: offPrecision,
+			apply: func(m *model, v string) string {
+				if v == "amp" {
+					return m.autocast()
+				}
+				return m.halve()
+			}},
 		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
 			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
 		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward only; evaluation: where nothing trains",

@@ -24,6 +24,7 @@ var (
 	offFreeze     = off{below: .10, above: .05}
 	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .05, above: .05}
+	offAutocast   = off{below: .10, above: .10} // beside offPrecision
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .10, above: .25}
 )

@@ -318,6 +318,7 @@ func (m *model) weightCopies() map[int32]bool {
 		var sizes []int64
 		for _, b := range slices.Backward(m.forward(k)) {
 			switch {
+			case b.category == purpose.Workspace:
 			case of == nil || m.pieceOf(b).stack != m.pieceOf(of).stack:
 				of, sizes = b, nil
 			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size) && !m.byUser(b) && !m.isNorm(b):

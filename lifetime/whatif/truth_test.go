@@ -22,7 +22,7 @@ var variants = map[string]string{
 	"optim=adam8":    "optimizer=adam8bit", "optim=cpu": "optimizer.device=host", "optim=adamw_loop": "foreach=off",
 	"optim=adamw_fused": "foreach=fused",
 	"accum=2":           "accumulate=2", "set_to_none=0": "set_to_none=off", "offload_act=1": "offload=activations", "chunks=8": "loss.chunks=8",
-	"nograd=1": "no_grad", "bf16=1": "precision=bf16", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
+	"nograd=1": "no_grad", "bf16=1": "precision=bf16", "amp=1": "precision=amp", "ckpt=block bx2": "checkpoint=blocks,batch=2", "optim=adam8 ckpt=block": "optimizer=adam8bit,checkpoint=blocks",
 }
 
 func engineOf(t *testing.T, name string) *Engine {
@@ -382,6 +382,25 @@ func TestSearch(t *testing.T) {
 	stopped := errors.New("stopped")
 	if _, err := e.Search(1, func() error { return stopped }); err != stopped {
 		t.Errorf("a search that is stopped: %v", err)
+	}
+}
+
+// TestAutocast: autocast is refused where it is not known what it would do.
+func TestAutocast(t *testing.T) {
+	s, err := Parse("precision=amp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, why := range map[string]string{
+		"autocast_forward": "already computes in 16 bits", "kv_cache": "no backward pass", "mlp": "which operators run is not recorded",
+	} {
+		if r := engineOf(t, name).Run(s, replay.Device{}); !strings.Contains(r.Refused, why) {
+			t.Errorf("%s: %q", name, r.Refused)
+		}
+	}
+	const real = 291515392
+	if r := engineOf(t, "gpt_small").Run(s, replay.Device{}); float64(r.Peak) > 1.001*real || float64(r.Peak) < .999*real || r.Exact || r.Low > real*9/10 || r.High < real*11/10 {
+		t.Errorf("%d (%d to %d), but the program needed %d (%s)", r.Peak, r.Low, r.High, real, r.Refused)
 	}
 }
 

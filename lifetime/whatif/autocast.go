@@ -1,0 +1,412 @@
+package whatif
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// What autocast does with operators: products have 16 bits, and so do copies of their operands; some have 32 bits always, or make their
+// result of what has; others have what their operand has. A sum may have either.
+var (
+	inHalf = map[string]bool{
+		"linear": true, "matmul": true, "mm": true, "mv": true, "addmm": true, "bmm": true, "baddbmm": true, "addbmm": true, "einsum": true,
+		"scaled_dot_product_attention": true, "lstm_cell": true, "gru_cell": true, "_thnn_fused_lstm_cell": true,
+	}
+	inFloat = map[string]bool{
+		"softmax": true, "log_softmax": true, "layer_norm": true, "native_layer_norm": true, "group_norm": true, "embedding": true, "sum": true,
+		"exp": true, "log": true, "pow": true, "rsqrt": true, "cumsum": true, "norm": true, "softplus": true, "mse_loss": true, "nll_loss": true, "arange": true,
+	}
+	keepResult  = map[string]bool{"softmax": true, "relu": true, "tanh": true, "sigmoid": true, "exp": true, "log_softmax": true}
+	ofProducts  = map[string]bool{"mm": true, "addmm": true, "bmm": true, "baddbmm": true, "convolution_backward": true}
+	withWeights = map[string]bool{"linear": true, "addmm": true, "mm": true}
+)
+
+// isConvolution reports whether an operator is a convolution of either direction.
+func isConvolution(op string) bool {
+	return strings.HasPrefix(op, "conv") && op != "convolution_backward"
+}
+
+// operation is what one operator makes in a forward pass.
+type operation struct {
+	op     string
+	made   []*buffer
+	result *buffer
+}
+
+// autocaster changes one pass.
+type autocaster struct {
+	m     *model
+	pass  int
+	uses  map[*buffer]float64
+	half  map[*buffer]bool // has 16 bits
+	moved map[*buffer][2]pos
+	added []buffer
+	saved []*buffer // by end
+	dead  []float64
+	most  bool
+}
+
+// done returns when the node that makes a gradient has ended: with what it saved, or with the gradient if it saved nothing.
+func (a *autocaster) done(gradient *buffer) float64 {
+	if n := a.m.consumed(a.pass, a.dead, gradient.begin.n); n < a.m.passes[a.pass].end {
+		return n
+	}
+	return gradient.begin.n + after
+}
+
+// autocast computes under torch.autocast: weights, gradients and states keep their 32 bits, products have 16 bits and copies of weights, which live
+// until their gradients, and of operands, which the products save in place of these.
+func (m *model) autocast() string {
+	if len(m.weightCopies()) > 0 {
+		return "the program already computes in 16 bits"
+	}
+	if !slices.ContainsFunc(m.buffers, func(b buffer) bool { return b.phase == purpose.Forward && m.places[b.place].op != "" }) {
+		return "which operators run is not recorded: record with stacks=\"all\""
+	}
+	most := m.clone()
+	if refused := m.castPasses(false); refused != "" {
+		return refused
+	}
+	peak := m.peak()
+	m.less += int64(offAutocast.below * float64(peak))
+	m.more += int64(offAutocast.above * float64(peak))
+	if most.castPasses(true) == "" {
+		m.more += max(0, most.peak()-peak)
+	}
+	return ""
+}
+
+// castPasses changes all passes. most: operands of products that are not known are copied, and kept.
+func (m *model) castPasses(most bool) string {
+	var all []*autocaster
+	for k := range m.passes {
+		if p := &m.passes[k]; p.back < p.end {
+			a := &autocaster{m: m, pass: k, most: most, uses: m.lastUses(k, m.units(k)), half: map[*buffer]bool{}, moved: map[*buffer][2]pos{}}
+			if refused := a.cast(); refused != "" {
+				return refused
+			}
+			all = append(all, a)
+		}
+	}
+	if all == nil {
+		return "no backward pass was recorded, and which buffers are weights is not known"
+	}
+	var added []buffer
+	for _, a := range all {
+		for b := range a.half {
+			b.size = max(b.size/2, 1)
+		}
+		for b, at := range a.moved {
+			b.begin, b.end, b.requestFree = at[0], at[1], never
+		}
+		added = append(added, a.added...)
+	}
+	m.buffers, m.moved = append(m.buffers, added...), true
+	return ""
+}
+
+// put adds a copy that is like a buffer.
+func (a *autocaster) put(like *buffer, size int64, begin, end pos) {
+	if begin.compare(end) >= 0 {
+		return
+	}
+	c := *like
+	c.begin, c.end, c.size, c.requestFree, c.category, c.added, c.saved, c.start = begin, end, size, never, purpose.TemporaryData, true, false, false
+	a.added = append(a.added, c)
+}
+
+// operations returns the operations of the forward pass.
+func (a *autocaster) operations() (all []operation) {
+	m := a.m
+	for _, b := range m.forward(a.pass) {
+		if b.category == purpose.Workspace {
+			continue
+		}
+		op := m.places[b.place].op
+		if n := len(all); n > 0 && op == all[n-1].op && op != "linear" && m.pieceOf(b).stack == m.pieceOf(all[n-1].made[0]).stack {
+			all[n-1].made = append(all[n-1].made, b)
+		} else {
+			all = append(all, operation{op: op, made: []*buffer{b}})
+		}
+	}
+	for i := range all {
+		of := &all[i]
+		for _, b := range of.made {
+			if b.size > smallest && (of.result == nil || !m.isNorm(b)) {
+				of.result = b
+			}
+		}
+	}
+	return all
+}
+
+// cast changes the pass.
+func (a *autocaster) cast() string {
+	m := a.m
+	of := m.inPass(a.pass)
+	for i := range of {
+		if b := &of[i]; int(b.pass) == a.pass && b.saved {
+			a.saved = append(a.saved, b)
+		}
+	}
+	slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
+	backward := m.ofPass(a.pass, purpose.Backward)
+	var gradients []*buffer // of matrices, last first
+	for q, b := range backward {
+		if b.category == purpose.Gradient && (ofProducts[m.places[b.place].op] || a.isClone(backward, q)) {
+			gradients = append(gradients, b)
+		}
+	}
+	if len(gradients) == 0 {
+		return "no gradient of a matrix is known"
+	}
+	all := a.operations()
+	var weighted []int
+	for i := range all {
+		if withWeights[all[i].op] || isConvolution(all[i].op) {
+			weighted = append(weighted, i)
+		}
+	}
+	gradientOf := map[int]*buffer{} // of the weight of an operation
+	if len(weighted) == len(gradients) {
+		for j, i := range weighted {
+			gradientOf[i] = gradients[len(gradients)-1-j]
+		}
+	}
+	a.dead = m.deaths(a.pass)
+	first := all[0].made[0].begin.n
+	for _, g := range gradients { // cached copies of weights
+		begin := first
+		for i, other := range gradientOf {
+			if other == g {
+				begin = all[i].made[0].begin.n
+			}
+		}
+		a.put(g, g.size/2, pos{begin, -.4, 0, 0}, pos{a.done(g), .5, 0, 0})
+	}
+	copied := map[*buffer]bool{} // gradients whose product copied its operand
+	sums := map[*buffer]*buffer{}
+	var prev *operation
+	var shared *buffer // operand of 32 bits that the last product copied
+	for i := range all {
+		o := &all[i]
+		isHalf := prev != nil && prev.result != nil && a.half[prev.result]
+		switch {
+		case inHalf[o.op] || isConvolution(o.op):
+			var operand *buffer
+			producer := prev
+			if prev != nil {
+				operand = prev.result
+			}
+			g := gradientOf[i]
+			if g != nil {
+				if j, _ := slices.BinarySearchFunc(a.saved, g.begin, func(b *buffer, p pos) int { return b.end.compare(p) }); j < len(a.saved) && a.saved[j].begin.n < o.made[0].begin.n {
+					operand = a.saved[j]
+					producer = nil
+					for p := range all[:i] {
+						if all[p].result == operand {
+							producer = &all[p]
+						}
+					}
+				}
+			}
+			if operand == nil {
+				operand = a.input()
+			}
+			if operand != nil && !a.half[operand] && (operand.saved || operand.category == purpose.Input) {
+				shared = operand
+			}
+			if known := g != nil && prev != nil && operand == prev.result; a.most && !known && operand != nil && a.half[operand] && shared != nil && o.op != "matmul" {
+				end := shared.end
+				if g != nil {
+					end = at(a.done(g))
+				}
+				a.put(shared, shared.size/2, pos{o.made[0].begin.n, -.3, 0, 0}, end)
+			}
+			if operand != nil && !a.half[operand] {
+				begin, end := pos{o.made[0].begin.n, -.3, 0, 0}, pos{o.made[len(o.made)-1].begin.n, .3, 0, 0}
+				switch {
+				case g != nil && (operand.saved || operand.category == purpose.Input):
+					end = at(a.done(g))
+				case operand.saved && o.op == "matmul" && o.made[0].saved:
+					end = o.made[0].end
+				case operand.saved:
+					end = operand.end
+				}
+				a.put(operand, operand.size/2, begin, end)
+				if use, ok := a.uses[operand]; ok && (g != nil || !a.most) && operand.saved && operand.category != purpose.Input && (producer == nil || !keepResult[producer.op]) {
+					a.moved[operand] = [2]pos{operand.begin, at(max(use, o.made[len(o.made)-1].begin.n+.1))}
+				}
+				if g != nil {
+					copied[g] = true
+				}
+			}
+			if g != nil && i+1 < len(all) && all[i+1].op == "add" {
+				sums[g] = o.result
+			}
+			a.halve(o)
+		case o.op == "cross_entropy_loss":
+			if b := o.made[0]; isHalf && b.size > smallest {
+				a.half[b] = true
+				end := b.end
+				for _, x := range backward {
+					if m.places[x.place].op == "_log_softmax_backward_data" && x.begin.compare(b.end) < 0 {
+						end = pos{x.begin.n, -.5, 0, 0}
+					}
+				}
+				a.put(b, b.size, pos{b.begin.n, .3, 0, 0}, end)
+			}
+		case o.op == "softmax" && isHalf:
+			b := o.made[0]
+			a.put(b, b.size, pos{b.begin.n, -.3, 0, 0}, pos{b.begin.n, .3, 0, 0})
+		case inFloat[o.op] || o.op == "":
+		case isHalf && a.most && (o.op == "mul" || o.op == "div"): // by what may have 32 bits
+		case isHalf && !(o.op == "add" && a.withFloat(o, all[:i])):
+			a.halve(o)
+		}
+		if o.result != nil {
+			prev = o
+		}
+	}
+	a.castBackward(backward, copied, sums)
+	return ""
+}
+
+// isClone reports whether gradient q of a backward pass is a copy, in another order, of what a product just made.
+func (a *autocaster) isClone(backward []*buffer, q int) bool {
+	for j := q - 1; j >= max(0, q-cloneWithin); j-- {
+		if x := backward[j]; x.size == backward[q].size && ofProducts[a.m.places[x.place].op] {
+			return x.category == purpose.TemporaryData && x.end.compare(backward[q].begin) > 0
+		}
+	}
+	return false
+}
+
+// cloneWithin is the most buffers that a node makes from a product to the copy of its result.
+const cloneWithin = 3
+
+// input returns the largest input of the pass; nil if none is known.
+func (a *autocaster) input() (largest *buffer) {
+	of := a.m.inPass(a.pass)
+	for i := range of {
+		if b := &of[i]; b.category == purpose.Input && (largest == nil || b.size > largest.size) {
+			largest = b
+		}
+	}
+	return largest
+}
+
+// halve has 16 bits for what an operation makes, but masks.
+func (a *autocaster) halve(o *operation) {
+	for i, b := range o.made {
+		isMask := i+1 < len(o.made) && o.made[i+1].size == 4*b.size
+		if !isMask && b.size > smallest {
+			a.half[b] = true
+		}
+	}
+}
+
+// withFloat reports whether a sum has an operand of 32 bits: one of its size that is in use when it is made, unless two that end with it have 16.
+func (a *autocaster) withFloat(o *operation, before []operation) bool {
+	b := o.result
+	if b == nil {
+		return false
+	}
+	for _, p := range slices.Backward(before) {
+		if x := p.result; x != nil && x.size == b.size && x.end.compare(b.begin) > 0 && !a.half[x] {
+			return true
+		}
+	}
+	return false
+}
+
+// castBackward mirrors what was done in the forward pass.
+func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, sums map[*buffer]*buffer) {
+	m := a.m
+	opOf := func(b *buffer) string { return m.places[b.place].op }
+	ofHalf := map[string]bool{} // operators whose forward result has 16 bits
+	for b := range a.half {
+		ofHalf[opOf(b)] = true
+	}
+	isHalf := false
+	for q, b := range backward {
+		if b.category == purpose.Workspace || b.size <= smallest {
+			continue
+		}
+		op := opOf(b)
+		switch {
+		case b.category == purpose.Gradient && ofProducts[op]:
+			done := a.done(b)
+			a.put(b, b.size/2, b.begin, pos{done, .7, 0, 0})
+			a.moved[b] = [2]pos{{done, .6, 0, 0}, b.end}
+			var input *buffer // gradient of the operand
+			for _, j := range [...]int{q - 1, q + 1} {
+				if j >= 0 && j < len(backward) && ofProducts[opOf(backward[j])] && backward[j].category != purpose.Gradient {
+					input = backward[j]
+					break
+				}
+			}
+			begin := b.begin.n
+			if input != nil {
+				begin = min(begin, input.begin.n)
+			}
+			if sum := sums[b]; sum != nil {
+				a.put(sum, sum.size/2, pos{begin, -.4, 0, 0}, pos{done, .2, 0, 0})
+			}
+			if input != nil && copied[b] {
+				a.put(input, input.size/2, input.begin, pos{done, .4, 0, 0})
+				end := input.end
+				if end.compare(pos{done, .35, 0, 0}) < 0 {
+					end = pos{done, .35, 0, 0}
+				}
+				a.moved[input] = [2]pos{{done, .3, 0, 0}, end}
+			}
+			isHalf = input == nil || !copied[b]
+		case b.category == purpose.Gradient && a.isClone(backward, q):
+			a.put(b, b.size, pos{b.begin.n, -.2, 0, 0}, pos{b.begin.n, .2, 0, 0})
+		case b.category == purpose.Gradient:
+		case ofProducts[op]:
+			isHalf = true
+			if _, ok := a.moved[b]; !ok {
+				a.half[b] = true
+			}
+		case op == "nll_loss_backward": // it has 32 bits, and a copy of 16 for the softmax before it
+			for _, x := range backward[q+1:] {
+				if x.size == b.size {
+					a.put(b, b.size/2, pos{x.begin.n, -.4, 0, 0}, b.end)
+					a.moved[b] = [2]pos{b.begin, {x.begin.n, -.3, 0, 0}}
+					break
+				}
+			}
+		case op == "_log_softmax_backward_data":
+			a.half[b], isHalf = true, true
+		case op == "_softmax_backward_data":
+			for _, src := range slices.Backward(backward[:q]) {
+				if src.size == b.size {
+					if opOf(src) != op && a.half[src] {
+						a.put(b, b.size, pos{b.begin.n, -.4, 0, 0}, src.end)
+						a.moved[src] = [2]pos{src.begin, {b.begin.n, -.3, 0, 0}}
+					}
+					break
+				}
+			}
+			isHalf = true // it is copied back
+		case strings.Contains(op, "norm") || inFloat[op]:
+			if op != sumOp {
+				isHalf = false
+			}
+		case strings.HasSuffix(op, "_backward"):
+			name := strings.TrimSuffix(strings.TrimPrefix(op, "native_"), "_backward")
+			if name == "threshold" {
+				name = "relu"
+			}
+			if ofHalf[name] || isHalf {
+				a.half[b], isHalf = true, true
+			}
+		case isHalf && !a.most:
+			a.half[b] = true
+		}
+	}
+}
