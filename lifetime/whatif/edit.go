@@ -56,7 +56,7 @@ func Kinds() []Kind {
 			}},
 		{Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
 			apply: func(m *model, v string) string { return m.layers(int(number(v))) }},
-		{Name: "precision", Values: "bf16|amp", Doc: "16 bits: for all, or as autocast, with weights of 32", check: isOneOf("bf16", "amp"), off: offPrecision,
+		{Name: "precision", Values: "bf16|amp", Doc: "16 bits: for all, or autocast with weights of 32", check: isOneOf("bf16", "amp"), off: offPrecision,
 			apply: func(m *model, v string) string {
 				if v == "amp" {
 					return m.autocast()
