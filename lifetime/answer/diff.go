@@ -44,6 +44,8 @@ type DiffStep struct {
 	Name       string `json:"name"`        // category or call site; "others" for the rest
 	DeltaBytes int64  `json:"delta_bytes"` // change
 	LevelBytes int64  `json:"level_bytes"` // peak before, with the changes up to this one
+
+	Category bool `json:"-"` // Name is that of a category
 }
 
 // DiffFindings compares the findings of both captures.
@@ -144,7 +146,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 func waterfallOf(p *diff.Pair, steps []diff.Step) *DiffWaterfall {
 	w := &DiffWaterfall{Space: p.Name, BeforeBytes: p.Before.Peak, AfterBytes: p.After.Peak}
 	for _, s := range steps {
-		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level})
+		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level, s.Category})
 	}
 	return w
 }

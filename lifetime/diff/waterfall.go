@@ -11,6 +11,7 @@ import (
 // Step is a part of the way from the peak before to the peak after.
 type Step struct {
 	Name         string
+	Category     bool  // Name is that of a category
 	Delta, Level int64 // bytes: the change, and the sum with it
 }
 
@@ -44,10 +45,11 @@ func (r *Result) Waterfall(pair int) (steps []Step) {
 			break
 		}
 		level = units.AddSat(level, s.Delta)
-		steps = append(steps, Step{s.Name, s.Delta, level})
+		s.Level = level
+		steps = append(steps, s)
 	}
 	if rest := units.AddSat(p.After.Peak, -level); rest != 0 {
-		steps = append(steps, Step{"others", rest, p.After.Peak})
+		steps = append(steps, Step{Name: "others", Delta: rest, Level: p.After.Peak})
 	}
 	return steps
 }
@@ -63,7 +65,7 @@ func (p *Pair) steps() (all []Step) {
 			known = units.AddSat(known, size(d))
 		}
 		if d != 0 {
-			all = append(all, Step{Name: c.Name, Delta: d})
+			all = append(all, Step{Name: c.Name, Category: true, Delta: d})
 		}
 	}
 	if known < unknown {

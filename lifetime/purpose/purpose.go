@@ -5,7 +5,10 @@
 // and answers and renderers print the names. It decides nothing and imports nothing of memlane.
 package purpose
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Purpose says what a buffer is for. Package category finds it, and package finding marks what leaks.
 type Purpose struct {
@@ -53,6 +56,9 @@ var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "o
 
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }
+
+// Words returns the name of a category for sentences and pictures: "optimizer state". Options and JSON have "optimizer_state".
+func Words(category string) string { return strings.ReplaceAll(category, "_", " ") }
 
 // CategoryOf returns the category of a name; UnknownCategory if there is none.
 func CategoryOf(name string) Category { return Category(max(0, slices.Index(categoryNames[:], name))) }

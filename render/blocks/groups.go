@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/layer"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -108,7 +109,11 @@ func (p *picture) addGroups(room int) {
 		k := len(p.classes)
 		switch {
 		case i < own:
-			p.classes = append(p.classes, class{name: list[i].name, look: list[i].look(p.o.Color, i)})
+			name := list[i].name
+			if p.o.Color == ByCategory {
+				name = purpose.Words(name)
+			}
+			p.classes = append(p.classes, class{name: name, look: list[i].look(p.o.Color, i)})
 		case i == own:
 			p.classes = append(p.classes, class{name: "other " + words.several + " (" + strconv.Itoa(len(list)-own) + ")", look: plot.OtherLook})
 		default:

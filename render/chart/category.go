@@ -89,7 +89,7 @@ func (u *usage) classes() (bands []band, of []uint8) {
 			name := cmp.Or(u.c.Category(&u.s.SpaceInfo, b.Kind, b.Site, row.Purpose), purpose.UnknownCategory.String())
 			if k, ok = index[name]; !ok {
 				k = len(all)
-				index[name], all = k, append(all, band{name: name, look: plot.CategoryLook(name)})
+				index[name], all = k, append(all, band{name: purpose.Words(name), look: plot.CategoryLook(name)})
 			}
 			rows[row] = k
 		}

@@ -21,7 +21,12 @@ type comparison struct {
 	page    canvas.Canvas
 	verdict []string // lines of the heading
 	sides   []*timeline
+	steps   []diff.Step   // from the peak before to that after; none if they are not drawn
+	below   canvas.Length // height of the steps
 }
+
+// underSides is the height below everything but the footer, in tenths of a pixel.
+const underSides = 160
 
 // timeline is one side of a comparison.
 type timeline struct {
@@ -31,12 +36,22 @@ type timeline struct {
 	named canvas.Length // y of these
 }
 
-// Diff draws the bytes in use of a pair of spaces under the verdict of the comparison.
-// "before" is above "after"; both share one scale of bytes and one of time. It fails if
-// neither used memory. The same input gives the same bytes.
+// Diff draws the bytes in use of a pair of spaces of d under the verdict of the comparison.
+// "before" is above "after"; both share one scale of bytes and one of time. Below is what changed
+// at the peak, unless a given Height has no room for it. It fails if neither used memory. The same
+// input gives the same bytes.
 func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
-	o = o.withDefaults(620, 480)
-	p := &comparison{o: o, d: d, pair: pair}
+	const least = 480 // pixels
+	p := &comparison{d: d, pair: pair}
+	room := 0
+	if p.steps = p.stepsOf(); len(p.steps) > 0 {
+		room = int(stepsTitle+stepPitch*canvas.Length(len(p.steps)+2)+stepsEnd) / 10
+	}
+	if o.Height != 0 && o.Height < least+room {
+		p.steps, room = nil, 0
+	}
+	p.o, p.below = o.withDefaults(620+room, least), canvas.Length(room)*10
+	o = p.o
 	if !p.open() {
 		return fmt.Errorf("space %s: %w", pair.Name, errNothing)
 	}
@@ -49,6 +64,7 @@ func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	for i, side := range p.sides {
 		p.drawSide(side, i == 1 && p.pair.Before != nil && p.pair.After != nil)
 	}
+	p.waterfall(canvas.Length(o.Height)*10 - underSides - p.below)
 	p.sides[0].Footer(o.Height, p.explanation())
 	return p.page.Finish(w)
 }
@@ -82,7 +98,7 @@ func fileOf(c *lifetime.Capture, side *diff.Side) string {
 
 // layOut places both sides and samples their curves.
 func (p *comparison) layOut() {
-	const axis, footer = 520, 160
+	const axis = 520
 	p.verdict = lines(p.d.Verdict(), 18, p.sides[0].Width-p.sides[0].Left-160, 3) // bold letters are wider than their size
 	top := canvas.Length(len(p.verdict))*200 + 330
 	most := uint64(0)
@@ -101,7 +117,7 @@ func (p *comparison) layOut() {
 			names = max(names, t.Labels(70, t.peak, t.most(), t.ceiling, t.Width-100))
 		}
 	}
-	height := (canvas.Length(p.o.Height)*10-top-footer)/2 - names - axis
+	height := (canvas.Length(p.o.Height)*10-top-underSides-p.below)/2 - names - axis
 	for _, t := range p.sides {
 		t.named = top + 120
 		t.Top = top + names

@@ -156,3 +156,37 @@ func TestDiffRefuses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+var bars = regexp.MustCompile(`<path fill="#(?:699bdd|c8323a|2768ab)" d="M(\S+) \S+h(\S+?)v[^"]*"><title>([^<\n]*)\n([^<]*)</title>`)
+
+// TestDiffWaterfall: each step begins where the one before it ends, all are on one scale from zero, and the last ends at the peak after.
+func TestDiffWaterfall(t *testing.T) {
+	before, after := run(t, "before", 300<<20, 500<<20, 200<<20, 400<<20), run(t, "after", 300<<20, 90<<20, 200<<20, 400<<20, 100<<20)
+	d := compare(before, after)
+	steps := d.Waterfall(0)
+	var rows [][]string
+	for _, m := range bars.FindAllStringSubmatch(string(drawnDiff(t, d, Options{})), -1) {
+		rows = append(rows, m[1:])
+	}
+	if len(steps) == 0 || len(rows) != len(steps)+2 {
+		t.Fatalf("%d rows of %d steps", len(rows), len(steps))
+	}
+	left, width := number(t, rows[0][0]), number(t, rows[0][1])
+	pixel := float64(d.Pairs[0].Before.Peak) / width
+	level := float64(d.Pairs[0].Before.Peak)
+	for i, step := range steps {
+		from, to := level, level+float64(step.Delta)
+		level = to
+		x, w := number(t, rows[i+1][0])-left, number(t, rows[i+1][1])
+		if math.Abs(x*pixel-min(from, to)) > pixel || math.Abs((x+w)*pixel-max(from, to)) > pixel {
+			t.Errorf("%s is from %.0f to %.0f, want %.0f to %.0f", rows[i+1][2], x*pixel, (x+w)*pixel, min(from, to), max(from, to))
+		}
+	}
+	last := rows[len(rows)-1]
+	if got := number(t, last[1]) * pixel; last[2] != "after" || math.Abs(got-level) > pixel || level != float64(d.Pairs[0].After.Peak) {
+		t.Errorf("%s ends at %.0f, want %.0f", last[2], got, level)
+	}
+	if rows := bars.FindAllString(string(drawnDiff(t, d, Options{Height: 480})), -1); len(rows) != 0 {
+		t.Errorf("%d rows without room", len(rows))
+	}
+}

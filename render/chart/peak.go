@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -177,7 +178,7 @@ func (p *peak) split() {
 	for _, i := range p.live {
 		b := &p.s.Buffers[i]
 		category := p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, p.s.PurposeOf(i))
-		k := add(cmp.Or(category, noCategory), b.Size)
+		k := add(cmp.Or(purpose.Words(category), noCategory), b.Size)
 		k.count++
 		k.look = plot.CategoryLook(category)
 		p.ofKind = append(p.ofKind, k)

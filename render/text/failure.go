@@ -229,7 +229,7 @@ func byCategory(f *answer.Failure) string {
 	}
 	var parts, lines []string
 	for _, c := range f.Detail().Categories {
-		parts = append(parts, units.Bytes(c.Bytes)+" "+Category(c.Name))
+		parts = append(parts, units.Bytes(c.Bytes)+" "+purpose.Words(c.Name))
 	}
 	if len(parts) > 1 {
 		lines = append(lines, strings.Join(parts, ", "))

@@ -148,11 +148,8 @@ func (p *Page) reserved(s *answer.Space) {
 	if s.FreeBytes != nil {
 		p.row("free", "%s of reserved memory, largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
 	}
-	switch {
-	case s.FragmentationMax != nil:
+	if s.FragmentationMax != nil { // the allocator reports a share, not bytes
 		p.row("fragmented", "%s at the peak, maximum %s, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
-	case s.Fragmentation != nil:
-		p.row("fragmented", "%s of the free bytes are outside the largest hole", Percent(*s.Fragmentation))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // LossText returns a loss of an answer as a sentence.
@@ -57,15 +58,10 @@ func PartsText(p answer.Parts) string {
 	return text
 }
 
-// Category returns the name of a category for sentences: "optimizer state". Options and JSON have "optimizer_state".
-func Category(name string) string {
-	return strings.ReplaceAll(name, "_", " ")
-}
-
 func categoriesText(categories []answer.Part) string {
 	named := slices.Clone(categories)
 	for i := range named {
-		named[i].Name = Category(named[i].Name)
+		named[i].Name = purpose.Words(named[i].Name)
 	}
 	return partsText(named)
 }
