@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // older returns a program that had a buffer of the given size and bytes without events before its recording.
@@ -57,7 +58,7 @@ func checkSizes(t *testing.T, p *picture, d *drawing) {
 		labels++
 		want, above, band := 0.0, b.s, 0.0
 		if p.Below > 0 {
-			band = breakHeight / 10
+			band = plot.BreakHeight / 10
 			switch rest, plus := strings.CutPrefix(b.s, "+"); {
 			case b.s == units.Bytes(int64(p.Below)):
 				want, above = band, "0"

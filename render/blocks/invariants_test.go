@@ -82,7 +82,7 @@ func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options)
 		}
 		below, band := int64(p.Below), int64(0)
 		if below > 0 {
-			band = breakHeight
+			band = plot.BreakHeight
 		}
 		want := int(band + ((bytes-below)*(int64(p.Bottom-p.Top)-band)+(peak-below)/2)/(peak-below))
 		if got := int(p.Bottom) - y; got != want {

@@ -182,13 +182,7 @@ func (p *picture) gather(own []candidate, moves []move) layout {
 }
 
 // height returns the scale that maps bytes in use to the plot.
-func (p *picture) height() plot.Scale {
-	s := plot.Scale{From: p.ceiling, To: uint64(p.Bottom - p.Top)}
-	if p.Below > 0 {
-		s.Below, s.Band = p.Below, breakHeight
-	}
-	return s
-}
+func (p *picture) height() plot.Scale { return p.Heights(p.ceiling) }
 
 // columnX returns the x coordinate of column k.
 func (p *picture) columnX(k int) point { return p.Left + point(k)*columnWidth }

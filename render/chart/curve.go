@@ -65,6 +65,14 @@ func (c *curve) highest() int64 {
 	return max(slices.Max(c.high), 0)
 }
 
+// lowest returns the lowest value, or 0 if it is not known everywhere.
+func (c *curve) lowest() int64 {
+	if slices.Contains(c.known, false) {
+		return 0
+	}
+	return max(slices.Min(c.low), 0)
+}
+
 // equal reports whether two curves look the same.
 func (c *curve) equal(o *curve) bool {
 	return c.first == o.first && slices.Equal(c.low, o.low) && slices.Equal(c.high, o.high) && slices.Equal(c.at, o.at)

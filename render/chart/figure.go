@@ -43,15 +43,8 @@ func (f *figure) sample(columns int) plot.Window {
 // most returns the highest value of the curves.
 func (f *figure) most() uint64 { return uint64(max(f.peak.Bytes, f.reserved.highest())) }
 
-// bytes returns the vertical range for go-chart.
-func (f *figure) bytes() *gochart.ContinuousRange {
-	return &gochart.ContinuousRange{Max: float64(f.ceiling), Domain: int(f.Bottom - f.Top)}
-}
-
 // height converts bytes to a distance from the bottom, at most that of the top.
-func (f *figure) height(v uint64) canvas.Length {
-	return canvas.Length(f.bytes().Translate(float64(min(v, f.ceiling))))
-}
+func (f *figure) height(v uint64) canvas.Length { return f.Heights(f.ceiling).At(v) }
 
 // level returns the y coordinate of a number of bytes.
 func (f *figure) level(v int64) canvas.Length { return f.Bottom - f.height(uint64(max(v, 0))) }
@@ -68,13 +61,15 @@ func (f *figure) draw(c *curve, fill canvas.Look, line canvas.Pen, title string)
 		style.FillColor = drawing.ColorBlack
 	}
 	series := gochart.ContinuousSeries{Style: style}
+	heights := f.Heights(f.ceiling)
 	c.corners(func(column int, v int64) {
 		series.XValues = append(series.XValues, float64(column))
-		series.YValues = append(series.YValues, float64(min(uint64(max(v, 0)), f.ceiling)))
+		series.YValues = append(series.YValues, float64(heights.At(uint64(max(v, 0))))-.5) // a range rounds up
 	})
 	box := gochart.Box{Left: int(f.X(c.From)), Right: int(f.X(c.To)), Top: int(f.Top), Bottom: int(f.Bottom)}
 	columns := &gochart.ContinuousRange{Max: float64(c.Columns), Domain: box.Width()}
-	series.Render(&pen{page: f.Page, fill: fill, line: line, title: title}, box, columns, f.bytes(), gochart.Style{})
+	rows := &gochart.ContinuousRange{Max: float64(box.Height()), Domain: box.Height()}
+	series.Render(&pen{page: f.Page, fill: fill, line: line, title: title}, box, columns, rows, gochart.Style{})
 }
 
 // marks draws the parts that all curves over time have: the horizontal axis, the

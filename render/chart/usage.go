@@ -86,8 +86,8 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 }
 
 // Usage draws the bytes in use over time and, if they were recorded, the requested,
-// reserved and free bytes. It fails if no memory was in use. The
-// same input gives the same bytes.
+// reserved and free bytes. Where what is always in use would make the rest low, the axis is broken.
+// It fails if no memory was in use. The same input gives the same bytes.
 func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
 	const least = 240 // pixels
 	u, err := newUsage(c, s, o.withDefaults(420, least))
@@ -98,6 +98,9 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	u.o.Height, below = u.FindOthers(o.Others, u.o.Height, least, o.Height != 0)
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())
+	if len(u.bands) == 0 && u.stack == nil && u.BreakAt(u.occupied.lowest(), u.most(), u.ceiling) {
+		u.ceiling = u.Ceiling(u.most())
+	}
 	u.Bottom = canvas.Length(u.o.Height-66)*10 - below - u.FindPhases(c)
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
 	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
@@ -151,6 +154,12 @@ func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 	u.draw(u.stack, stackLook, canvas.Pen{}, "")
 	if len(u.bands) == 0 {
 		u.draw(u.requested, canvas.Look{}, requestLine, "")
+	}
+	if u.Below > 0 {
+		if uint64(u.s.Base) > u.Below/2 {
+			area = plot.BaseLook
+		}
+		u.DrawBreak("always in use: "+units.Bytes(int64(u.Below)), area)
 	}
 }
 
