@@ -48,7 +48,7 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 			*to = f
 		}
 	}
-	for f := range t.nearFramesOf(stack) {
+	for f := range t.NearFramesOf(stack) {
 		set(&c.first, f)
 		switch f.Kind {
 		case frame.User:
@@ -153,7 +153,7 @@ func (t *Tables) placeInBackward(s *Site, c *callers) Place {
 // It is "" if the stack has no operators.
 func (t *Tables) OperatorOf(stack StackID) string {
 	var operator *frame.Frame
-	for f := range t.nearFramesOf(stack) {
+	for f := range t.NearFramesOf(stack) {
 		switch f.Kind {
 		case frame.Operator:
 			operator = f
@@ -223,7 +223,7 @@ func (t *Tables) FrameOf(site SiteID) (f frame.Frame, ok bool) {
 // SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
 // The compiler may record a line of a library, so the source stack is searched first.
 func (t *Tables) SourcePlace(site SiteID) string {
-	for f := range t.nearFramesOf(t.Sites[site].Source) {
+	for f := range t.NearFramesOf(t.Sites[site].Source) {
 		if f.Kind == frame.User {
 			return f.Place()
 		}

@@ -26,9 +26,9 @@ func (t *Tables) FramesOf(id StackID) iter.Seq[*frame.Frame] {
 	}
 }
 
-// nearFramesOf yields the frames of a stack that Python could have called, innermost first: calls inside calls, as traces record
+// NearFramesOf yields the frames of a stack that Python could have called, innermost first: calls inside calls, as traces record
 // them, would otherwise take the square of their depth.
-func (t *Tables) nearFramesOf(id StackID) iter.Seq[*frame.Frame] {
+func (t *Tables) NearFramesOf(id StackID) iter.Seq[*frame.Frame] {
 	return func(yield func(*frame.Frame) bool) {
 		for n := 0; id != 0 && n < pythonDepth; n++ {
 			if !yield(&t.Frames[t.Stacks[id].Frame]) {

@@ -163,7 +163,7 @@ func (m *model) readPlaces() {
 	for i := range m.t.Sites {
 		p := &m.places[i]
 		p.op, p.user = strings.TrimPrefix(m.t.Sites[i].Op, "aten::"), -1
-		for f := range m.t.FramesOf(m.t.Sites[i].Stack) {
+		for f := range m.t.NearFramesOf(m.t.Sites[i].Stack) {
 			if f.Kind != frame.User && f.Kind != frame.Framework || strings.Contains(f.Function, "_call_impl") {
 				continue
 			}
