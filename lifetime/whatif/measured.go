@@ -11,7 +11,8 @@ var (
 	offOptimizer  = off{below: .0001, above: .0001}
 	offGradients  = off{exact: true}
 	offAccumulate = off{below: .001, above: .001}
-	offDrop       = off{exact: true} // by definition
+	offClosure    = off{below: .03, above: .01} // beside offAccumulate, where the optimizer calls the passes
+	offDrop       = off{exact: true}            // by definition
 	offForEach    = off{below: .01, above: .01}
 	offFreeEarly  = off{below: .03, above: .03} // where in the pass the program frees it is open
 	offBatch      = off{below: .04, above: .04}

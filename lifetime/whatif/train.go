@@ -233,15 +233,13 @@ const scalar = 4 // bytes
 
 // accumulate runs n passes for each step of the optimizer.
 func (m *model) accumulate(n int) string {
-	if m.closure {
-		return "the optimizer calls the passes of its step, and what it calls for several is not known"
-	}
 	any := false
 	perStep := map[int32]int{}
 	for k := range m.passes {
 		perStep[m.passes[k].step]++
 	}
 	var added []buffer
+	held := map[*buffer]pos{}
 	for k := range m.steps {
 		s := m.steps[k]
 		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.step) == k && p.back < p.end })
@@ -268,10 +266,16 @@ func (m *model) accumulate(n int) string {
 				anchor = max(anchor, b.end.n)
 			}
 		}
+		for i := range of {
+			// what is held into the next step is held into the next pass
+			if b := &of[i]; int(b.step) == k && b.category == purpose.Input && b.end != never && b.end.n >= s.end {
+				held[b] = pos{anchor, 1, s.begin + b.end.n - s.end, 0}
+			}
+		}
 		for r := 1; r < n; r++ {
 			for i := range of {
 				b := &of[i]
-				if int(b.step) != k || b.category == purpose.Workspace && b.end == never {
+				if int(b.step) != k || b.category == purpose.Workspace && b.end.n > s.end { // libraries keep it
 					continue
 				}
 				c := *b
@@ -282,6 +286,8 @@ func (m *model) accumulate(n int) string {
 					c.end, c.category = pos{anchor, float64(r), m.consumedIn(dead, b.begin.n, s.optimizer), after}, purpose.TemporaryData
 				case b.end != never && b.end.n <= max(anchor, tail):
 					c.end = pos{anchor, float64(r), b.end.n, 0}
+				case b.category == purpose.Input && b.end != never && b.end.n >= s.end && r+1 < n:
+					c.end = pos{anchor, float64(r + 1), s.begin + b.end.n - s.end, 0}
 				}
 				added = append(added, c)
 			}
@@ -290,7 +296,14 @@ func (m *model) accumulate(n int) string {
 	if !any {
 		return "no step with one forward and one backward pass was recorded"
 	}
+	for b, end := range held {
+		m.until(b, end)
+	}
 	m.buffers, m.moved = append(m.buffers, added...), true
+	if m.closure { // what it calls between the passes may free more before the backward pass
+		peak := m.peak()
+		m.less, m.more = m.less+int64(offClosure.below*float64(peak)), m.more+int64(offClosure.above*float64(peak))
+	}
 	return ""
 }
 

@@ -166,6 +166,21 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestClosure: several passes for each step of a program whose optimizer calls the passes, as it really needed them.
+func TestClosure(t *testing.T) {
+	for _, edits := range []string{"accumulate=2", "accumulate=4"} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const real = 132258304
+		r := engineOf(t, "lightning").Run(s, replay.Device{})
+		if off := float64(r.Peak)/real - 1; r.Low > real || r.High < real || off < -.01 || off > .01 || r.Exact {
+			t.Errorf("%s: %d (%d to %d), but the program needed %d (%s)", edits, r.Peak, r.Low, r.High, real, r.Refused)
+		}
+	}
+}
+
 // TestLora: a low rank beside matrices, or frozen parameters, as programs really needed them. Llama has no bias, and scales its
 // normalizations in Python.
 func TestLora(t *testing.T) {
