@@ -124,7 +124,11 @@ func (p *Plot) GridLine(y canvas.Length, label string) {
 
 // Upwards writes the name of the vertical axis.
 func (p *Plot) Upwards(name string) {
-	p.Page.Text(canvas.Text{X: 150, Y: (p.Top + p.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Turned: true, S: name})
+	x := canvas.Length(150)
+	if p.Below > 0 {
+		x = 110 // labels are wider: they begin with a sign
+	}
+	p.Page.Text(canvas.Text{X: x, Y: (p.Top + p.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Turned: true, S: name})
 }
 
 // Along draws the horizontal axis and its name. Ticks are at round distances from the
