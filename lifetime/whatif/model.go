@@ -109,7 +109,7 @@ type model struct {
 
 // modelOf returns the program of a space.
 func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
-	m := &model{t: t, s: s, h: h}
+	m := &model{t: t, s: s, h: h, buffers: make([]buffer, 0, len(s.Buffers))}
 	m.readPlaces()
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
@@ -411,64 +411,83 @@ func (m *model) ofPass(k int, phase purpose.Phase) (all []*buffer) {
 	return all
 }
 
-// item is the begin or end of a buffer, or another call, in order.
+// item is the begin or end of a buffer, or another call.
 type item struct {
-	at    pos
 	rank  int8 // of equal positions, frees come first
 	index int32
 }
 
 const (
-	rankRequestFree int8 = iota
+	rankNone int8 = iota - 1
+	rankRequestFree
 	rankFree
 	rankOther
 	rankAllocate
 )
 
+// at returns the position of an item.
+func (m *model) at(it item) pos {
+	switch it.rank {
+	case rankAllocate:
+		return m.buffers[it.index].begin
+	case rankFree:
+		return m.buffers[it.index].end
+	case rankRequestFree:
+		return m.buffers[it.index].requestFree
+	}
+	return m.others[it.index].at
+}
+
 // order returns all calls of the program in order.
 func (m *model) order() []item {
-	clean := make([]item, m.n) // rank -1: none
+	clean := make([]item, m.n) // of events that are where they were
 	for i := range clean {
-		clean[i].rank = -1
+		clean[i].rank = rankNone
 	}
-	var extra []item
+	type moved struct {
+		at pos
+		item
+	}
+	var extra []moved
 	count := 0
-	put := func(p pos, rank int8, index int) {
+	put := func(p pos, it item) {
 		if p == never || p.n < 0 {
 			return
 		}
 		count++
-		it := item{p, rank, int32(index)}
-		if n := int(p.n); p == at(float64(n)) && n < m.n && clean[n].rank < 0 {
+		if n := int(p.n); p == at(float64(n)) && n < m.n && clean[n].rank == rankNone {
 			clean[n] = it
 			return
 		}
-		extra = append(extra, it)
+		extra = append(extra, moved{p, it})
 	}
 	for i := range m.buffers {
 		b := &m.buffers[i]
-		put(b.begin, rankAllocate, i)
-		put(b.end, rankFree, i)
-		put(b.requestFree, rankRequestFree, i)
+		put(b.begin, item{rankAllocate, int32(i)})
+		put(b.end, item{rankFree, int32(i)})
+		put(b.requestFree, item{rankRequestFree, int32(i)})
 	}
 	for i := range m.others {
-		put(m.others[i].at, rankOther, i)
+		put(m.others[i].at, item{rankOther, int32(i)})
 	}
-	compare := func(x, y item) int {
+	compare := func(x, y moved) int {
 		return cmp.Or(x.at.compare(y.at), cmp.Compare(x.rank, y.rank), cmp.Compare(x.index, y.index))
 	}
 	slices.SortFunc(extra, compare)
 	all := make([]item, 0, count)
-	for _, c := range clean {
-		if c.rank < 0 {
+	for n, c := range clean {
+		if c.rank == rankNone {
 			continue
 		}
-		for len(extra) > 0 && compare(extra[0], c) < 0 {
-			all, extra = append(all, extra[0]), extra[1:]
+		for here := (moved{at(float64(n)), c}); len(extra) > 0 && compare(extra[0], here) < 0; extra = extra[1:] {
+			all = append(all, extra[0].item)
 		}
 		all = append(all, c)
 	}
-	return append(all, extra...)
+	for _, of := range extra {
+		all = append(all, of.item)
+	}
+	return all
 }
 
 // settle makes positions numbers of events again.
@@ -481,7 +500,7 @@ func (m *model) settle() {
 	rankOf := make([]float64, m.n+1) // of event n: the number of the first event now that is not before it
 	k := 0
 	for n := range rankOf {
-		for k < len(items) && items[k].at.compare(at(float64(n))) < 0 {
+		for k < len(items) && m.at(items[k]).compare(at(float64(n))) < 0 {
 			k++
 		}
 		rankOf[n] = float64(k)
