@@ -216,7 +216,11 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 		}
 		spaces = append(spaces, out)
 	}
-	if spaces == nil {
+	switch {
+	case spaces != nil:
+	case slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }):
+		return nil, &selection.NothingError{File: c.Name(), Why: "XLA plans a compiled program anew after each change, also donation and rematerialization; compile the changed program and dump it"}
+	default:
 		return nil, &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's allocator; record one with torch.cuda.memory._record_memory_history()"}
 	}
 	return spaces, nil
