@@ -45,6 +45,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
 		}
 		uses, unpacked, all := m.lastUses(k, blocks), m.unpacked(k), m.forward(k)
+		var again []buffer // of the unit that was last
 		for j, u := range units {
 			if !chosen(j) {
 				continue
@@ -69,23 +70,30 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 			if last == 0 {
 				continue
 			}
-			anchor := m.backwardBegins(k, u, dies)
+			anchor := p.end
+			if p.back < p.end {
+				anchor = m.backwardBegins(k, u, dies)
+			}
+			again = nil
 			for _, b := range mine {
+				c := *b
+				c.begin, c.end = pos{anchor, 1, b.begin.n, 0}, unpacked(b.end)
 				switch {
 				case b == out:
 				case b.saved:
 					changes = append(changes, change{b, pos{min(end, uses[b]), -1, b.begin.n, 0}})
-					if p.back < p.end {
-						c := *b
-						c.begin, c.end = pos{anchor, 1, b.begin.n, 0}, unpacked(b.end)
-						added = append(added, c)
-					}
-				case b.end != never && b.end.n < p.back && b.begin.n < last && p.back < p.end:
-					c := *b
-					c.begin, c.end = pos{anchor, 1, b.begin.n, 0}, pos{anchor, 1, min(b.end.n, last+1), 0}
-					added = append(added, c)
+					again = append(again, c)
+				case b.end != never && b.end.n < p.back && b.begin.n < last:
+					c.end = pos{anchor, 1, min(b.end.n, last+1), 0}
+					again = append(again, c)
 				}
 			}
+			if p.back < p.end {
+				added = append(added, again...)
+			}
+		}
+		if m.open(k) {
+			added = append(added, again...) // the first that a backward pass does
 		}
 	}
 	switch {

@@ -368,9 +368,15 @@ func (m *model) findSaved() {
 		case b.end != never || replaced && p.back == p.end:
 			b.dropped = true
 		default:
-			b.saved = p.back == p.end && p.end == float64(m.n) // a backward pass may come
+			b.saved = m.open(int(b.pass)) // a backward pass may come
 		}
 	}
+}
+
+// open reports whether the recording ends in the forward part of pass k.
+func (m *model) open(k int) bool {
+	p := m.passes[k]
+	return p.back == p.end && p.end == float64(m.n)
 }
 
 // between returns the buffers that begin from one event to another, which does not count. Those that an edit added are not among them until

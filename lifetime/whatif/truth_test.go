@@ -523,3 +523,43 @@ func TestSixteenBits(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenCheckpoint: of a recording that ends before the backward pass, the unit that a backward pass computes first is computed again.
+func TestOpenCheckpoint(t *testing.T) {
+	all := func(int) bool { return true }
+	again := func(m *model) (first []int64) {
+		if refused := m.checkpoint("", all); refused != "" {
+			t.Fatal(refused)
+		}
+		begin := never.n
+		for i := range m.buffers {
+			if b := &m.buffers[i]; b.added && b.pass == 0 {
+				begin = min(begin, b.begin.n)
+			}
+		}
+		for i := range m.buffers {
+			if b := &m.buffers[i]; b.added && b.begin.n == begin {
+				first = append(first, b.size)
+			}
+		}
+		return first
+	}
+	e := engineOf(t, "gpt_small")
+	whole, cut := e.base.clone(), e.base.clone()
+	p := &cut.passes[0]
+	end := p.back
+	cut.buffers = slices.DeleteFunc(cut.buffers, func(b buffer) bool { return b.begin.n >= end })
+	for i := range cut.buffers {
+		if b := &cut.buffers[i]; b.end.n >= end {
+			b.end = never
+		}
+	}
+	cut.n, cut.sorted, p.end, cut.passes = int(end), len(cut.buffers), end, cut.passes[:1]
+	want, got := again(whole), again(cut)
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("computes buffers of %d again, want %d", got, want)
+	}
+	if cut.recomputed != int64(len(want)) {
+		t.Errorf("counts %d buffers, want %d", cut.recomputed, len(want))
+	}
+}
