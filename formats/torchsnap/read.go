@@ -54,10 +54,8 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 			return err
 		}
 	}
-	r := &reader{
-		b: b, frameIDs: map[frameKey]lifetime.FrameID{}, traces: map[pickle.Value]*trace{}, streams: map[int64]int64{0: 0},
-	}
-	r.d = pickle.NewDecoder(in, r, known[:]...)
+	r := newReader(in, b)
+	defer r.end()
 	root, err := r.d.Decode()
 	if errors.Is(err, pickle.ErrTruncated) {
 		b.Lose(loss.Truncated, 1, 0, strings.TrimSuffix(err.Error(), ": "+pickle.ErrTruncated.Error()))

@@ -2,8 +2,10 @@ package torchsnap
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strings"
+	"sync"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
 	"github.com/memlane/memlane/internal/chunked"
@@ -19,7 +21,10 @@ type reader struct {
 	d *pickle.Decoder
 	b *build.Builder
 
-	frameIDs map[frameKey]lifetime.FrameID
+	frames map[frameKey]*knownFrame
+	reads  int // number of this snapshot; see idle
+
+	lastStacks, lastFrames int // of the last snapshot: this one may be of the same job
 
 	noPythonFrame lifetime.FrameID // see noPython; 0 = not needed so far
 	trains        bool             // there is a frame of backwardRan
@@ -73,6 +78,43 @@ var kinds = [...]struct {
 type frameKey struct {
 	name, file pickle.Value
 	line       int64
+}
+
+// knownFrame is a frame that a reader has seen.
+type knownFrame struct {
+	frame  frame.Frame
+	trains bool             // see reader
+	read   int              // number of the snapshot of id
+	id     lifetime.FrameID // in that snapshot
+}
+
+// idle has readers that wait for their next snapshot. They know the strings and frames of the last ones: the ranks of a job share nearly all.
+var idle sync.Pool
+
+// mostFrames is the number of frames that a reader may know when it waits.
+const mostFrames = 1 << 16
+
+// newReader returns a reader of one snapshot.
+func newReader(in io.Reader, b *build.Builder) *reader {
+	r, ok := idle.Get().(*reader)
+	if !ok {
+		r = &reader{frames: map[frameKey]*knownFrame{}}
+		r.d = pickle.NewDecoder(nil, nil, known[:]...)
+	}
+	r.d.Open(in, r)
+	r.b, r.reads, r.traces, r.streams = b, r.reads+1, map[pickle.Value]*trace{}, map[int64]int64{0: 0}
+	b.GrowStacks(min(r.lastStacks, mostFrames), min(r.lastFrames, mostFrames))
+	return r
+}
+
+// end makes the reader wait for its next snapshot.
+func (r *reader) end() {
+	stacks, frames := r.b.Stacks()
+	*r = reader{d: r.d, frames: r.frames, reads: r.reads, lastStacks: stacks, lastFrames: frames}
+	if same := r.d.Reset(); !same || len(r.frames) > mostFrames {
+		r.frames = map[frameKey]*knownFrame{}
+	}
+	idle.Put(r)
 }
 
 // trace is the history of one device.
@@ -223,18 +265,22 @@ func (r *reader) frame(f *fields) pickle.Value {
 	}
 	line, _ := r.d.Int64(f.get(keyLine))
 	key := frameKey{f.get(keyName), f.get(keyFilename), line}
-	id, ok := r.frameIDs[key]
-	if !ok {
+	known := r.frames[key]
+	if known == nil {
 		name, file := r.d.Str(key.name), r.d.Str(key.file)
 		kind := frame.KindOf(name, file)
-		r.trains = r.trains || strings.HasSuffix(file, backwardRan) || strings.HasSuffix(file, `\torch\autograd\__init__.py`)
+		trains := strings.HasSuffix(file, backwardRan) || strings.HasSuffix(file, `\torch\autograd\__init__.py`)
 		if file == "??" {
 			file = ""
 		}
-		id = r.b.Frame(frame.Frame{Function: name, File: file, Line: int(line), Kind: kind})
-		r.frameIDs[key] = id
+		known = &knownFrame{frame: frame.Frame{Function: name, File: file, Line: int(line), Kind: kind}, trains: trains}
+		r.frames[key] = known
 	}
-	return newRecord(kindFrame, int(id))
+	if known.read != r.reads {
+		known.read, known.id = r.reads, r.b.Frame(known.frame)
+		r.trains = r.trains || known.trains
+	}
+	return newRecord(kindFrame, int(known.id))
 }
 
 func (r *reader) history(f *fields) pickle.Value {

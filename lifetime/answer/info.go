@@ -161,7 +161,7 @@ type Program struct {
 	Parted int64 // the same, each divided by the number of its copies
 }
 
-// InfoOf describes the contents of a capture.
+// InfoOf describes the contents of a capture. The answer does not refer to o, which has all buffers: there may be a thousand captures.
 func InfoOf(o *outline.Outline) Capture {
 	damage, _ := loss.Worst(o.Losses, loss.Damage)
 	source := &o.Sources[0]
@@ -214,6 +214,7 @@ func lossesOf(t *lifetime.Tables) []Loss {
 }
 
 func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
+	of := s.SpaceInfo
 	info := Space{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
@@ -221,7 +222,7 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
 		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak},
 		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
-		of: &s.SpaceInfo,
+		of: &of,
 	}
 	if s.UsageOnly {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
@@ -234,12 +235,14 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 		}
 	}
 	if s.Facts&lifetime.Regions != 0 || s.ReservedPeak > 0 {
-		info.ReservedBytes, info.ReservedPeakBytes = &s.ReservedEnd, &s.ReservedPeak
+		end, peak := s.ReservedEnd, s.ReservedPeak
+		info.ReservedBytes, info.ReservedPeakBytes = &end, &peak
 	}
 	// In a compiled program, holes between allocations are planned and not fragmentation.
 	if s.Facts&lifetime.Regions != 0 && !static(&s.SpaceInfo) {
 		info.Pools = poolsOf(s)
-		info.FreeBytes, info.LargestFreeBytes = &s.Free.Total, &s.Free.Largest
+		free := s.Free
+		info.FreeBytes, info.LargestFreeBytes = &free.Total, &free.Largest
 		if share, ok := s.Free.Fragmentation(); ok {
 			info.Fragmentation = &share
 		}

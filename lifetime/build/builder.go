@@ -266,6 +266,15 @@ func (b *Builder) Grow(space SpaceRef, marks, intervals, values int) {
 	log.space.Values = slices.Grow(log.space.Values, values)
 }
 
+// GrowStacks prepares for n more calls of stacks, and frames more frames.
+func (b *Builder) GrowStacks(n, frames int) {
+	b.stacks.nodes.Grow(n)
+	b.frames.Grow(frames)
+}
+
+// Stacks returns the number of calls of stacks so far, and of frames.
+func (b *Builder) Stacks() (n, frames int) { return len(b.capture.Stacks), len(b.capture.Frames) }
+
 // GrowSites prepares for n more sites.
 func (b *Builder) GrowSites(n int) { b.sites.Grow(n) }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"slices"
 )
 
 // Handler decides what to keep of lists and dicts. It gets each one once, when
@@ -77,6 +78,8 @@ type Decoder struct {
 
 	strs   []string
 	strIDs map[string]int
+	known  int // strings of NewDecoder
+	chars  int // bytes of the other strings
 	floats []float64
 	wide   []*big.Int
 
@@ -93,7 +96,67 @@ func NewDecoder(r io.Reader, h Handler, known ...string) *Decoder {
 	for _, s := range known {
 		d.text([]byte(s))
 	}
+	d.known, d.chars = len(d.strs), 0
 	return d
+}
+
+// A decoder that waits for its next pickle keeps at most so much: values in lists and tables, strings and their bytes.
+const (
+	mostValuesKept  = 1 << 17
+	mostStringsKept = 1 << 16
+	mostCharsKept   = 4 << 20
+)
+
+// Open makes the decoder read another pickle, after Reset.
+func (d *Decoder) Open(r io.Reader, h Handler) { d.r, d.handler = r, h }
+
+// Reset removes what the decoder has of its pickle but the strings, which keep their Values: pickles of the ranks of one job have the same.
+// If they are too many, it removes them as well; same is then false.
+func (d *Decoder) Reset() (same bool) {
+	slots := 0
+	for i, items := range d.slots {
+		slots += cap(items)
+		d.slots[i] = items[:0]
+	}
+	if slots+len(d.slots) > mostValuesKept {
+		d.slots = nil
+	}
+	d.freeSlots = d.freeSlots[:0]
+	for i := range d.slots {
+		d.freeSlots = append(d.freeSlots, i)
+	}
+	d.memo.reset()
+	for _, page := range d.memo.pages {
+		if page != nil {
+			clear(page[:])
+		}
+	}
+	d.objects.reset() // create sets each
+	if len(d.pairs) > mostValuesKept/16 {
+		d.pairs = map[[2]Value]Value{}
+	}
+	clear(d.pairs)
+	d.stack, d.marks, d.spilled = emptied(d.stack), emptied(d.marks), emptied(d.spilled)
+	d.floats, d.wide = emptied(d.floats), nil
+	d.repeats.reset()
+	if same = len(d.strs) <= mostStringsKept && d.chars <= mostCharsKept; !same {
+		d.strs, d.chars, d.strIDs = slices.Clone(d.strs[:d.known]), 0, map[string]int{}
+		for i, s := range d.strs {
+			d.strIDs[s] = i
+		}
+	}
+	d.handler, d.r, d.readErr = nil, nil, nil
+	d.pos, d.end, d.base, d.opAt = 0, 0, 0, 0
+	d.cut, d.unfinished = nil, false
+	return same
+}
+
+// emptied returns a list without its items, and without their memory if that is large.
+func emptied[T any](list []T) []T {
+	if cap(list) > mostValuesKept {
+		return nil
+	}
+	return list[:0]
 }
 
 // Unfinished reports whether the container that the handler got is truncated by the
@@ -202,6 +265,7 @@ func (d *Decoder) text(b []byte) Value {
 	id, ok := d.strIDs[string(b)]
 	if !ok {
 		id = len(d.strs)
+		d.chars += len(b)
 		d.strs = append(d.strs, string(b))
 		d.strIDs[d.strs[id]] = id
 	}
@@ -336,6 +400,13 @@ const pageLen = 4096
 type paged[T any] struct {
 	pages []*[pageLen]T
 	n     int
+}
+
+// reset removes all entries. It leaves what their pages contain.
+func (p *paged[T]) reset() {
+	if p.n = 0; len(p.pages)*pageLen > mostValuesKept {
+		p.pages = nil
+	}
 }
 
 // at returns an existing entry.

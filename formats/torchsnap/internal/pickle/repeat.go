@@ -200,3 +200,12 @@ func (r *repeats) forget() {
 	clear(r.slots)
 	r.n, r.kept, r.list = 0, r.kept[:0], 0
 }
+
+// reset is forget for another pickle.
+func (r *repeats) reset() {
+	if len(r.slots) > mostValuesKept/4 {
+		r.slots = nil
+	}
+	r.forget()
+	r.kept, r.refs = emptied(r.kept), emptied(r.refs)
+}
