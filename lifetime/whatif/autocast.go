@@ -163,6 +163,9 @@ func (a *autocaster) cast() string {
 		return "no gradient of a matrix is known"
 	}
 	all := a.operations()
+	if len(all) == 0 {
+		return "what a forward pass makes was not recorded, though its backward pass was"
+	}
 	var weighted []int
 	for i := range all {
 		if withWeights[all[i].op] || isConvolution(all[i].op) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -561,5 +562,52 @@ func TestOpenCheckpoint(t *testing.T) {
 	}
 	if cut.recomputed != int64(len(want)) {
 		t.Errorf("counts %d buffers, want %d", cut.recomputed, len(want))
+	}
+}
+
+// TestEveryEdit: each edit of every recording is predicted, with a range around its peak, or refused, also where a pass was recorded in part.
+func TestEveryEdit(t *testing.T) {
+	values := map[string]string{
+		"drop": "forward", "free-early": "forward", "freeze": "*", "lora": "4:*", "shard": "2:parameters", "offload": "activations", "no_grad": "", "states": "bf16",
+		"batch": "2", "sequence": "2", "kv-cache": "2", "layers": "2", "precision": "amp", "loss.chunks": "2", "checkpoint": "blocks", "optimizer": "sgd",
+		"optimizer.device": "host", "foreach": "off", "accumulate": "2", "set_to_none": "off",
+	}
+	files, err := filepath.Glob("../../testdata/meaning/*.pickle.zst")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	predicted := map[string]int{}
+	for _, file := range files {
+		c, err := formats.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		category.Of(c, nil)
+		for _, s := range c.Spaces {
+			e, _ := New(&c.Tables, s)
+			if e == nil {
+				continue
+			}
+			for _, kind := range Kinds() {
+				value, ok := values[kind.Name]
+				if !ok {
+					t.Fatalf("no value for %s", kind.Name)
+				}
+				scenario, err := Parse(strings.TrimSuffix(kind.Name+"="+value, "="))
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch r := e.Run(scenario, replay.Device{}); {
+				case r.Refused != "":
+				case r.Low < 0 || r.Low > r.Peak || r.Peak > r.High:
+					t.Errorf("%s, %s: %d is not in %d to %d", file, scenario, r.Peak, r.Low, r.High)
+				default:
+					predicted[kind.Name]++
+				}
+			}
+		}
+	}
+	if len(predicted) < len(values)/2 {
+		t.Errorf("predicted %v", predicted)
 	}
 }
