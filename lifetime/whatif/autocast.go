@@ -23,6 +23,8 @@ var (
 	withWeights = map[string]bool{"linear": true, "addmm": true, "mm": true}
 )
 
+const logSoftmaxBackward = "_log_softmax_backward_data"
+
 // isConvolution reports whether an operator is a convolution of either direction.
 func isConvolution(op string) bool {
 	return strings.HasPrefix(op, "conv") && op != "convolution_backward"
@@ -69,9 +71,7 @@ func (m *model) autocast() string {
 	if refused := m.castPasses(false); refused != "" {
 		return refused
 	}
-	peak := m.peak()
-	m.less += int64(offAutocast.below * float64(peak))
-	m.more += int64(offAutocast.above * float64(peak))
+	peak := m.doubt(offAutocast)
 	if most.castPasses(true) == "" {
 		m.more += max(0, most.peak()-peak)
 	}
@@ -179,16 +179,29 @@ func (a *autocaster) cast() string {
 		}
 	}
 	a.dead = m.deaths(a.pass)
-	first := all[0].made[0].begin.n
+	uses := map[*buffer]float64{} // of gradients: when the operation of their weight begins
+	for i, g := range gradientOf {
+		uses[g] = all[i].made[0].begin.n
+	}
 	for _, g := range gradients { // cached copies of weights
-		begin := first
-		for i, other := range gradientOf {
-			if other == g {
-				begin = all[i].made[0].begin.n
-			}
+		begin, ok := uses[g]
+		if !ok {
+			begin = all[0].made[0].begin.n
 		}
 		a.put(g, g.size/2, pos{begin, -.4, 0, 0}, pos{a.done(g), .5, 0, 0})
 	}
+	producers := map[*buffer]*operation{}
+	for i := range all {
+		producers[all[i].result] = &all[i]
+	}
+	input := a.input()
+	var ofLoss []*buffer // gradients of softmax before a loss
+	for _, b := range backward {
+		if m.places[b.place].op == logSoftmaxBackward {
+			ofLoss = append(ofLoss, b)
+		}
+	}
+	floats := map[int64]pos{}    // last ends of results of 32 bits, by size
 	copied := map[*buffer]bool{} // gradients whose product copied its operand
 	sums := map[*buffer]*buffer{}
 	var prev *operation
@@ -207,16 +220,11 @@ func (a *autocaster) cast() string {
 			if g != nil {
 				if j, _ := slices.BinarySearchFunc(a.saved, g.begin, func(b *buffer, p pos) int { return b.end.compare(p) }); j < len(a.saved) && a.saved[j].begin.n < o.made[0].begin.n {
 					operand = a.saved[j]
-					producer = nil
-					for p := range all[:i] {
-						if all[p].result == operand {
-							producer = &all[p]
-						}
-					}
+					producer = producers[operand]
 				}
 			}
 			if operand == nil {
-				operand = a.input()
+				operand = input
 			}
 			if operand != nil && !a.half[operand] && (operand.saved || operand.category == purpose.Input) {
 				shared = operand
@@ -254,10 +262,8 @@ func (a *autocaster) cast() string {
 			if b := o.made[0]; isHalf && b.size > smallest {
 				a.half[b] = true
 				end := b.end
-				for _, x := range backward {
-					if m.places[x.place].op == "_log_softmax_backward_data" && x.begin.compare(b.end) < 0 {
-						end = pos{x.begin.n, -.5, 0, 0}
-					}
+				if k, _ := slices.BinarySearchFunc(ofLoss, b.end, func(x *buffer, p pos) int { return x.begin.compare(p) }); k > 0 {
+					end = pos{ofLoss[k-1].begin.n, -.5, 0, 0}
 				}
 				a.put(b, b.size, pos{b.begin.n, .3, 0, 0}, end)
 			}
@@ -266,11 +272,14 @@ func (a *autocaster) cast() string {
 			a.put(b, b.size, pos{b.begin.n, -.3, 0, 0}, pos{b.begin.n, .3, 0, 0})
 		case inFloat[o.op] || o.op == "":
 		case isHalf && a.most && (o.op == "mul" || o.op == "div"): // by what may have 32 bits
-		case isHalf && !(o.op == "add" && a.withFloat(o, all[:i])):
+		case isHalf && !(o.op == "add" && o.result != nil && floats[o.result.size].compare(o.result.begin) > 0): // with an operand of 32 bits
 			a.halve(o)
 		}
-		if o.result != nil {
+		if b := o.result; b != nil {
 			prev = o
+			if !a.half[b] && b.end.compare(floats[b.size]) > 0 {
+				floats[b.size] = b.end
+			}
 		}
 	}
 	a.castBackward(backward, copied, sums)
@@ -311,20 +320,6 @@ func (a *autocaster) halve(o *operation) {
 	}
 }
 
-// withFloat reports whether a sum has an operand of 32 bits: one of its size that is in use when it is made, unless two that end with it have 16.
-func (a *autocaster) withFloat(o *operation, before []operation) bool {
-	b := o.result
-	if b == nil {
-		return false
-	}
-	for _, p := range slices.Backward(before) {
-		if x := p.result; x != nil && x.size == b.size && x.end.compare(b.begin) > 0 && !a.half[x] {
-			return true
-		}
-	}
-	return false
-}
-
 // castBackward mirrors what was done in the forward pass.
 func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, sums map[*buffer]*buffer) {
 	m := a.m
@@ -333,8 +328,18 @@ func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, s
 	for b := range a.half {
 		ofHalf[opOf(b)] = true
 	}
+	nextOf, later := map[*buffer]*buffer{}, map[int64]*buffer{} // of losses: the next buffer of their size
+	for _, b := range slices.Backward(backward) {
+		if opOf(b) == "nll_loss_backward" {
+			nextOf[b] = later[b.size]
+		}
+		later[b.size] = b
+	}
+	last := map[int64]*buffer{} // by size
 	isHalf := false
 	for q, b := range backward {
+		src := last[b.size]
+		last[b.size] = b
 		if b.category == purpose.Workspace || b.size <= smallest {
 			continue
 		}
@@ -376,24 +381,16 @@ func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, s
 				a.half[b] = true
 			}
 		case op == "nll_loss_backward": // it has 32 bits, and a copy of 16 for the softmax before it
-			for _, x := range backward[q+1:] {
-				if x.size == b.size {
-					a.put(b, b.size/2, pos{x.begin.n, -.4, 0, 0}, b.end)
-					a.moved[b] = [2]pos{b.begin, {x.begin.n, -.3, 0, 0}}
-					break
-				}
+			if x := nextOf[b]; x != nil {
+				a.put(b, b.size/2, pos{x.begin.n, -.4, 0, 0}, b.end)
+				a.moved[b] = [2]pos{b.begin, {x.begin.n, -.3, 0, 0}}
 			}
-		case op == "_log_softmax_backward_data":
+		case op == logSoftmaxBackward:
 			a.half[b], isHalf = true, true
 		case op == "_softmax_backward_data":
-			for _, src := range slices.Backward(backward[:q]) {
-				if src.size == b.size {
-					if opOf(src) != op && a.half[src] {
-						a.put(b, b.size, pos{b.begin.n, -.4, 0, 0}, src.end)
-						a.moved[src] = [2]pos{src.begin, {b.begin.n, -.3, 0, 0}}
-					}
-					break
-				}
+			if src != nil && opOf(src) != op && a.half[src] {
+				a.put(b, b.size, pos{b.begin.n, -.4, 0, 0}, src.end)
+				a.moved[src] = [2]pos{src.begin, {b.begin.n, -.3, 0, 0}}
 			}
 			isHalf = true // it is copied back
 		case strings.Contains(op, "norm") || inFloat[op]:

@@ -3,6 +3,7 @@ package whatif
 import (
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -15,7 +16,7 @@ type Engine struct {
 	Recorded Result     // without edits
 
 	base     *model
-	least    int64 // bytes that the program surely had in use at once
+	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
 	remedies []Remedy
 }
@@ -31,7 +32,7 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 		return nil, why
 	}
 	e.base = modelOf(t, s, h)
-	e.least = e.base.least()
+	e.least = sync.OnceValue(e.base.least)
 	e.Recorded = e.Run(nil, replay.Device{})
 	return e, ""
 }
@@ -69,19 +70,21 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	o := h.Range(h.Settings, d)
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
 	known := e.Law.First < 0 && h.FromStart()
-	below, above, exact, least := 0.0, 0.0, known, e.least
+	below, above, exact, onlyAdds := 0.0, 0.0, known, true
 	for _, edit := range s {
 		of := edit.kind.off
 		below, above, exact = below+of.below, above+of.above, exact && of.exact
-		if adds := edit.kind.adds; adds == nil || !adds(edit.Value) {
-			least = 0
-		}
+		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
 	}
 	if !known {
 		below, above = below+offMiddle, above+offMiddle
 	}
 	r.Exact = exact && m.less+m.more == 0
-	r.Low, r.High = max(min(least, r.Peak), int64((1-min(below, 1))*float64(r.Peak))-m.less), units.AddSat(r.Peak, int64(above*float64(r.Peak))+m.more)
+	r.Low = max(0, int64((1-min(below, 1))*float64(r.Peak))-m.less)
+	if onlyAdds && r.Low < r.Peak {
+		r.Low = max(r.Low, min(e.least(), r.Peak))
+	}
+	r.High = units.AddSat(r.Peak, int64(above*float64(r.Peak))+m.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
 		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low))-m.less)

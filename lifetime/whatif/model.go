@@ -609,6 +609,13 @@ func (m *model) peak() int64 {
 	return h.Range(h.Settings, replay.Device{}).PeakLive
 }
 
+// doubt widens the range of the peak by shares of it, and returns the peak.
+func (m *model) doubt(by off) (peak int64) {
+	peak = m.peak()
+	m.less, m.more = m.less+int64(by.below*float64(peak)), m.more+int64(by.above*float64(peak))
+	return peak
+}
+
 // least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single
 // calls, which libraries choose anew for other sizes. A program that only takes more has as much in use.
 func (m *model) least() (most int64) {

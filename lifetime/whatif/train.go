@@ -301,8 +301,7 @@ func (m *model) accumulate(n int) string {
 	}
 	m.buffers, m.moved = append(m.buffers, added...), true
 	if m.closure { // what it calls between the passes may free more before the backward pass
-		peak := m.peak()
-		m.less, m.more = m.less+int64(offClosure.below*float64(peak)), m.more+int64(offClosure.above*float64(peak))
+		m.doubt(offClosure)
 	}
 	return ""
 }
