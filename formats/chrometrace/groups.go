@@ -16,8 +16,11 @@ const maxHeader = 1 << 20
 // withGroups returns the process groups that the header of a trace lists, and a reader of the whole trace.
 func withGroups(in io.Reader) (io.Reader, []lifetime.Group) {
 	buffered := bufio.NewReaderSize(in, maxHeader)
-	head, _ := buffered.Peek(maxHeader) // a later read returns its error again
-	return buffered, groupsOf(head)
+	head, err := buffered.Peek(maxHeader)
+	if err != nil { // it returns the error after the head
+		return buffered, groupsOf(head)
+	}
+	return io.MultiReader(bytes.NewReader(head), in), groupsOf(head) // the rest is not copied
 }
 
 // groupsOf reads member distributedInfo if it comes before the events, as PyTorch writes it. A list that is damaged or that does not
