@@ -45,7 +45,7 @@ type DiffStep struct {
 	DeltaBytes int64  `json:"delta_bytes"` // change
 	LevelBytes int64  `json:"level_bytes"` // peak before, with the changes up to this one
 
-	Category bool `json:"-"` // Name is that of a category
+	Words string `json:"-"` // name for sentences
 }
 
 // DiffFindings compares the findings of both captures.
@@ -146,7 +146,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 func waterfallOf(p *diff.Pair, steps []diff.Step) *DiffWaterfall {
 	w := &DiffWaterfall{Space: p.Name, BeforeBytes: p.Before.Peak, AfterBytes: p.After.Peak}
 	for _, s := range steps {
-		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level, s.Category})
+		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level, s.Words()})
 	}
 	return w
 }

@@ -214,7 +214,6 @@ func lossesOf(t *lifetime.Tables) []Loss {
 }
 
 func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
-	of := s.SpaceInfo
 	info := Space{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
 		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
@@ -222,7 +221,7 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
 		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak},
 		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
-		of: &of,
+		of: new(s.SpaceInfo),
 	}
 	if s.UsageOnly {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
@@ -235,14 +234,12 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 		}
 	}
 	if s.Facts&lifetime.Regions != 0 || s.ReservedPeak > 0 {
-		end, peak := s.ReservedEnd, s.ReservedPeak
-		info.ReservedBytes, info.ReservedPeakBytes = &end, &peak
+		info.ReservedBytes, info.ReservedPeakBytes = new(s.ReservedEnd), new(s.ReservedPeak)
 	}
 	// In a compiled program, holes between allocations are planned and not fragmentation.
 	if s.Facts&lifetime.Regions != 0 && !static(&s.SpaceInfo) {
 		info.Pools = poolsOf(s)
-		free := s.Free
-		info.FreeBytes, info.LargestFreeBytes = &free.Total, &free.Largest
+		info.FreeBytes, info.LargestFreeBytes = new(s.Free.Total), new(s.Free.Largest)
 		if share, ok := s.Free.Fragmentation(); ok {
 			info.Fragmentation = &share
 		}

@@ -228,9 +228,9 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 }
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
-	of := *s // not s, which is a part of a space with all buffers
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{}, PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
-		of: &of, UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
+		// A copy: s is a part of a space with all buffers, which the answer does not keep.
+		of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
 	}

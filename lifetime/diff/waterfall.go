@@ -15,6 +15,14 @@ type Step struct {
 	Delta, Level int64 // bytes: the change, and the sum with it
 }
 
+// Words returns the name for sentences and pictures.
+func (s *Step) Words() string {
+	if s.Category {
+		return purpose.Words(s.Name)
+	}
+	return s.Name
+}
+
 // mostSteps is the maximum number of steps with a name.
 const mostSteps = 6
 

@@ -21,8 +21,7 @@ type comparison struct {
 	page    canvas.Canvas
 	verdict []string // lines of the heading
 	sides   []*timeline
-	steps   []diff.Step   // from the peak before to that after; none if they are not drawn
-	below   canvas.Length // height of the steps
+	steps   []diff.Step // from the peak before to that after; none if they are not drawn
 }
 
 // underSides is the height below everything but the footer, in tenths of a pixel.
@@ -42,16 +41,13 @@ type timeline struct {
 // input gives the same bytes.
 func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	const least = 480 // pixels
-	p := &comparison{d: d, pair: pair}
-	room := 0
-	if p.steps = p.stepsOf(); len(p.steps) > 0 {
-		room = int(stepsTitle+stepPitch*canvas.Length(len(p.steps)+2)+stepsEnd) / 10
-	}
+	steps := stepsOf(d, pair)
+	room := int(stepsHeight(len(steps)) / 10)
 	if o.Height != 0 && o.Height < least+room {
-		p.steps, room = nil, 0
+		steps, room = nil, 0
 	}
-	p.o, p.below = o.withDefaults(620+room, least), canvas.Length(room)*10
-	o = p.o
+	o = o.withDefaults(620+room, least)
+	p := &comparison{o: o, d: d, pair: pair, steps: steps}
 	if !p.open() {
 		return fmt.Errorf("space %s: %w", pair.Name, errNothing)
 	}
@@ -64,7 +60,7 @@ func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	for i, side := range p.sides {
 		p.drawSide(side, i == 1 && p.pair.Before != nil && p.pair.After != nil)
 	}
-	p.waterfall(canvas.Length(o.Height)*10 - underSides - p.below)
+	p.waterfall(canvas.Length(o.Height)*10 - underSides - stepsHeight(len(steps)))
 	p.sides[0].Footer(o.Height, p.explanation())
 	return p.page.Finish(w)
 }
@@ -117,7 +113,7 @@ func (p *comparison) layOut() {
 			names = max(names, t.Labels(70, t.peak, t.most(), t.ceiling, t.Width-100))
 		}
 	}
-	height := (canvas.Length(p.o.Height)*10-top-underSides-p.below)/2 - names - axis
+	height := (canvas.Length(p.o.Height)*10-top-underSides-stepsHeight(len(p.steps)))/2 - names - axis
 	for _, t := range p.sides {
 		t.named = top + 120
 		t.Top = top + names

@@ -3,7 +3,6 @@ package chart
 import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -24,13 +23,21 @@ var (
 )
 
 // stepsOf returns the steps from the peak before to that after.
-func (p *comparison) stepsOf() []diff.Step {
-	for i := range p.d.Pairs {
-		if &p.d.Pairs[i] == p.pair {
-			return p.d.Waterfall(i)
+func stepsOf(d *diff.Result, pair *diff.Pair) []diff.Step {
+	for i := range d.Pairs {
+		if &d.Pairs[i] == pair {
+			return d.Waterfall(i)
 		}
 	}
 	return nil
+}
+
+// stepsHeight returns the height of n steps, with both peaks.
+func stepsHeight(n int) canvas.Length {
+	if n == 0 {
+		return 0
+	}
+	return stepsTitle + stepPitch*canvas.Length(n+2) + stepsEnd
 }
 
 // level is a row of the waterfall: the bytes from low to high.
@@ -48,15 +55,12 @@ func (p *comparison) levels() []level {
 	all := []level{whole("before", p.pair.Before.Peak)}
 	from := all[0].high
 	for _, s := range p.steps {
-		name, look := s.Name, grewLook
-		if s.Category {
-			name = purpose.Words(name)
-		}
+		look := grewLook
 		if s.Delta < 0 {
 			look = shrankLook
 		}
 		to := uint64(max(s.Level, 0))
-		all = append(all, level{name, units.Signed(s.Delta), min(from, to), max(from, to), look})
+		all = append(all, level{s.Words(), units.Signed(s.Delta), min(from, to), max(from, to), look})
 		from = to
 	}
 	return append(all, whole("after", p.pair.After.Peak))

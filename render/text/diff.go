@@ -7,7 +7,6 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // maxPairs is the maximum number of memory IDs of a comparison.
@@ -46,11 +45,7 @@ func Diff(w io.Writer, d *answer.Diff, s Style) error {
 func Waterfall(w *answer.DiffWaterfall) string {
 	text := units.Bytes(w.BeforeBytes)
 	for _, s := range w.Steps {
-		name := s.Name
-		if s.Category {
-			name = purpose.Words(name)
-		}
-		text += " -> " + units.Signed(s.DeltaBytes) + " " + Bounded(name)
+		text += " -> " + units.Signed(s.DeltaBytes) + " " + Bounded(s.Words)
 	}
 	return text + " -> " + units.Bytes(w.AfterBytes)
 }

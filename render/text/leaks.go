@@ -153,7 +153,7 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 
 // WithoutLeaks says what the peak would be.
 func WithoutLeaks(w *answer.WithoutLeaks) string {
-	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space), between(w.HighBytes, w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes))
+	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space), Between(w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes))
 }
 
 func (p *Page) finding(f *answer.Finding) {

@@ -53,7 +53,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		default:
 			fits = "no"
 		}
-		p.Line(row, between(of.PeakBytes, of.LowBytes, of.HighBytes), saved, between(of.PeakReservedBytes, of.ReservedLowBytes, of.ReservedHighBytes),
+		p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes),
 			fits, changeOf(of))
 	}
 	if s.Searched && len(s.Scenarios) == 1 && s.Scenarios[0].Batch == nil {
@@ -61,11 +61,11 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	}
 }
 
-// between returns bytes, or a range of them.
-func between(bytes, low, high int64) string {
+// Between returns bytes, or a range of them.
+func Between(low, high int64) string {
 	switch from, to := units.Bytes(low), units.Bytes(high); {
 	case low == high:
-		return units.Bytes(bytes)
+		return from
 	case from == to:
 		return "about " + from
 	default:
@@ -94,7 +94,7 @@ func roomOf(s *answer.WhatIfScenario) (text string) {
 
 // Saving returns the peak with a change that lowers it, and the change with what it costs, in words.
 func Saving(of *answer.WhatIfScenario) (peak, change string) {
-	return between(of.PeakBytes, of.LowBytes, of.HighBytes), changeOf(of)
+	return Between(of.LowBytes, of.HighBytes), changeOf(of)
 }
 
 // changeOf names the edits of a scenario and what they cost.

@@ -17,8 +17,8 @@
 //
 // The binary form of a set is canonical: it does not depend on how the set was merged. It
 // has tables of strings, frames and sites, then the records, all sorted. It begins with a
-// version, which changes whenever the content of records changes. Records of the previous
-// version are read, those of others refused. Caches of other versions are not used.
+// version, which changes whenever the content of records changes. Records since version 5 are
+// read, others refused. Caches of other versions are not used.
 //
 // The form is read from object stores and pipes, so the reader checks lengths against the
 // remaining input before it allocates.

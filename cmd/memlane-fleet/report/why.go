@@ -7,7 +7,6 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/text"
 )
@@ -86,8 +85,7 @@ func FailureText(f *fleet.FailureGroup) string {
 
 // WhatIfText says what would have lowered the peak of a rank most.
 func WhatIfText(w *fleet.WhatIf) string {
-	peak, _ := text.Saving(&answer.WhatIfScenario{PeakBytes: w.High, LowBytes: w.Low, HighBytes: w.High})
-	return fmt.Sprintf("the peak of %s would be %s, not %s: %s", w.Rank, peak, units.Bytes(w.Peak), w.Advice)
+	return fmt.Sprintf("the peak of %s would be %s, not %s: %s", w.Rank, text.Between(w.Low, w.High), units.Bytes(w.Peak), w.Advice)
 }
 
 // CodeText says which ranks run another version of a file.
