@@ -99,7 +99,7 @@ func stepsOfPage(t *testing.T, c *lifetime.Capture) (steps []int) {
 			steps = append(steps, len(s.StepTimes))
 		}
 		return err
-	})
+	}, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -115,6 +115,60 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 	return nil
 }
 
+// Switch is a kind of change with the values that a program allows.
+type Switch struct {
+	Name    string
+	Choices []string // edits; the first, "", changes nothing
+}
+
+// switches are the changes that a page offers, in the order in which people try them.
+var switches = [...]Switch{
+	{"batch", []string{"", "batch=0.5", "batch=2"}},
+	{"checkpoint", []string{"", "checkpoint=blocks"}},
+	{"optimizer", []string{"", "optimizer=adam8bit", "optimizer.device=host"}},
+	{"shard", []string{"", "shard=8:optimizer", "shard=8:parameters"}},
+}
+
+// maxSwitched is the number of buffers up to which all combinations of switches are tried: about two seconds.
+const maxSwitched = 20_000
+
+// HasSwitches reports whether changes of a space can be predicted, and all combinations of switches in time.
+func HasSwitches(t *lifetime.Tables, s *lifetime.Space) bool {
+	return len(cmp.Or(s.Ungrouped, s).Buffers) <= maxSwitched && autoEngine(t, s) != nil
+}
+
+// SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices: those of the last
+// switch change first. The first combination is the recording. A combination may be refused. The space must have them: see HasSwitches.
+func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []Switch, all []Remedy) {
+	e := autoEngine(t, s)
+	try := func(edits string) Remedy {
+		scenario, _ := whatif.Parse(edits) // none of ""
+		return Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}
+	}
+	combinations := []string{""}
+	for _, of := range switches {
+		choices := slices.DeleteFunc(slices.Clone(of.Choices), func(edits string) bool { return try(edits).Refused != "" })
+		if len(choices) < 2 {
+			continue
+		}
+		allowed = append(allowed, Switch{of.Name, choices})
+		var longer []string
+		for _, edits := range combinations {
+			for _, choice := range choices {
+				longer = append(longer, strings.Trim(edits+","+choice, ","))
+			}
+		}
+		combinations = longer
+	}
+	if allowed == nil {
+		return nil, nil
+	}
+	for _, edits := range combinations {
+		all = append(all, try(edits))
+	}
+	return allowed, all
+}
+
 func scenariosOf(remedies []Remedy) []WhatIfScenario {
 	all := []WhatIfScenario{}
 	for i := range remedies {

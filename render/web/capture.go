@@ -93,12 +93,13 @@ type space struct {
 	Picture     *picture      `json:"picture"`     // nil = none
 	Without     string        `json:"without"`     // what the peak would be without the leaks; only of the main space, empty if not known
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
+	Switches    bool          `json:"switches"`    // whether a part has its switches; only of the main space
 }
 
-// saving is a change of the program that would lower the peak.
+// saving is a change of the program that would lower the peak, or that a reader may try.
 type saving struct {
-	Change string `json:"change"` // with what it costs
-	Peak   string `json:"peak"`   // with the change, in words
+	Change string `json:"change"` // with what it costs, or why it is refused
+	Peak   string `json:"peak"`   // with the change, in words; empty if it is refused
 	Advice string `json:"advice"`
 	Low    int64  `json:"low"` // bytes of the peak, at least and at most
 	High   int64  `json:"high"`
@@ -106,15 +107,19 @@ type saving struct {
 	Line []float64 `json:"line"` // the bytes in use with it, see lineOf
 }
 
-// savingsOf returns what would lower the peak of s, whose picture has the frame f, nil for none.
-func savingsOf(t *lifetime.Tables, s *lifetime.Space, f *plot.Frame) (all []saving) {
-	remedies := answer.RemediesOf(t, s)
+// savingsOf returns remedies of s, whose picture has the frame f, nil for none.
+func savingsOf(s *lifetime.Space, f *plot.Frame, remedies []answer.Remedy) []saving {
+	all := []saving{}
 	if len(remedies) == 0 {
-		return nil
+		return all
 	}
 	on := figure.OnAxis(s, figure.Recorded)
 	for i := range remedies {
 		of := &remedies[i]
+		if of.Refused != "" {
+			all = append(all, saving{Change: "cannot predict " + of.Refused, Line: []float64{}})
+			continue
+		}
 		peak, change := text.Saving(&of.WhatIfScenario)
 		line := []float64{}
 		if f != nil {
@@ -123,6 +128,22 @@ func savingsOf(t *lifetime.Tables, s *lifetime.Space, f *plot.Frame) (all []savi
 		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes, line})
 	}
 	return all
+}
+
+// switches are changes of a program that a reader may try.
+type switches struct {
+	Choices  [][]string `json:"choices"`  // of each switch, its name and the edits after the first choice, which changes nothing
+	Switched []saving   `json:"switched"` // for each combination of choices; those of the last switch change first
+}
+
+// switchesOf returns the switches of s, whose picture has the frame f, nil for none.
+func switchesOf(t *lifetime.Tables, s *lifetime.Space, f *plot.Frame) switches {
+	allowed, combinations := answer.SwitchesOf(t, s)
+	out := switches{[][]string{}, savingsOf(s, f, combinations)}
+	for _, one := range allowed {
+		out.Choices = append(out.Choices, append([]string{one.Name}, one.Choices[1:]...))
+	}
+	return out
 }
 
 type shownFinding struct {
@@ -179,7 +200,9 @@ func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool
 		if w := answer.WithoutLeaksOf(c.Capture, s, c.Findings); w != nil {
 			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
 		}
-		d.Spaces[index[s]].Savings = savingsOf(&c.Tables, s, pictures[index[s]])
+		of, frame := &d.Spaces[index[s]], pictures[index[s]]
+		of.Savings = savingsOf(s, frame, answer.RemediesOf(&c.Tables, s))
+		of.Switches = answer.HasSwitches(&c.Tables, s)
 	}
 	for i := range c.Findings {
 		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))

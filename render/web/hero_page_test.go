@@ -3,6 +3,7 @@ package web_test
 import (
 	"bytes"
 	"encoding/base64"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -10,9 +11,13 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/whatif"
 	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/render/text"
 )
 
 // TestPagePicture: the page shows and saves the picture of memlane svg, and the mouse chooses on it instants and parts of the time.
@@ -90,6 +95,65 @@ func TestPageRemedy(t *testing.T) {
 	if browser.Eval[bool](p, "document.querySelector('.hero .outline') !== null") {
 		t.Error("a second click leaves the line")
 	}
+}
+
+// TestPageSwitches: the switches of the page say and draw for each combination what memlane whatif predicts, and nothing for the recording.
+func TestPageSwitches(t *testing.T) {
+	c := open(t, "../../testdata/meaning/a17.pickle.zst")
+	finding.Judge(c, finding.Settings{})
+	p := browser.Open(t, browser.Start(t), writePage(t, c))
+	switches, _ := answer.SwitchesOf(&c.Tables, c.Spaces[0])
+	if len(switches) < 3 {
+		t.Fatalf("switches %v", switches)
+	}
+	p.WaitFor("document.querySelectorAll('.switches select').length === %d", len(switches))
+	chosen := make([]int, len(switches))
+	for done := false; !done; {
+		var edits []string
+		for k, i := range chosen {
+			if i > 0 {
+				edits = append(edits, switches[k].Choices[i])
+			}
+		}
+		p.Set("document.querySelectorAll('.switches select').forEach((s, k) => { s.value = %v[k]; s.dispatchEvent(new Event('change')); })", strings.ReplaceAll(fmt.Sprint(chosen), " ", ","))
+		got, lines := p.Text(".switches [role=status]"), browser.Eval[int](p, "document.querySelectorAll('.hero .outline').length")
+		if edits == nil {
+			if got != "" || lines != 0 {
+				t.Errorf("of the recording, it says %q with %d lines", got, lines)
+			}
+		} else if want, refused := predicted(t, c, strings.Join(edits, ",")); !strings.Contains(got, want) || (lines == 1) == refused {
+			t.Errorf("%v: it says %q with %d lines, want %q", edits, got, lines, want)
+		}
+		done = true
+		for k := range chosen { // the next combination
+			if chosen[k] = (chosen[k] + 1) % len(switches[k].Choices); chosen[k] > 0 {
+				done = false
+				break
+			}
+		}
+	}
+	p.Set("document.querySelector('.outlines').click()")
+	if left := browser.Eval[string](p, "[...document.querySelectorAll('.switches select')].map((s) => s.value).join()"); strings.Trim(left, "0,") != "" {
+		t.Errorf("with another change, the switches are at %s", left)
+	}
+}
+
+// predicted returns the peak of a changed program in words, as memlane whatif tells it, or why it refuses.
+func predicted(t *testing.T, c *lifetime.Capture, edits string) (words string, refused bool) {
+	scenario, err := whatif.Parse(edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spaces, err := answer.WhatIfOf(c, answer.WhatIfAsked{Scenarios: []whatif.Scenario{scenario}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := &spaces[0].Scenarios[1]
+	if of.Refused != "" {
+		return of.Refused, true
+	}
+	words, _ = text.Saving(of)
+	return words, false
 }
 
 // TestPageWithoutLeaks: beside its leaks, the page says what the peak would be without them, as memlane leaks does.

@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -69,7 +72,7 @@ func write(w io.Writer, captures []Capture, connect, attributes string) error {
 		names = append(names, c.Tables.Name())
 	}
 	return capturePage.write(w, strings.Join(names, ", "), connect, attributes, func(out io.Writer) error {
-		return Parts(captures, func(p Part) error { return element(out, p.ID, p.Data) })
+		return Parts(captures, func(p Part) error { return element(out, p.ID, p.Data) }, func() {})
 	})
 }
 
@@ -118,8 +121,10 @@ func hash(text string) string {
 }
 
 // Parts passes the data of the page of captures to take, one part after the other: for each capture the pictures and the columns of its
-// spaces, and its document. It returns the first error of take.
-func Parts(captures []Capture, take func(Part) error) error {
+// spaces, and its document. Then it calls complete: the page can be shown, and only switches of changes follow, which take longer. It returns
+// the first error of take.
+func Parts(captures []Capture, take func(Part) error, complete func()) error {
+	frames := make([][]*plot.Frame, len(captures))
 	for number, c := range captures {
 		if c.Findings == nil {
 			c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
@@ -130,6 +135,7 @@ func Parts(captures []Capture, take func(Part) error) error {
 		if err != nil {
 			return err
 		}
+		frames[number] = pictures
 		var place []places
 		for i, s := range c.Spaces {
 			place = append(place, placesOf(s))
@@ -142,6 +148,21 @@ func Parts(captures []Capture, take func(Part) error) error {
 			return err
 		}
 		if err := take(Part{fmt.Sprintf("capture-%d", number), data}); err != nil {
+			return err
+		}
+	}
+	complete()
+	for number, c := range captures {
+		s, _ := mainOf(c.Spaces)
+		if s == nil || !answer.HasSwitches(&c.Tables, s) {
+			continue
+		}
+		i := slices.Index(c.Spaces, s)
+		data, err := Encode(switchesOf(&c.Tables, s, frames[number][i]))
+		if err != nil {
+			return err
+		}
+		if err := take(Part{fmt.Sprintf("capture-%d-%d-switches", number, i), data}); err != nil {
 			return err
 		}
 	}

@@ -9,8 +9,8 @@
 //   - {file, read, size}: progress, in bytes;
 //   - {step}: what it does after reading;
 //   - {id, data}: a part of the page (package web);
-//   - {done}: the parts are complete, and the global function answer(address) returns what
-//     memlane serve answers to an address of its API: {text} or {error};
+//   - {done}: the page can be shown, although some parts may follow, and the global function
+//     answer(address) returns what memlane serve answers to an address of its API: {text} or {error};
 //   - {error, large}: no capture; large if the browser has too little memory for it.
 package main
 
@@ -49,12 +49,17 @@ func main() {
 			data := bytesOf(p.Data)
 			js.Global().Call("postMessage", map[string]any{"id": p.ID, "data": data}, []any{data.Get("buffer")})
 			return nil
-		})
+		}, func() { complete(captures) })
 	}
 	if err != nil {
 		js.Global().Call("postMessage", map[string]any{"error": err.Error(), "large": errors.Is(err, errLarge)})
 		return
 	}
+	select {}
+}
+
+// complete answers questions about captures whose page can be shown.
+func complete(captures []web.Capture) {
 	js.Global().Set("answer", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		var text bytes.Buffer
 		if err := web.Answer(&text, captures, args[0].String()); err != nil {
@@ -63,7 +68,6 @@ func main() {
 		return map[string]any{"text": text.String()}
 	}))
 	post("done", true)
-	select {}
 }
 
 func post(name string, value any) {

@@ -11,7 +11,7 @@ import {HoverCard, pinned} from './details.js';
 import {devices} from './devices.js';
 import {button, el, replace} from './dom.js';
 import {byEvent} from './events.js';
-import {findingsList, firstFindings, lowering} from './findings.js';
+import {findingsList, firstFindings} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several, since} from './format.js';
 import {Growth, growthText, rangeOf} from './growth.js';
@@ -29,6 +29,7 @@ import {frameText} from './space.js';
 import {matcher, Table} from './table.js';
 import {setTheme, style} from './theme.js';
 import {describe, UsageGraph} from './usage.js';
+import {whatIf} from './whatif.js';
 
 export class App {
   // tools are more elements for the header.
@@ -178,13 +179,14 @@ export class App {
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
     const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding, space), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
-    const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, lowering(space, (saving) => this.hero?.outline(saving?.line)), !leaks && first].filter(Boolean);
+    const changes = whatIf(space, (line) => this.hero?.outline(line));
+    const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, changes.lower, !leaks && first].filter(Boolean);
     replace(this.main, headline(space.capture), devices(this.captures, space.time ?? space, (other) => this.open(other, {tab: this.tab === 'map' || this.tab === 'compare' ? undefined : this.tab})), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
       el('section', {'aria-label': 'the picture', class: 'over'},
         this.hero && el('div', {class: 'charts'}, el('div', {class: 'bar'}, el('span', {class: 'push'}),
           button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
-          doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.hero.element)),
+          doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.hero.element), changes.switches),
         beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
       el('section', {'aria-label': 'memory over time', hidden: space.notRecorded},
         el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),

@@ -1,6 +1,6 @@
 // The findings of a capture, each with a link that highlights its buffers.
 
-import {button, el} from './dom.js';
+import {el} from './dom.js';
 import {bytes, several} from './format.js';
 
 const most = 4; // findings beside the chart
@@ -14,26 +14,6 @@ export function firstFindings(capture, link, {without}) {
   const rest = capture.findings.length - Math.min(all.length, most);
   return el('div', {class: 'found'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),
     el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && el('p', {class: 'note'}, f.suggestions[0])))), without && el('p', {class: 'without'}, `${without[0].toUpperCase()}${without.slice(1)}.`), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
-}
-
-// lowering returns what would lower the peak of a space, as memlane peak tells it, the cheapest first; null if nothing is known.
-// outline(saving) draws over the picture what would be in use then, null what was.
-export function lowering({savings, info}, outline) {
-  if (!savings?.length) return null;
-  const share = (n) => `${100 * n / info.peak.bytes}%`, buttons = [];
-  const peaks = (s) => `${bytes(info.peak.bytes)} → ${s.peak}`;
-  const linked = (s) => {
-    const one = button(peaks(s), 'draw over the picture what would be in use', () => {
-      const chosen = one.ariaPressed !== 'true';
-      for (const other of buttons) other.ariaPressed = String(chosen && other === one);
-      outline(chosen ? s : null);
-    }, {'aria-pressed': 'false', class: 'outlines'});
-    buttons.push(one);
-    return one;
-  };
-  return el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), el('ul', {class: 'first'}, savings.slice(0, most).map((s) => el('li', {},
-    el('p', {}, s.line.length ? linked(s) : peaks(s)), el('div', {class: 'scale', 'aria-hidden': 'true'}, el('i', {class: 'low', style: {width: share(s.low)}}), el('i', {class: 'high', style: {width: share(s.high - s.low)}})),
-    el('p', {class: 'note'}, `${s.change}. ${s.advice}`)))));
 }
 
 // findingsList returns the list: notes about other memory IDs than space are folded. link(finding) returns the address that

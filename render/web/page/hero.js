@@ -78,12 +78,13 @@ export class Hero {
   }
 
   // outline draws over the picture what would be in use after a change: heights in pixels of the picture at equal distances; null removes it.
+  // It is cut off at the top of the plot.
   outline(line) {
     this.drawn?.remove();
     this.drawn = null;
-    if (!line) return;
-    const {left, right, width, height} = this.space.picture, step = (right - left) / line.length;
-    const points = line.map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
+    if (!line?.length) return;
+    const {left, right, top, width, height} = this.space.picture, step = (right - left) / line.length;
+    const points = line.map((y) => Math.max(y, top)).map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
     const make = (tag, attributes) => {
       const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
       for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);

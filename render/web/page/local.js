@@ -30,6 +30,7 @@ async function load() {
 class Reader {
   constructor(script, compiled) {
     this.parts = new Map();
+    this.awaited = new Map(); // what to call when a part comes
     this.asked = [];
     this.worker = new Worker(script);
     this.worker.postMessage({program: compiled});
@@ -43,7 +44,7 @@ class Reader {
       this.cancel = () => { this.close(); reject(new Canceled()); };
       this.worker.onerror = (e) => reject(new Error(e.message));
       this.worker.onmessage = ({data}) => {
-        if (data.id !== undefined) this.parts.set(data.id, data.data);
+        if (data.id !== undefined) this.came(data);
         else if (data.answer !== undefined) this.asked[data.answer](data);
         else if (data.done) resolve();
         else if (data.error !== undefined) reject(Object.assign(new Error(data.error), {large: data.large, ended: data.ended}));
@@ -52,12 +53,18 @@ class Reader {
     });
   }
 
-  // has and take give the parts to captures of decode.js.
+  came({id, data}) {
+    this.parts.set(id, data);
+    this.awaited.get(id)?.();
+  }
+
+  // has and take give the parts to captures of decode.js. Some parts come after the page is shown.
   has(id) {
     return this.parts.has(id);
   }
 
   async take(id) {
+    if (!this.has(id)) await new Promise((done) => this.awaited.set(id, done));
     const bytes = this.parts.get(id);
     this.parts.delete(id);
     return bytes;

@@ -39,6 +39,13 @@ export class Space {
     return this.svg ?? null;
   }
 
+  // tried returns what the program would need with each choice of switches.
+  async tried() {
+    const {parts, number} = this.capture, on = this.time ?? this;
+    on.trying ||= parts.take(`capture-${number}-${this.number}-switches`).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+    return on.trying;
+  }
+
   async readColumns() {
     const columns = await columnsOf(this);
     const n = this.count = this.buffers;
