@@ -13,7 +13,7 @@
 // Its place in the pipeline: formats reads a capture, lifetime/finding analyses it, and package
 // fleet reduces it to a record of about ten kilobytes. This program finds the captures
 // (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
-// memory (map.go), caches their records (cache.go), removes what killed programs left
+// memory (map.go), in processes that a capture may end (reader.go), caches their records (cache.go), removes what killed programs left
 // (leftover.go), divides work for engines (parts.go), writes the results of all records (merge.go, package report) and compares
 // those of several runs (compare.go, trend.go), which it finds by their folders (runs.go) and
 // removes when they are old (prune.go). It is a separate module, because the clients of object

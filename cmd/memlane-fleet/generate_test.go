@@ -16,7 +16,7 @@ import (
 var captures = flag.Int("captures", 100, "how many captures the tests of engines make")
 
 // training contains the captures of a job, one per rank: two ranks leak, one has twice the
-// peak of the others, five captures are damaged, and one was never written.
+// peak of the others, six captures are damaged, one of them kills the program, and one was never written.
 type training struct {
 	names   []string // of all captures, in the order of ranks
 	list    string   // a file with a name on each line
@@ -42,6 +42,8 @@ func newTraining(t testing.TB, dir string, n int) *training {
 		at(4): func([]byte) []byte { return []byte("#!/bin/sh\necho no capture\n") },
 		at(6): func([]byte) []byte { return nil },
 		at(8): func(b []byte) []byte { return noisy(compressed(b)) },
+
+		at(5) + 1: func([]byte) []byte { return []byte("poison: kill\n") },
 	}
 	for i := range n {
 		r := newRank(i)

@@ -108,7 +108,7 @@ func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		Suggest:         true,
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand(), compareCommand(), trendCommand(), pruneCommand(), partsCommand(), combineCommand()},
+		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand(), compareCommand(), trendCommand(), pruneCommand(), partsCommand(), combineCommand(), readCommand()},
 		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // run determines the exit status
 		OnUsageError:    usage,
 		Action: func(_ context.Context, c *cli.Command) error {

@@ -248,12 +248,22 @@ func TestBlockedCache(t *testing.T) {
 			t.Logf("%s: %v", name, err)
 			continue
 		}
+		if got, _ := call(t, 0, lines(names), "map", "--quiet", "--cache", cache); got != want {
+			t.Errorf("%s in the place of an entry changes the record", name)
+		}
+		c, err := openCache(t.Context(), cache)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmp.Or(os.RemoveAll(entries[0]), block(entries[0])); err != nil {
+			t.Fatal(err)
+		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		got, _ := call(t, 0, lines(names), "map", "--quiet", "--cache", cache)
+		r, err := c.get(t.Context(), filepath.Base(entries[0]))
 		runtime.ReadMemStats(&after)
-		if got != want {
-			t.Errorf("%s in the place of an entry changes the record", name)
+		if r != nil || err != nil {
+			t.Errorf("%s in the place of an entry is the record %v, %v", name, r, err)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 2*maxRecord {
 			t.Errorf("%s in the place of an entry takes %d bytes", name, n)

@@ -15,8 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"sync"
 	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v3"
 	"gocloud.dev/blob"
@@ -45,15 +45,15 @@ func mapCommand() *cli.Command {
 			"  memlane-fleet map --cache s3://bucket/cache 's3://bucket/job/rank*.pickle'",
 		Flags: mapFlags(),
 		Action: func(ctx context.Context, c *cli.Command) error {
-			m, names, err := mapperOf(ctx, c)
+			r, names, err := readersOf(ctx, c)
 			if err != nil {
 				return err
 			}
 			out := bufio.NewWriter(c.Root().Writer)
 			lines := json.NewEncoder(out)
 			lines.SetEscapeHTML(false)
-			return m.each(ctx, names, func(r *fleet.Record) error {
-				err := lines.Encode(line{Capture: r.Name, State: r.State.String(), Reason: r.Reason, Record: pack(r)})
+			return r.each(ctx, names, func(l line) error {
+				err := lines.Encode(l)
 				if err = cmp.Or(err, out.Flush()); err != nil {
 					return fail(statusFailed, "standard output: %w", cause(err))
 				}
@@ -71,6 +71,10 @@ type line struct {
 	Record  []byte `json:"record" parquet:"record,optional"`
 }
 
+func lineOf(r *fleet.Record) line {
+	return line{Capture: r.Name, State: r.State.String(), Reason: r.Reason, Record: pack(r)}
+}
+
 // mapper makes records of captures.
 type mapper struct {
 	stores  *stores
@@ -79,54 +83,48 @@ type mapper struct {
 	workers int
 	budget  int64               // of --max-memory, in bytes
 	left    *semaphore.Weighted // the unused part of it
-	done    *progress
+	stalled func(time.Duration) // is called after a capture took so long
 }
 
-func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, names []string, err error) {
+func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, err error) {
 	m = &mapper{stores: &stores{}, workers: c.Int("workers")}
 	if m.workers < 1 {
-		return nil, nil, fail(statusUsage, "--workers %d: must be 1 or more", m.workers)
+		return nil, fail(statusUsage, "--workers %d: must be 1 or more", m.workers)
 	}
 	if m.by, err = rankNames(c); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if m.budget, err = limitMemory(c); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m.left = semaphore.NewWeighted(m.budget)
 	if folder := c.String("cache"); folder != "" {
 		if m.cache, err = openCache(ctx, folder); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	if names, err = namesOf(ctx, c.Args().Slice(), c.Root().Reader, m.stores); err != nil {
-		return nil, nil, err
-	}
 	sweep(os.TempDir(), copies)
-	m.done = progressOf(c, len(names))
-	return m, names, nil
+	return m, nil
 }
 
-// each makes the records of captures concurrently, and calls take with one at a time, in
-// any order. It stops at the first error.
-func (m *mapper) each(ctx context.Context, names []string, take func(*fleet.Record) error) error {
-	defer m.done.end()
-	var mu sync.Mutex
+// each makes the records of captures concurrently. It calls begin when it begins one, and take when its record is made, in any
+// order. It stops at the first error.
+func (m *mapper) each(ctx context.Context, names []string, begin func(i int) error, take func(i int, r *fleet.Record) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(m.workers)
-	for _, name := range names {
+	for i, name := range names {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
+			}
+			if err := begin(i); err != nil {
+				return err
 			}
 			r, err := m.record(ctx, name)
 			if err != nil {
 				return err
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			m.done.add(r)
-			return take(r.Named(shownName(name), m.by))
+			return take(i, r.Named(shownName(name), m.by))
 		})
 	}
 	return group.Wait()
@@ -278,9 +276,9 @@ func (m *mapper) fromContent(ctx context.Context, file, content string, size int
 	if r, err := m.cache.get(ctx, content); r != nil || err != nil {
 		return r, err
 	}
-	r, crowded, err := m.read(ctx, file, needOf(file, size))
+	r, crowded, err := m.read(ctx, file, size, needOf(file, size))
 	if crowded { // other captures may have used the memory
-		r, crowded, err = m.read(ctx, file, m.budget)
+		r, crowded, err = m.read(ctx, file, size, m.budget)
 	}
 	if err != nil {
 		return nil, err
@@ -307,9 +305,15 @@ func needOf(file string, size int64) int64 {
 	return base + plain*size
 }
 
+// longest is how long a capture may take, without the time for its bytes.
+var longest = 10 * time.Minute
+
+// openCapture is formats.Open. Tests open captures that end the program.
+var openCapture = formats.Open
+
 // read waits for need bytes of memory and reads a capture. crowded is true if the capture
 // did not fit into memory; its record has the reason.
-func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Record, crowded bool, err error) {
+func (m *mapper) read(ctx context.Context, file string, size, need int64) (r *fleet.Record, crowded bool, err error) {
 	need = min(need, m.budget)
 	if err := m.left.Acquire(ctx, need); err != nil {
 		return nil, false, context.Cause(ctx)
@@ -321,8 +325,10 @@ func (m *mapper) read(ctx context.Context, file string, need int64) (r *fleet.Re
 			fmt.Fprintf(os.Stderr, "%s\n", debug.Stack())
 		}
 	}()
+	limit := longest + time.Duration(size>>20)*time.Second // a hundred times as long as usual
+	defer time.AfterFunc(limit, func() { m.stalled(limit) }).Stop()
 	space := memlimit.New(m.budget, "--max-memory")
-	capture, err := formats.Open(file, formats.Input{Stop: func() error {
+	capture, err := openCapture(file, formats.Input{Stop: func() error {
 		return cmp.Or(context.Cause(ctx), space.Check())
 	}})
 	switch {

@@ -21,12 +21,12 @@ type progress struct {
 	started time.Time
 
 	mu    sync.Mutex
-	count [fleet.Missing + 1]int
+	count map[string]int // by state
 	shown time.Time
 }
 
 func progressOf(c *cli.Command, all int) *progress {
-	p := &progress{all: all, started: time.Now()}
+	p := &progress{all: all, started: time.Now(), count: map[string]int{}}
 	if !c.Bool("quiet") {
 		p.out = c.Root().ErrWriter
 		p.live = terminal(p.out)
@@ -34,13 +34,16 @@ func progressOf(c *cli.Command, all int) *progress {
 	return p
 }
 
-func (p *progress) add(r *fleet.Record) {
+func (p *progress) add(state string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count[r.State]++
+	p.count[state]++
 	if now := time.Now(); p.live && now.Sub(p.shown) > 200*time.Millisecond {
 		p.shown = now
-		done := p.count[fleet.Read] + p.count[fleet.Refused] + p.count[fleet.Missing]
+		done := 0
+		for _, n := range p.count {
+			done += n
+		}
 		left := time.Duration(float64(now.Sub(p.started)) / float64(done) * float64(p.all-done))
 		fmt.Fprintf(p.out, clearLine+"%s, %s left", p, left.Round(time.Second))
 	}
@@ -62,8 +65,8 @@ func (p *progress) end() {
 
 // String returns how many captures were read, refused and missing so far.
 func (p *progress) String() string {
-	text := fmt.Sprintf("%s of %s captures read", units.Count(int64(p.count[fleet.Read])), units.Count(int64(p.all)))
-	for _, state := range []fleet.State{fleet.Refused, fleet.Missing} {
+	text := fmt.Sprintf("%s of %s captures read", units.Count(int64(p.count[fleet.Read.String()])), units.Count(int64(p.all)))
+	for _, state := range []string{fleet.Refused.String(), fleet.Missing.String()} {
 		if n := p.count[state]; n > 0 {
 			text += fmt.Sprintf(", %s %s", units.Count(int64(n)), state)
 		}

@@ -35,7 +35,7 @@ func runCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			m, names, err := mapperOf(ctx, c)
+			r, names, err := readersOf(ctx, c)
 			if err != nil {
 				return err
 			}
@@ -43,12 +43,9 @@ func runCommand() *cli.Command {
 				return fail(statusUsage, "run: no captures given; see memlane-fleet run --help")
 			}
 			all := &fleet.Fleet{}
-			err = m.each(ctx, names, func(r *fleet.Record) error {
-				all.Add(r)
-				return nil
-			})
+			err = r.each(ctx, names, func(l line) error { return addPacked(all, l.Record) })
 			if err == nil {
-				err = writeResults(ctx, output, all, m.by, given)
+				err = writeResults(ctx, output, all, r.by, given)
 			}
 			if errors.Is(stopped(ctx, err), errInterrupted) {
 				return fail(statusInterrupted, "interrupted; the same command continues from here")
