@@ -2,6 +2,7 @@ package answer
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -113,6 +114,21 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 		return lowering(t, s, e, 0)
 	}
 	return nil
+}
+
+// LargestSavingOf returns the one of SavingsOf that lowers the peak most, the cheapest of several; nil if there is none. It takes less time than all.
+func LargestSavingOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
+	e := autoEngine(t, s)
+	if e == nil {
+		return nil
+	}
+	r, ok := e.Lowest(max(1, int64(math.Ceil(worthwhile*float64(e.Recorded.Peak)))))
+	if !ok {
+		return nil
+	}
+	one := scenarioOf(e, r.Scenario, 0)
+	one.Advice = r.Advice
+	return &one
 }
 
 // Switch is a kind of change with the values that a program allows.

@@ -22,7 +22,7 @@ func pending(s *lifetime.Space) bool {
 }
 
 // TestLevels: without a change, the levels are those of the recording at each time; with one, the highest is the predicted peak. They are in
-// order of time.
+// order of time. Lowest finds the change with the lowest peak.
 func TestLevels(t *testing.T) {
 	files, _ := filepath.Glob("../../testdata/replay/*.pickle.zst")
 	scenarios := 0
@@ -51,8 +51,13 @@ func TestLevels(t *testing.T) {
 					}
 				}
 			}
+			var lowest whatif.Remedy
+			least := e.Recorded.Peak
 			for _, r := range e.Remedies() {
 				scenarios++
+				if peak := e.Run(r.Scenario, replay.Device{}).Peak; peak < least {
+					lowest, least = r, peak
+				}
 				most, last := int64(0), s.Begin
 				for _, l := range e.Levels(r.Scenario, s) {
 					if l.At < last || l.Bytes < 0 {
@@ -67,6 +72,9 @@ func TestLevels(t *testing.T) {
 				if want := e.Run(r.Scenario, replay.Device{}).Peak; most > want || most < want-unsplit {
 					t.Errorf("%s: %s: at most %d bytes, predicted %d", file, r.Scenario, most, want)
 				}
+			}
+			if r, ok := e.Lowest(1); ok != (lowest.Scenario != nil) || r.Scenario.String() != lowest.Scenario.String() {
+				t.Errorf("%s: the lowest peak is that of %s, not %s", file, lowest.Scenario, r.Scenario)
 			}
 		}
 	}

@@ -606,7 +606,43 @@ func (m *model) program() (*replay.History, []replay.Call) {
 // peak returns the highest allocated memory of the program, in bytes.
 func (m *model) peak() int64 {
 	h, _ := m.program()
-	return h.Range(h.Settings, replay.Device{}).PeakLive
+	return h.Run(h.Settings, replay.Device{}).PeakLive // it does not depend on addresses
+}
+
+// peakEvent returns the number of the event with which most bytes are in use.
+func (m *model) peakEvent() (event int) {
+	level, most := int64(0), int64(math.MinInt64)
+	for _, it := range m.order() {
+		switch it.rank {
+		case rankAllocate:
+			level += m.buffers[it.index].size
+		case rankFree:
+			level -= m.buffers[it.index].size
+		}
+		if level > most {
+			most, event = level, int(m.at(it).n)
+		}
+	}
+	return event
+}
+
+// inUse returns the bytes in use after an event of the recording, without what the allocator did not split off.
+func (m *model) inUse(event int) (bytes int64) {
+	if len(m.axis) == 0 {
+		return 0
+	}
+	then := at(m.axis[event])
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		switch {
+		case b.begin.compare(then) > 0 || b.end.compare(then) <= 0:
+		case b.size == m.h.SizeOf(int(b.like)):
+			bytes += m.h.BlockSizeOf(int(b.like))
+		default:
+			bytes += b.size
+		}
+	}
+	return bytes
 }
 
 // doubt widens the range of the peak by shares of it, and returns the peak.

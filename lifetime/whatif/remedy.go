@@ -43,26 +43,41 @@ var remedies = [...]Remedy{
 
 // Remedies returns the changes that the program allows, the cheapest first.
 func (e *Engine) Remedies() []Remedy {
-	if e.remedies != nil {
-		return e.remedies
+	if e.remedies == nil {
+		e.remedies = slices.DeleteFunc(e.candidates(), func(r Remedy) bool {
+			_, of := e.edited(r.Scenario)
+			return of.Refused != ""
+		})
 	}
-	e.remedies = []Remedy{}
-	var all []Remedy
+	return e.remedies
+}
+
+// candidates returns the changes that the program may allow, the cheapest first.
+func (e *Engine) candidates() (all []Remedy) {
 	if line, site := e.base.longestHeld(); site != 0 {
 		all = append(all, Remedy{edits: "free-early=" + line, instead: "d", Held: site,
 			Advice: "Delete the result of a pass before the next one: " + line + " holds it until then (del, or detach() what it needs)."})
 	}
-	for _, r := range append(all, remedies[:]...) {
-		s, err := Parse(r.edits)
-		if err != nil {
-			continue // a name that edits cannot have
+	all = append(all, remedies[:]...)
+	for i := range all {
+		all[i].Scenario, _ = Parse(all[i].edits)
+	}
+	return slices.DeleteFunc(all, func(r Remedy) bool { return r.Scenario == nil }) // a name that edits cannot have
+}
+
+// Lowest returns the one of Remedies with the lowest peak, the cheapest of several. ok is false if none saves least bytes.
+func (e *Engine) Lowest(least int64) (lowest Remedy, ok bool) {
+	peak := e.base.peakEvent()
+	for _, r := range slices.Backward(e.candidates()) { // what costs more mostly saves more
+		m, of := e.edited(r.Scenario)
+		if of.Refused != "" || e.Recorded.Peak-m.inUse(peak) < least {
+			continue // it has as much in use there, and need not be replayed
 		}
-		if _, of := e.edited(s); of.Refused == "" {
-			r.Scenario = s
-			e.remedies = append(e.remedies, r)
+		if saved := e.Recorded.Peak - m.peak(); saved >= least {
+			lowest, ok, least = r, true, saved
 		}
 	}
-	return e.remedies
+	return lowest, ok
 }
 
 // forwards returns the begins of forward passes that follow another phase.

@@ -239,10 +239,8 @@ func changeOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) (
 	if w := answer.WithoutLeaksOf(c, s, found); w != nil {
 		most = Change{Advice: "Free what its leaks keep.", Peak: w.PeakBytes, Low: w.LowBytes, High: w.HighBytes, Saved: w.PeakBytes - w.HighBytes}
 	}
-	for _, one := range answer.SavingsOf(&c.Tables, s) {
-		if one.SavedBytes > most.Saved {
-			most = Change{strings.Join(one.Edits, ","), one.Advice, one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
-		}
+	if one := answer.LargestSavingOf(&c.Tables, s); one != nil && one.SavedBytes > most.Saved {
+		most = Change{strings.Join(one.Edits, ","), one.Advice, one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
 	}
 	return most
 }
