@@ -123,7 +123,8 @@ func Open(file string, in Input) (*lifetime.Capture, error) {
 }
 
 // OpenOutline returns the same as the Outline of Open's result: the peak and the end of
-// each space. It takes less time and memory than Open, and fails like it.
+// each space. It takes less time and memory than Open, and fails like it. Where it keeps whole spaces, the rows are
+// missing until category.OfOutline has judged the buffers.
 func OpenOutline(file string, in Input) (*outline.Outline, error) {
 	b := build.New(in.Keep | build.PeakAndEnd)
 	from, err := readAll(file, in, b)
@@ -146,7 +147,6 @@ func OpenOutline(file string, in Input) (*outline.Outline, error) {
 		spaces = append(spaces, &s.SpaceInfo)
 	}
 	from.complete(&o.Tables, spaces)
-	o.SetRows()
 	return o, nil
 }
 

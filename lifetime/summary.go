@@ -123,9 +123,17 @@ func (s *Space) Breakdown(t int64) []Row {
 	var keys []rowKey
 	ids := interned.New[rowKey, uint32](&keys)
 	rows := make([]Row, 1) // that of the zero key first
+	var last []uint32      // by SiteID: the row of its last buffer, which that of the next one is, too, nearly always
 	for i, b := range s.Live(t) {
+		if n := int(b.Site) + 1 - len(last); n > 0 {
+			last = append(last, make([]uint32, n)...)
+		}
 		k := rowKey{b.Site, s.PurposeOf(i), b.Kind}
-		n := ids.ID(k)
+		n := last[b.Site]
+		if row := &rows[n]; row.Site != k.site || row.Purpose != k.purpose || row.Kind != k.kind {
+			n = ids.ID(k)
+			last[b.Site] = n
+		}
 		if int(n) == len(rows) {
 			rows = append(rows, Row{Site: k.site, Kind: k.kind, Purpose: k.purpose})
 		}

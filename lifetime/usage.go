@@ -58,7 +58,7 @@ func (s *Space) SortEnds(ended []uint32) {
 		}
 		return s.Buffers[i].End
 	}
-	order := ended
+	order := slices.Grow(ended, len(s.Buffers)-len(ended))
 	for i := range s.Buffers {
 		if s.Buffers[i].Edge&EndOpen != 0 || ended == nil {
 			order = append(order, uint32(i))

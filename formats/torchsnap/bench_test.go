@@ -38,7 +38,7 @@ func BenchmarkRead(b *testing.B) {
 // TestLiveBlocksAllocate bounds the bytes allocated per live block of the end state: the model takes 48 of them, and what
 // waits for it as much again. They do not grow with the number of blocks.
 func TestLiveBlocksAllocate(t *testing.T) {
-	const most = 550
+	const most = 350
 	var first float64
 	for _, n := range []int{20_000, 40_000, 80_000} {
 		per := bytesPerBlock(t, n)

@@ -117,10 +117,14 @@ func (p *pairing) finish(s *lifetime.Space) {
 	p.s = s
 	s.Allocations, s.Frees = p.allocations, p.frees
 	p.replaced.report(p.log.b, loss.LostFree, s)
-	p.reconcile()
-	p.settleEnds()
-	p.settleBegins()
-	p.store()
+	if p.bufs.N == 0 && !p.log.cut && p.liveAscends() {
+		p.storeLive()
+	} else {
+		p.reconcile()
+		p.settleEnds()
+		p.settleBegins()
+		p.store()
+	}
 	p.log.b.nameForward(s)
 	older, bytes := int64(0), int64(0)
 	for i := range s.Buffers {
@@ -220,9 +224,6 @@ func (p *pairing) at(addr uint64) string { return fmt.Sprintf("%s: address %#x",
 func (p *pairing) reconcile() {
 	live := &p.log.live
 	ascending := p.liveAscends()
-	if p.bufs.N == 0 {
-		p.unseen = make([]uint32, 0, live.N) // no history: all are
-	}
 	for i := range live.N {
 		live.Release(i) // it may be as large as the model
 		p.reconcileLive(live.At(i), ascending)
@@ -275,10 +276,8 @@ func (p *pairing) liveAscends() bool {
 // reconcileLive compares one block of the end state with the history. once says that no other block has its address, so
 // that it need not be looked up again: there may be more blocks than events.
 func (p *pairing) reconcileLive(l *Block, once bool) {
-	size, edge := l.Occupied, inferred(l.Inferred)|lifetime.EndOpen
-	if l.Pending {
-		edge |= lifetime.Pending
-	}
+	listed := p.buffer(l)
+	size := l.Occupied
 	o := p.open.get(l.Addr)
 	switch {
 	case o != nil && p.bufs.At(o.index).Edge&lifetime.EndOpen != 0:
@@ -287,7 +286,7 @@ func (p *pairing) reconcileLive(l *Block, once bool) {
 	case o != nil && p.bufs.At(o.index).Requested == l.Requested:
 		b := p.bufs.At(o.index)
 		b.End, b.Size = p.s.End, size
-		b.Edge = b.Edge&^lifetime.SizeInferred | edge
+		b.Edge = b.Edge&^lifetime.SizeInferred | listed.Edge&^lifetime.BeginUnseen
 		if b.Site == 0 {
 			b.Site = l.Site
 		}
@@ -300,12 +299,33 @@ func (p *pairing) reconcileLive(l *Block, once bool) {
 		p.contradict(*o)
 	}
 	p.unseen = append(p.unseen, uint32(p.bufs.N))
-	b := lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: size, Requested: l.Requested, Site: l.Site, Edge: edge | lifetime.BeginUnseen}
 	if once && o == nil {
-		p.add(b)
+		p.add(listed)
 	} else {
-		p.begin(b)
+		p.begin(listed)
 	}
+}
+
+// buffer returns a block of the end state as a buffer that is older than the window.
+func (p *pairing) buffer(l *Block) lifetime.Buffer {
+	edge := inferred(l.Inferred) | lifetime.EndOpen | lifetime.BeginUnseen
+	if l.Pending {
+		edge |= lifetime.Pending
+	}
+	return lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: l.Occupied, Requested: l.Requested, Site: l.Site, Edge: edge}
+}
+
+// storeLive stores the blocks of the end state, in order of address, as the buffers of a space without a history. It frees them on the way.
+func (p *pairing) storeLive() {
+	live := &p.log.live
+	p.s.Buffers = make([]lifetime.Buffer, live.N)
+	for i := range live.N {
+		live.Release(i)
+		p.s.Buffers[i] = p.buffer(live.At(i))
+	}
+	p.log.live = chunked.List[Block]{}
+	p.nameUnseen()
+	p.s.SortEnds(nil)
 }
 
 // extent returns the addresses of the requested bytes of b, at least one. Occupied sizes

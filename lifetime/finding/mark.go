@@ -63,8 +63,10 @@ func MarkOutline(o *outline.Outline) {
 		}
 	}
 	MarkLeaks(c)
-	o.Tables = c.Tables
-	o.SetRows()
+	if len(c.Purposes) != len(o.Purposes) { // some leak
+		o.Tables = c.Tables
+		o.SetRows()
+	}
 }
 
 // leaked returns the number of a purpose as a leak.

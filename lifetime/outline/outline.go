@@ -7,6 +7,7 @@ package outline
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -92,7 +93,10 @@ func (o *Outline) SetRows() {
 func (o *Space) Whole() *lifetime.Space { return cmp.Or(o.Program, o.Recording) }
 
 func (o *Space) setRows(s *lifetime.Space) {
-	o.PeakRows, o.EndRows = s.Breakdown(o.Peak.At), s.Breakdown(s.AtEnd())
+	o.PeakRows = s.Breakdown(o.Peak.At)
+	if o.EndRows = slices.Clone(o.PeakRows); o.Peak.At != s.AtEnd() {
+		o.EndRows = s.Breakdown(s.AtEnd())
+	}
 	o.EndBytes = 0
 	for _, row := range o.EndRows {
 		o.EndBytes = units.AddSat(o.EndBytes, row.Bytes)

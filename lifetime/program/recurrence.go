@@ -79,7 +79,11 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 // do not agree: a line with many may allocate equally often through several by chance.
 func (p *Program) recurrence(h *history) *Steps {
 	s := h.s
-	paths, equal := map[lifetime.Place]int{}, map[lifetime.Place]map[int]int{} // of a line: all, and by number of allocations
+	type times struct {
+		at lifetime.Place
+		n  int // number of allocations
+	}
+	paths, equal := map[lifetime.Place]int{}, map[times]int{} // of a line: all, and by number of allocations
 	for _, site := range h.order {
 		n := len(h.buffers[site])
 		if n < leastSteps {
@@ -87,19 +91,14 @@ func (p *Program) recurrence(h *history) *Steps {
 		}
 		at := p.PlaceOf(site)
 		paths[at]++
-		if equal[at] == nil {
-			equal[at] = map[int]int{}
-		}
-		equal[at][n]++
+		equal[times{at, n}]++
 	}
 	often := map[int]int{} // number of sites by number of allocations
-	for at, counts := range equal {
-		for n, sites := range counts {
-			if 2*sites < paths[at] {
-				sites = 1
-			}
-			often[n] += sites
+	for line, sites := range equal {
+		if 2*sites < paths[line.at] {
+			sites = 1
 		}
+		often[line.n] += sites
 	}
 	all := maps.Clone(often)
 	maps.DeleteFunc(often, func(n, sites int) bool { return sites < minRecurrence })

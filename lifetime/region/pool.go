@@ -105,8 +105,12 @@ func PoolsAt(s *lifetime.Space, t int64) []PoolUse {
 		}
 	}
 	open := regionsAt(s, t)
+	var u *PoolUse // of the last buffer: most are in the region of the one before
+	var last int32
 	for _, b := range s.Live(t) {
-		u := use(poolOf(s, regionAt(&open, b.Addr)))
+		if at := regionAt(&open, b.Addr); u == nil || at != last {
+			last, u = at, use(poolOf(s, at))
+		}
 		u.Live = units.AddSat(u.Live, b.Size)
 	}
 	for _, h := range holesAt(s, t) {
