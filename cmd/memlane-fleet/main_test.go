@@ -343,7 +343,11 @@ func TestCompareRuns(t *testing.T) {
 	if !strings.Contains(out, "rank 2: the peak grew by") || !strings.Contains(out, "New findings") || strings.Count(out, "\n") > 40 {
 		t.Errorf("prints\n%s", out)
 	}
-	out, _ = call(t, 0, "", "trend", before, before, before, after)
+	page := filepath.Join(t.TempDir(), "trend.html")
+	out, _ = call(t, 0, "", "trend", "--page", page, before, before, before, after)
+	if html, err := os.ReadFile(page); err != nil || !bytes.Contains(html, []byte("4 runs of 5 memory IDs")) {
+		t.Errorf("%v, page %.300s", err, html)
+	}
 	if !strings.Contains(strings.Join(strings.Fields(out), " "), ", leaked bytes 0 B to 28.0 MiB first in ") || !strings.Contains(out, "rank2.pickle\n") || strings.Count(out, "\n") > 40 {
 		t.Errorf("prints\n%s", out)
 	}

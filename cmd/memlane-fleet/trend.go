@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/cmd/memlane-fleet/report"
+	"github.com/memlane/memlane/internal/atomicfile"
 )
 
 func trendCommand() *cli.Command {
@@ -22,9 +24,11 @@ func trendCommand() *cli.Command {
 			"runs whose labels of --by are equal are one series.\n\n" +
 			"Examples:\n" +
 			"  memlane-fleet trend results/day*\n" +
+			"  memlane-fleet trend --page trend.html results/day*\n" +
 			"  memlane-fleet trend --by model s3://bucket/runs",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "by", Usage: "group runs by `LABELS`", Value: "model,job"},
+			&cli.StringFlag{Name: "page", Usage: "write all ranks by run to page `FILE`", HideDefault: true},
 			rolesFlag(),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -50,6 +54,12 @@ func trendCommand() *cli.Command {
 					groups[group] = &fleet.Trend{}
 				}
 				groups[group].Add(rest, f, given)
+			}
+			if page := c.String("page"); page != "" {
+				err := atomicfile.Write(ctx, []string{page}, func(w io.Writer, _ int) error { return report.WriteTrendPage(w, groups) })
+				if err != nil {
+					return fail(statusFailed, "--page: %w", err)
+				}
 			}
 			if err := report.WriteTrends(c.Root().Writer, groups); err != nil {
 				return fail(statusFailed, "standard output: %w", cause(err))

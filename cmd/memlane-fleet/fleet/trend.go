@@ -110,6 +110,33 @@ func (t *Trend) Add(name string, f *Fleet, given *Roles) {
 	t.roles = f.rolesOf(given)
 }
 
+// Series are the figures of one memory.
+type Series struct {
+	Kind, Rank, ID string
+	Capture        string // the last
+	Runs           []int  // indexes into Trend.Runs
+	Values         [len(trendMeasures)][]float64
+}
+
+// TrendMeasures returns the names of the values of a Series.
+func TrendMeasures() (names []string) {
+	for _, m := range trendMeasures {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// Series returns the figures of all memories, by kind and rank.
+func (t *Trend) Series() (all []Series) {
+	for key, s := range t.series {
+		all = append(all, Series{key.kind, key.rank, key.id, s.captures[len(s.captures)-1], s.runs, s.values})
+	}
+	slices.SortFunc(all, func(a, b Series) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), CompareRanks(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
+
 // ChangePoint is a lasting change of a figure, on the ranks on which it begins in the same run.
 type ChangePoint struct {
 	Kind, Measure string

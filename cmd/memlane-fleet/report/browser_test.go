@@ -92,31 +92,27 @@ func fleetPage(t *testing.T, f *fleet.Fleet) string {
 func TestFleetPage(t *testing.T) {
 	chromium := browser.Start(t)
 	p := browser.Open(t, chromium, fleetPage(t, jobOf(14, "")))
-	for selector, want := range map[string]string{
+	shows(p, map[string]string{
 		"header":    "14 captures: 12 read, 1 of them damaged; 1 refused; 1 missing; 12 ranks",
 		"#outliers": "rank 3 differs from the other 10 ranks: peak ",
 		"#findings": "leak step (train.py:12): 11 of 12 ranks, 2.75 GiB in total, median 1.00 MiB per step; not on rank 7",
 		"#map":      "12 rows",
 		".kind":     "step (train.py:12)",
 		"#troubles": "no such file",
-	} {
-		if got := p.Text(selector); !strings.Contains(got, want) {
-			t.Errorf("%s does not contain %q: %q", selector, want, got)
-		}
-	}
-	if got, want := browser.Eval[string](p, "memlane.heat.rows.map((r) => r.rank.slice(5)).join()"), "3,7,0,1,2,4,8,9,10,11,12,13"; got != want {
+	})
+	if got, want := browser.Eval[string](p, "memlane.map.heat.rows.map((r) => r.rank.slice(5)).join()"), "3,7,0,1,2,4,8,9,10,11,12,13"; got != want {
 		t.Errorf("rows %s, want %s", got, want)
 	}
 	checkLevels(p, jobOf(14, ""))
 
 	p.Click("#findings button")
-	if got := browser.Eval[string](p, "memlane.heat.rows.filter((r) => memlane.heat.lit.has(r)).length + ' ' + memlane.heat.lit.has(memlane.heat.rows[1])"); got != "11 false" {
+	if got := browser.Eval[string](p, "memlane.map.heat.rows.filter((r) => memlane.map.heat.lit.has(r)).length + ' ' + memlane.map.heat.lit.has(memlane.map.heat.rows[1])"); got != "11 false" {
 		t.Errorf("highlighted: %s, want all 11 except rank 7", got)
 	}
 	p.Click("#map input[type=checkbox]")
-	p.WaitFor("memlane.heat.rows.length === 11")
+	p.WaitFor("memlane.map.heat.rows.length === 11")
 	p.Enter("#map input[type=search]", "rank1")
-	p.WaitFor("memlane.heat.rows.map((r) => r.rank).join() === 'rank 1,rank 10,rank 11,rank 12,rank 13'")
+	p.WaitFor("memlane.map.heat.rows.map((r) => r.rank).join() === 'rank 1,rank 10,rank 11,rank 12,rank 13'")
 
 	p.Click("#outliers button") // scrolls to the row from any position
 	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 3 ')")
@@ -124,8 +120,8 @@ func TestFleetPage(t *testing.T) {
 	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 7 ')")
 
 	row := browser.Eval[browser.Point](p, `(() => {
-		const box = memlane.heat.canvas.getBoundingClientRect(), i = memlane.heat.rows.findIndex((r) => r.rank === 'rank 2');
-		return {X: box.left + memlane.heat.gutter + 20, Y: box.top + (i + .5) * memlane.heat.height};
+		const box = memlane.map.heat.canvas.getBoundingClientRect(), i = memlane.map.heat.rows.findIndex((r) => r.rank === 'rank 2');
+		return {X: box.left + memlane.map.heat.gutter + 20, Y: box.top + (i + .5) * memlane.map.heat.height};
 	})()`)
 	p.Mouse(browser.Moved, row)
 	if got := p.Text(".hover"); !strings.Contains(got, "rank 2: up to ") || !strings.Contains(got, "job/rank2.pickle") {
@@ -136,7 +132,7 @@ func TestFleetPage(t *testing.T) {
 	if n := browser.Eval[int](p, "memlane.fleet.rows.filter((r) => r.page).length"); n != 1 {
 		t.Errorf("%d rows link to a page, want only rank 2", n)
 	}
-	p.Click("#map button[aria-pressed]")
+	p.Click("#map button[aria-pressed=false]")
 	if got := p.Text("#map"); !strings.Contains(got, "Categories at the peak") || !strings.Contains(got, "activation") || !strings.Contains(got, "parameter") {
 		t.Errorf("by category: %q", got)
 	}
@@ -150,6 +146,16 @@ func TestFleetPage(t *testing.T) {
 	}
 }
 
+// shows fails if an element, by its selector, does not contain a text.
+func shows(p *browser.Tab, texts map[string]string) {
+	p.T.Helper()
+	for selector, want := range texts {
+		if got := p.Text(selector); !strings.Contains(got, want) {
+			p.T.Errorf("%s does not contain %q: %q", selector, want, got)
+		}
+	}
+}
+
 // checkLevels compares the levels in the map with the fleet, with a tolerance of 1/16,000 of
 // the highest level.
 func checkLevels(p *browser.Tab, f *fleet.Fleet) {
@@ -157,7 +163,7 @@ func checkLevels(p *browser.Tab, f *fleet.Fleet) {
 	rows := browser.Eval[[]struct {
 		Capture string
 		Levels  []float64
-	}](p, "memlane.heat.rows.map((r) => ({Capture: r.capture, Levels: r.steps.length ? Array.from(r.steps, (_, i) => memlane.fleet.levelAt(r, i)) : []}))")
+	}](p, "memlane.map.heat.rows.map((r) => ({Capture: r.capture, Levels: r.steps.length ? Array.from(r.steps, (_, i) => memlane.fleet.levelAt(r, i)) : []}))")
 	shown := map[string][]float64{}
 	for _, r := range rows {
 		shown[r.Capture] = r.Levels
@@ -194,14 +200,104 @@ func TestFleetPageLarge(t *testing.T) {
 	}
 	p := browser.Open(t, browser.Start(t), address)
 	t.Logf("ready after %.0f ms", browser.Eval[float64](p, "memlane.ready"))
-	if got := browser.Eval[string](p, "memlane.heat.rows.length + ' ' + memlane.heat.overview.hidden"); got != "10000 false" {
+	if got := browser.Eval[string](p, "memlane.map.heat.rows.length + ' ' + memlane.map.heat.overview.hidden"); got != "10000 false" {
 		t.Errorf("rows, no overview: %s", got)
 	}
-	if drawn := browser.Eval[int](p, "memlane.heat.draw() ?? memlane.heat.pixels.height"); drawn > 500 {
+	if drawn := browser.Eval[int](p, "memlane.map.heat.draw() ?? memlane.map.heat.pixels.height"); drawn > 500 {
 		t.Errorf("%d rows are drawn", drawn)
 	}
-	p.Set("memlane.goTo(memlane.fleet.rows[9000])")
-	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 9000 ') && memlane.heat.scroller.scrollTop > 40000")
+	p.Set("memlane.map.goTo(memlane.fleet.rows[9000])")
+	p.WaitFor("document.querySelector('#now-row').innerText.startsWith('rank 9000 ') && memlane.map.heat.scroller.scrollTop > 40000")
+}
+
+// trendOf makes runs of n ranks with text in their names. From the fourth last run on, ranks 3 and 4 leak 1 GiB of 4.
+func trendOf(runs, n int, text string) *fleet.Trend {
+	t := &fleet.Trend{}
+	rng := rand.New(rand.NewPCG(8, 1))
+	for run := range runs {
+		f := &fleet.Fleet{}
+		for rank := range n {
+			m := fleet.Memory{Rank: fmt.Sprintf("rank %d", rank), Process: text, Device: "cuda:0", Peak: 4<<30 + rng.Int64N(1<<26)}
+			if (rank == 3 || rank == 4) && run >= runs-4 {
+				m.Peak, m.Leaked = m.Peak+1<<30, 1<<30
+			}
+			m.ReservedPeak = m.Peak + 1<<28
+			m.Categories = []finding.CategoryBytes{{Name: "activation" + text, Bytes: m.Peak}}
+			f.Add(&fleet.Record{Name: fmt.Sprintf("day%d/rank%d%s.pickle", run, rank, text), Memories: []fleet.Memory{m}})
+		}
+		t.Add(fmt.Sprintf("runs/day%d%s", run, text), f, nil)
+	}
+	return t
+}
+
+// trendPage opens the page of runs.
+func trendPage(t *testing.T, groups map[string]*fleet.Trend) *browser.Tab {
+	t.Helper()
+	var page bytes.Buffer
+	if err := WriteTrendPage(&page, groups); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "trend.html")
+	if err := os.WriteFile(file, page.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d bytes", page.Len())
+	return browser.Open(t, browser.Start(t), "file://"+file)
+}
+
+// TestTrendPage: the page shows each rank in each run, those that changed first, and highlights the ranks of a change.
+func TestTrendPage(t *testing.T) {
+	p := trendPage(t, map[string]*fleet.Trend{"": trendOf(10, 14, ""), "model=a": trendOf(5, 2, "")})
+	shows(p, map[string]string{
+		"header":   "15 runs of 16 memory IDs",
+		"#changes": "without labels: cuda since runs/day6, on 2 ranks (3-4): reserved bytes 4.29 GiB to 5.29 GiB, peak ",
+		"#map":     "14 rows",
+		".kind":    "runs/day9",
+	})
+	if got, want := browser.Eval[string](p, "memlane.map.heat.rows.map((r) => r.rank.slice(5)).join()"), "3,4,0,1,2,5,6,7,8,9,10,11,12,13"; got != want {
+		t.Errorf("rows %s, want %s", got, want)
+	}
+	const levels = "memlane.map.heat.rows.slice(1, 3).map((r) => Array.from({length: memlane.map.heat.parts}, (_, i) => (memlane.map.mode.level(r, i) / 2 ** 30).toFixed())).join(' ')"
+	if got := browser.Eval[string](p, levels); got != "4,4,4,4,4,4,5,5,5,5 4,4,4,4,4,4,4,4,4,4" {
+		t.Errorf("peaks %s", got)
+	}
+	p.Click("#changes button")
+	if got := browser.Eval[string](p, "memlane.map.heat.rows.filter((r) => memlane.map.heat.lit.has(r)).map((r) => r.rank).join()"); got != "rank 3,rank 4" {
+		t.Errorf("highlighted: %s", got)
+	}
+	p.Set("[...document.querySelectorAll('#map button')].find((b) => b.innerText === 'leaked bytes').click()")
+	if got := browser.Eval[string](p, levels); got != "0,0,0,0,0,0,1,1,1,1 0,0,0,0,0,0,0,0,0,0" {
+		t.Errorf("leaked bytes %s", got)
+	}
+	p.Set("document.querySelector('#map select').value = 1; document.querySelector('#map select').dispatchEvent(new Event('change'))")
+	if got := p.Text("#map"); !strings.Contains(got, "2 rows") || !strings.Contains(got, "day4") {
+		t.Errorf("of other labels: %q", got)
+	}
+}
+
+// TestTrendPageLarge: of more runs than columns, some share one.
+func TestTrendPageLarge(t *testing.T) {
+	p := trendPage(t, map[string]*fleet.Trend{"": trendOf(70, 10_000, "")})
+	t.Logf("ready after %.0f ms", browser.Eval[float64](p, "memlane.ready"))
+	if got := browser.Eval[string](p, "memlane.map.heat.rows.length + ' ' + memlane.map.heat.parts"); got != "10000 35" {
+		t.Errorf("rows and columns: %s", got)
+	}
+	if got := browser.Eval[string](p, "memlane.trend.kinds[0].columns[34]"); got != "day68 to day69" {
+		t.Errorf("the last column is %s", got)
+	}
+}
+
+// TestHostileTrendPage: names in records stay text.
+func TestHostileTrendPage(t *testing.T) {
+	groups := map[string]*fleet.Trend{}
+	for _, text := range hostile.Texts {
+		groups[text] = trendOf(9, 5, text)
+	}
+	p := trendPage(t, groups)
+	p.Click("#changes button")
+	if !browser.Eval[bool](p, "window.%s === undefined && document.querySelectorAll('script:not([type])').length === 1 && !document.querySelector('img, iframe, base, meta[http-equiv=refresh]')", hostile.Pwned) {
+		t.Error("a text acts")
+	}
 }
 
 // TestHostileFleetPage: names in captures stay text.

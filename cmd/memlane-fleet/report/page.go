@@ -24,12 +24,17 @@ var style string
 // time, the ranks that differ, the findings, and the captures that were not read.
 func writePage(w io.Writer, d *Data) error {
 	doc, usage := documentOf(d)
+	bundle := web.Bundle{Script: script, Style: style, Instead: "Read report.txt in the same folder instead."}
+	return writeBundle(w, &bundle, d.Headline(), "fleet", doc, usage)
+}
+
+// writeBundle writes a page with a document and its columns.
+func writeBundle(w io.Writer, bundle *web.Bundle, title, id string, doc any, usage *web.Columns) error {
 	data, err := web.Encode(doc)
 	if err != nil {
 		return err
 	}
-	bundle := web.Bundle{Script: script, Style: style, Instead: "Read report.txt in the same folder instead."}
-	return bundle.Write(w, d.Headline(), []web.Part{{ID: "fleet", Data: data}, {ID: "usage", Data: usage.Bytes}})
+	return bundle.Write(w, title, []web.Part{{ID: id, Data: data}, {ID: "usage", Data: usage.Bytes}})
 }
 
 // document is the data for fleet.js. Frequent records are lists of numbers and texts.
@@ -205,13 +210,19 @@ func (doc *document) addFindings(d *Data, at map[*fleet.Record][]int) {
 		for _, w := range f.Found {
 			out.Rows = append(out.Rows, at[w.Record][w.Memory])
 		}
-		slices.Sort(out.Rows)
-		out.Rows = slices.Compact(out.Rows)
-		for j := len(out.Rows) - 1; j > 0; j-- {
-			out.Rows[j] -= out.Rows[j-1]
-		}
+		out.Rows = differences(out.Rows)
 		doc.Findings = append(doc.Findings, out)
 	}
+}
+
+// differences sorts rows and returns each as the difference from the one before.
+func differences(rows []int) []int {
+	slices.Sort(rows)
+	rows = slices.Compact(rows)
+	for i := len(rows) - 1; i > 0; i-- {
+		rows[i] -= rows[i-1]
+	}
+	return rows
 }
 
 // usageColumns returns the usage and the categories of each row in units of its kind, plus 1; 0 means unknown.

@@ -6,6 +6,7 @@
 package report
 
 //go:generate go -C ../../.. tool esbuild cmd/memlane-fleet/report/page/fleet.js --bundle --format=iife --target=es2022 --minify --charset=utf8 --legal-comments=eof --log-level=warning --outfile=cmd/memlane-fleet/report/assets/fleet.js
+//go:generate go -C ../../.. tool esbuild cmd/memlane-fleet/report/page/trend.js --bundle --format=iife --target=es2022 --minify --charset=utf8 --legal-comments=eof --log-level=warning --outfile=cmd/memlane-fleet/report/assets/trend.js
 //go:generate go -C ../../.. tool esbuild cmd/memlane-fleet/report/page/fleet.css --bundle --minify --legal-comments=eof --log-level=warning --outfile=cmd/memlane-fleet/report/assets/fleet.css
 
 import (

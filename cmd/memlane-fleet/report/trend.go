@@ -68,8 +68,13 @@ func labelsText(name string) string {
 	return cmp.Or(shorten.Name(text.Printable(name), 50), "without labels")
 }
 
-// changes writes the changes of a group of runs.
-func (p *page) changes(indent string, t *fleet.Trend, changes []fleet.ChangePoint, most int) {
+// changeText says what changed, with the changes of one run and the same ranks together.
+type changeText struct {
+	text string
+	of   *fleet.ChangePoint // the first of them
+}
+
+func changeTexts(t *fleet.Trend, changes []fleet.ChangePoint) (all []changeText) {
 	var order []string
 	same := map[string][]*fleet.ChangePoint{} // of one run and the same ranks
 	for i := range changes {
@@ -80,17 +85,26 @@ func (p *page) changes(indent string, t *fleet.Trend, changes []fleet.ChangePoin
 		}
 		same[key] = append(same[key], c)
 	}
-	for _, key := range order[:min(most, len(order))] {
+	for _, key := range order {
 		c := same[key][0]
 		var figures []string
 		for _, each := range same[key] {
 			figures = append(figures, fmt.Sprintf("%s %s to %s", each.Measure, units.Bytes(each.Before), units.Bytes(each.After)))
 		}
-		p.para(indent, indent+"  ", short(fmt.Sprintf("%s since %s, on %s: %s", c.Kind, shorten.Name(text.Printable(t.Runs[c.Run].Name), 40),
-			ranksText(c.Ranks, roleText(c.Role, c.OfRole, len(c.Ranks))), strings.Join(figures, ", ")), 2*textSentence))
-		p.Line("%s  first in %s", indent, shorten.Name(text.Printable(c.Capture), textName-10))
+		all = append(all, changeText{fmt.Sprintf("%s since %s, on %s: %s", c.Kind, shorten.Name(text.Printable(t.Runs[c.Run].Name), 40),
+			ranksText(c.Ranks, roleText(c.Role, c.OfRole, len(c.Ranks))), strings.Join(figures, ", ")), c})
 	}
-	if more := len(order) - most; more > 0 {
+	return all
+}
+
+// changes writes the changes of a group of runs.
+func (p *page) changes(indent string, t *fleet.Trend, changes []fleet.ChangePoint, most int) {
+	all := changeTexts(t, changes)
+	for _, c := range all[:min(most, len(all))] {
+		p.para(indent, indent+"  ", short(c.text, 2*textSentence))
+		p.Line("%s  first in %s", indent, shorten.Name(text.Printable(c.of.Capture), textName-10))
+	}
+	if more := len(all) - most; more > 0 {
 		p.Line("%s%s", indent, units.Plural(more, "more change"))
 	}
 }

@@ -1,11 +1,10 @@
 // The page of a fleet: ranks that differ, findings, all ranks over time, and captures that were not read.
 
-import {Columns, unpack} from '../../../../render/web/page/decode.js';
-import {button, el, replace} from '../../../../render/web/page/dom.js';
+import {button, el} from '../../../../render/web/page/dom.js';
 import {bytes, count, percent, several} from '../../../../render/web/page/format.js';
-import {Heat} from './heat.js';
-import {matcher, Table} from '../../../../render/web/page/table.js';
-import {setTheme} from '../../../../render/web/page/theme.js';
+import {RankMap} from './map.js';
+import {Table} from '../../../../render/web/page/table.js';
+import {open} from './open.js';
 
 const parts = 64; // of the recording of each row
 
@@ -24,31 +23,38 @@ class Fleet {
     if (devices.size < this.rows.length) for (const row of this.rows) row.label = `${row.rank} ${row.memory}`;
   }
 
-  // levelAt returns the peak in a part of the window in bytes, or that of a category at the peak, -1 if it is unknown.
-  levelAt(row, part, byCategory) {
-    const steps = byCategory ? row.categories : row.steps;
-    return steps[part] > 0 ? (steps[part] - 1) * this.kinds[row.kind].unit : -1;
+  // levelIn returns the bytes of a step, -1 if they are unknown.
+  levelIn(row, step) {
+    return step > 0 ? (step - 1) * this.kinds[row.kind].unit : -1;
+  }
+
+  // levelAt returns the peak in a part of the window in bytes, -1 if it is unknown.
+  levelAt(row, part) {
+    return this.levelIn(row, row.steps[part]);
+  }
+
+  modes() {
+    const {kinds} = this, most = (kind) => kind.peaks[3];
+    const text = (level) => level < 0 ? 'unknown' : bytes(level);
+    const atPeak = (row, part) => this.levelIn(row, row.categories[part]);
+    return [
+      {name: 'over time', title: 'Memory over time', hint: 'the highest level in each part of the recording', parts: () => parts, axis: () => ['beginning of each recording', 'end'], columns: () => false,
+        level: (row, part) => this.levelAt(row, part), most, text: (row, part) => `${this.levelAt(row, part) < 0 ? '' : 'up to '}${text(this.levelAt(row, part))} in part ${part + 1} of ${parts}`},
+      {name: 'by category', title: 'Categories at the peak', hint: 'categories at the peak', parts: (kind) => kind.categories.length, axis: (kind) => kind.categories, columns: () => true,
+        level: atPeak, most, text: (row, part) => `${text(atPeak(row, part))} ${kinds[row.kind].categories[part]} at the peak`},
+    ];
   }
 }
 
 class Page {
   constructor(fleet, main) {
     this.fleet = fleet;
-    this.kind = 0;
-    this.byCategory = false; // columns are categories at the peak, not parts of the time
-    this.lit = -1; // the finding whose rows are lit
-    this.card = el('div', {class: 'card hover', role: 'tooltip', hidden: true});
-    this.now = el('p', {class: 'now-row', id: 'now-row', role: 'status'});
-    const most = (row) => Math.max(1, fleet.kinds[row.kind].peaks[3]);
-    this.heat = new Heat(parts, (row, part) => fleet.levelAt(row, part, this.byCategory) / most(row), {
-      hover: (row, part, e) => this.hover(row, part, e), move: (row, part) => this.tell(row, part), open: (row) => { if (row.page) location.href = row.page; },
+    this.map = new RankMap(fleet.rows, fleet.kinds, fleet.modes(), {
+      facts: (row) => [['capture', row.capture], ['peak', bytes(row.peak)], ['at the end', bytes(row.end)], ['growth', bytes(row.growth)], row.leaked > 0 && ['leaked', bytes(row.leaked)]],
+      says: (row) => `peak ${bytes(row.peak)}, ${bytes(row.end)} at the end${row.leaked > 0 ? `, ${bytes(row.leaked)} leaked` : ''} · ${row.capture}`,
     });
-    document.body.prepend(el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), el('h1', {class: 'headline fixed'}, fleet.headline)));
-    document.body.append(this.card);
-    main.append(...[this.figures(), this.standing(), this.map(), ...fleet.kinds.map((k) => this.madeOf(k)), this.troubles(), this.losses()].filter(Boolean));
-    this.show();
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    dark.addEventListener('change', () => { setTheme(dark.matches); this.show(); });
+    main.append(...[this.figures(), this.standing(), this.map.element, ...fleet.kinds.map((k) => this.madeOf(k)), this.troubles(), this.losses()].filter(Boolean));
+    this.map.show();
   }
 
   figures() {
@@ -60,109 +66,14 @@ class Page {
     const {outliers, findings, minor, rows} = this.fleet;
     const items = outliers.map((o) => {
       const row = rows[o.row];
-      return el('li', {class: `finding ${o.severity}`}, el('h3', {}, el('span', {class: 'severity'}, o.severity), ' ', row ? button(row.rank, 'show it in the map', () => this.goTo(row)) : 'rank outlier'),
+      return el('li', {class: `finding ${o.severity}`}, el('h3', {}, el('span', {class: 'severity'}, o.severity), ' ', row ? button(row.rank, 'show it in the map', () => this.map.goTo(row)) : 'rank outlier'),
         el('p', {}, o.text), row && el('p', {class: 'note'}, `${row.capture} · ${row.memory}`, row.page && [' · ', el('a', {href: row.page}, 'its page')]));
     });
-    this.lights = findings.map((f, i) => button('show the ranks', 'highlight the ranks that have it', () => this.light(i), {'aria-pressed': 'false'}));
-    const shared = findings.map((f, i) => el('li', {class: `finding ${f.severity}`}, el('h3', {}, el('span', {class: 'severity'}, f.severity), ' ', this.lights[i]), el('p', {}, f.text)));
+    const shared = findings.map((f) => el('li', {class: `finding ${f.severity}`}, el('h3', {}, el('span', {class: 'severity'}, f.severity), ' ', this.map.light(f.rows.map((i) => rows[i]))), el('p', {}, f.text)));
     return el('div', {class: 'standing'},
       el('section', {id: 'outliers'}, el('h2', {}, several(outliers.length, 'rank'), outliers.length === 1 ? ' that differs' : ' that differ'), outliers.length ? el('ol', {class: 'findings', tabindex: 0}, items) : el('p', {class: 'empty'}, 'No rank differs from the others.')),
       el('section', {id: 'findings'}, el('h2', {}, several(findings.length, 'finding')), findings.length ? el('ol', {class: 'findings', tabindex: 0}, shared) : el('p', {class: 'empty'}, 'No findings above info.'),
         minor > 0 && el('p', {class: 'note'}, `${count(minor)} more of severity info: see fleet.json.`)));
-  }
-
-  map() {
-    const {kinds} = this.fleet;
-    const choice = kinds.length > 1 && el('select', {'aria-label': 'kind of memory', onchange: () => { this.kind = Number(choice.value); this.show(); }}, kinds.map((k, i) => el('option', {value: i}, k.name || 'memory')));
-    this.choice = choice;
-    this.by = button('by category', 'show categories at the peak instead of memory over time', () => { this.byCategory = !this.byCategory; this.show(); }, {'aria-pressed': 'false'});
-    this.axis = el('p', {class: 'heat-axis'});
-    this.title = el('h2', {});
-    this.search = el('input', {type: 'search', class: 'find', placeholder: 'rank or capture (text or /regexp/)', 'aria-label': 'show ranks and captures by name', oninput: () => this.show()});
-    this.only = el('input', {type: 'checkbox', onchange: () => this.show()});
-    this.onlyLabel = el('label', {hidden: true}, this.only, el('span', {}, 'highlighted only'));
-    this.note = el('span', {class: 'note', role: 'status'});
-    this.scale = el('canvas', {'aria-hidden': 'true'});
-    this.most = el('span');
-    this.heatSection = el('section', {id: 'map'}, el('div', {class: 'bar'}, this.title, choice, this.by, this.search, this.onlyLabel, this.note, el('span', {class: 'push'}),
-      el('span', {class: 'heat-scale'}, '0 B', this.scale, this.most)), this.heat.element,
-    this.axis, this.now);
-    return this.heatSection;
-  }
-
-  // show shows the rows that match the fields above the map.
-  show() {
-    const {rows, kinds, findings} = this.fleet;
-    const match = matcher(this.search.value);
-    this.search.classList.toggle('wrong', !match);
-    const ofKind = rows.filter((row) => row.kind === this.kind);
-    const lit = new Set(this.lit < 0 ? [] : findings[this.lit].rows.map((i) => rows[i]).filter((row) => row.kind === this.kind));
-    const shown = ofKind.filter((row) => (!match || match(row.rank) || match(row.capture) || match(row.memory)) && (!(this.only.checked && lit.size) || lit.has(row)));
-    this.onlyLabel.hidden = !lit.size;
-    const categories = kinds[this.kind]?.categories ?? [];
-    this.by.hidden = !categories.length;
-    this.byCategory &&= categories.length > 0;
-    this.by.setAttribute('aria-pressed', String(this.byCategory));
-    this.title.textContent = this.byCategory ? 'Categories at the peak' : 'Memory over time';
-    this.axis.classList.toggle('columns', this.byCategory);
-    replace(this.axis, ...(this.byCategory ? categories : ['beginning of each recording', 'end']).map((text) => el('span', {title: text}, text)));
-    this.heat.parts = this.byCategory ? categories.length : parts;
-    this.heat.lit = lit;
-    this.heat.show(shown);
-    this.heat.drawScale(this.scale);
-    this.most.textContent = bytes(kinds[this.kind]?.peaks[3] ?? 0);
-    this.note.textContent = shown.length === ofKind.length ? several(shown.length, 'row') : `${count(shown.length)} of ${several(ofKind.length, 'row')}`;
-    replace(this.now, shown.length ? 'Click on a row, or move with the arrow keys.' : 'No rank or capture matches.');
-  }
-
-  // light highlights the rows that have a finding. A second call removes the highlight.
-  light(i) {
-    this.lit = this.lit === i ? -1 : i;
-    this.lights.forEach((b, k) => b.setAttribute('aria-pressed', String(k === this.lit)));
-    const {rows, findings} = this.fleet;
-    if (this.lit < 0) this.only.checked = false;
-    else if (!findings[i].rows.some((k) => rows[k].kind === this.kind)) this.choose(rows[findings[i].rows[0]]?.kind ?? this.kind);
-    this.show();
-  }
-
-  choose(kind) {
-    this.kind = kind;
-    if (this.choice) this.choice.value = String(kind);
-  }
-
-  // goTo clears the filters and scrolls to a row.
-  goTo(row) {
-    this.choose(row.kind);
-    this.search.value = '';
-    this.only.checked = false;
-    this.show();
-    this.heatSection.scrollIntoView({block: 'nearest'});
-    this.heat.scroller.focus({preventScroll: true});
-    const steps = this.byCategory ? row.categories : row.steps;
-    this.heat.move(this.heat.rows.indexOf(row), steps.indexOf(Math.max(...steps)));
-  }
-
-  hover(row, part, e) {
-    this.card.hidden = !row;
-    if (!row) return;
-    const facts = [['memory ID', row.memory], ['capture', row.capture], ['peak', bytes(row.peak)], ['at the end', bytes(row.end)], ['growth', bytes(row.growth)], row.leaked > 0 && ['leaked', bytes(row.leaked)]];
-    replace(this.card, el('strong', {}, row.rank), part >= 0 && `: ${this.levelText(row, part)}`, el('dl', {class: 'facts'}, facts.filter(Boolean).map(([name, text]) => [el('dt', {}, name), el('dd', {}, text)])),
-      row.page && el('p', {class: 'note'}, 'Click to open its page.'));
-    const {innerWidth, innerHeight} = window, {offsetWidth, offsetHeight} = this.card;
-    const x = e.clientX + 16 + offsetWidth > innerWidth ? e.clientX - offsetWidth - 12 : e.clientX + 16;
-    Object.assign(this.card.style, {left: `${Math.max(4, x)}px`, top: `${Math.max(4, Math.min(e.clientY + 16, innerHeight - offsetHeight - 8))}px`});
-  }
-
-  levelText(row, part) {
-    const level = this.fleet.levelAt(row, part, this.byCategory);
-    if (this.byCategory) return `${level < 0 ? 'unknown' : bytes(level)} ${this.fleet.kinds[row.kind].categories[part]} at the peak`;
-    return `${level < 0 ? 'unknown' : `up to ${bytes(level)}`} in part ${part + 1} of ${parts}`;
-  }
-
-  // tell describes the active row under the map.
-  tell(row, part) {
-    replace(this.now, el('strong', {}, row.rank), ` · ${row.memory} · ${this.levelText(row, part)} · peak ${bytes(row.peak)}, ${bytes(row.end)} at the end${row.leaked > 0 ? `, ${bytes(row.leaked)} leaked` : ''} · ${row.capture}`,
-      row.page && el('a', {href: row.page}, 'its page'));
   }
 
   // madeOf shows the distribution of the peaks of a kind, and their largest places.
@@ -210,15 +121,4 @@ class Page {
   }
 }
 
-async function start() {
-  setTheme(matchMedia('(prefers-color-scheme: dark)').matches);
-  const main = el('main');
-  document.body.append(main);
-  const doc = JSON.parse(new TextDecoder().decode(await unpack('fleet')));
-  const page = new Page(new Fleet(doc, new Columns(await unpack('usage'))), main);
-  page.ready = performance.now();
-  globalThis.memlane = page; // for tests and the console
-  document.body.dataset.ready = 'true';
-}
-
-start();
+open('fleet', (doc, columns, main) => new Page(new Fleet(doc, columns), main));

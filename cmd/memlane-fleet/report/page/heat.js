@@ -73,6 +73,9 @@ export class Heat {
     this.overview.hidden = true;
     this.seen = Math.min(total, Math.floor(0.7 * innerHeight) - 2);
     this.overview.hidden = total <= this.seen || this.element.clientWidth < 480;
+    const axis = (this.element.parentElement ?? this.element).style; // where the columns are
+    axis.setProperty('--heat-left', `${this.gutter}px`);
+    axis.setProperty('--heat-right', this.overview.hidden ? '0' : `${overviewWidth + 10}px`);
     this.scroller.style.height = `${Math.max(this.seen, 24) + 2}px`;
     this.space.style.height = `${Math.max(0, total - this.seen)}px`;
     this.width = this.scroller.clientWidth;

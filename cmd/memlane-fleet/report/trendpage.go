@@ -1,0 +1,154 @@
+package report
+
+import (
+	_ "embed" // the page
+	"io"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/render/web"
+)
+
+//go:embed assets/trend.js
+var trendScript string
+
+// trendDocument is the data for trend.js.
+type trendDocument struct {
+	Headline string          `json:"headline"`
+	Measures []string        `json:"measures"`
+	Kinds    []kindOfTrend   `json:"kinds"`
+	Rows     [][]any         `json:"rows"` // rank, memory ID, kind, last capture, whether a figure grew
+	Changes  []changeOfTrend `json:"changes"`
+	More     int             `json:"more"` // changes left out
+}
+
+// kindOfTrend is a kind of memory in the runs with the same labels.
+type kindOfTrend struct {
+	Name    string   `json:"name"`
+	Columns []string `json:"columns"` // the run, or the runs
+	Most    []int64  `json:"most"`    // of each measure
+	Units   []int64  `json:"units"`   // bytes per step of its values
+	Runs    [][]any  `json:"runs"`    // name, memories, peak, reserved, leaked, per step, category
+}
+
+type changeOfTrend struct {
+	Severity string `json:"severity"`
+	Text     string `json:"text"`
+	Capture  string `json:"capture"`
+	Measure  int    `json:"measure"`
+	Rows     []int  `json:"rows"` // each as the difference from the one before
+}
+
+const (
+	trendColumns = 64      // of runs: of more, some share a column, which shows the highest
+	trendLevels  = 1 << 12 // of a measure, up to its highest value
+)
+
+// WriteTrendPage writes runs over time as one self-contained HTML file: a heat map of all ranks by run, their changes, and the medians of the runs.
+// Runs are grouped by their labels, as in WriteTrends.
+func WriteTrendPage(w io.Writer, groups map[string]*fleet.Trend) error {
+	doc := trendDocument{Measures: fleet.TrendMeasures(), Rows: [][]any{}, Changes: []changeOfTrend{}}
+	usage := &web.Columns{}
+	runs := 0
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		runs += len(groups[name].Runs)
+		doc.add(name, groups[name], len(groups) > 1, usage)
+	}
+	doc.Headline = units.Plural(runs, "run") + " of " + units.Plural(len(doc.Rows), "memory ID")
+	bundle := web.Bundle{Script: trendScript, Style: style, Instead: "memlane-fleet trend prints the same changes."}
+	return writeBundle(w, &bundle, doc.Headline, "trend", doc, usage)
+}
+
+// add adds the runs of a group: those that changed first, then the others by rank.
+func (doc *trendDocument) add(name string, t *fleet.Trend, labelled bool, usage *web.Columns) {
+	changes := t.Changes()
+	type rankOf struct{ kind, rank string }
+	changed, grew := map[rankOf]bool{}, map[rankOf]bool{}
+	for i := range changes {
+		for _, rank := range changes[i].Ranks {
+			of := rankOf{changes[i].Kind, rank}
+			changed[of], grew[of] = true, grew[of] || changes[i].After > changes[i].Before
+		}
+	}
+	all := t.Series()
+	slices.SortStableFunc(all, func(a, b fleet.Series) int {
+		order := func(s *fleet.Series) int {
+			if changed[rankOf{s.Kind, s.Rank}] {
+				return 0
+			}
+			return 1
+		}
+		return order(&a) - order(&b)
+	})
+	kinds := map[string]int{}
+	for i := range all {
+		kinds[all[i].Kind] = 0
+	}
+	each := (len(t.Runs) + trendColumns - 1) / trendColumns
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		kinds[kind] = len(doc.Kinds)
+		out := kindOfTrend{Name: kind, Columns: []string{}, Most: make([]int64, len(doc.Measures)), Runs: [][]any{}}
+		if labelled {
+			out.Name = labelsText(name) + ": " + kind
+		}
+		for i := 0; i < len(t.Runs); i += each {
+			column := path.Base(t.Runs[i].Name)
+			if last := min(i+each, len(t.Runs)) - 1; last > i {
+				column += " to " + path.Base(t.Runs[last].Name)
+			}
+			out.Columns = append(out.Columns, column)
+		}
+		for i := range all {
+			if all[i].Kind == kind {
+				for m, values := range all[i].Values {
+					out.Most[m] = max(out.Most[m], int64(slices.Max(values)))
+				}
+			}
+		}
+		for _, most := range out.Most {
+			out.Units = append(out.Units, most/trendLevels+1)
+		}
+		for i := range t.Runs {
+			if r, ok := t.Runs[i].Kinds[kind]; ok {
+				out.Runs = append(out.Runs, []any{t.Runs[i].Name, r.Memories, r.Peak, r.Reserved, r.Leaked, r.PerStep, r.Category})
+			}
+		}
+		doc.Kinds = append(doc.Kinds, out)
+	}
+	rows := map[rankOf][]int{}
+	for i := range all {
+		s := &all[i]
+		of, kind := rankOf{s.Kind, s.Rank}, kinds[s.Kind]
+		rows[of] = append(rows[of], len(doc.Rows))
+		doc.Rows = append(doc.Rows, []any{s.Rank, s.ID, kind, s.Capture, grew[of]})
+		for m, values := range s.Values {
+			levels := make([]int64, len(doc.Kinds[kind].Columns))
+			for k, run := range s.Runs {
+				at := &levels[run/each]
+				*at = max(*at, 1+int64(values[k])/doc.Kinds[kind].Units[m])
+			}
+			usage.AddSteps(len(levels), func(i int) int64 { return levels[i] })
+		}
+	}
+	for _, c := range changeTexts(t, changes) {
+		if len(doc.Changes) == maxShared {
+			doc.More++
+			continue
+		}
+		out := changeOfTrend{"info", c.text, c.of.Capture, slices.Index(doc.Measures, c.of.Measure), []int{}}
+		if c.of.After > c.of.Before {
+			out.Severity = "warning"
+		}
+		if labelled {
+			out.Text = labelsText(name) + ": " + c.text
+		}
+		for _, rank := range c.of.Ranks {
+			out.Rows = append(out.Rows, rows[rankOf{c.of.Kind, rank}]...)
+		}
+		out.Rows = differences(out.Rows)
+		doc.Changes = append(doc.Changes, out)
+	}
+}
