@@ -256,14 +256,46 @@ func TestPrune(t *testing.T) {
 // TestStoredRuns: runs in an object store are found, not only those of a disk, and removed.
 func TestStoredRuns(t *testing.T) {
 	s := newStore(t)
-	for _, run := range []string{"runs/model=a/day10", "runs/model=a/day9", "runs/model=b/day9"} {
+	s.clock.Advance(-60 * 24 * time.Hour)
+	bucket := s.bucket(t)
+	if err := bucket.WriteAll(t.Context(), "runs/model=a/day9/notes.txt", nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []string{"runs/model=a/day9", "runs/model=b/day9", "runs/model=a/day10"} {
 		call(t, 0, lines(job(t)[:2]), "run", "--quiet", "-o", s.address(run))
+		s.clock.Advance(20 * 24 * time.Hour)
 	}
 	out, _ := call(t, 0, "", "trend", "--by", "job", s.address("runs"))
 	if a, b, c := strings.Index(out, "model=a/day9"), strings.Index(out, "model=b/day9"), strings.Index(out, "model=a/day10"); a < 0 || b < a || c < b {
 		t.Errorf("prints\n%s", out)
 	}
-	if out, _ = call(t, 0, "", "prune", "--keep", "30d", s.address("runs")); strings.Contains(out, "removed") || !strings.Contains(out, "3 of 3 runs") {
-		t.Errorf("prints\n%s", out)
+	objects := func() (left []string) {
+		keys, err := keysOf(t.Context(), bucket, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if !strings.HasPrefix(key, "runs/model=a/day10/") {
+				left = append(left, key)
+			}
+		}
+		return left
 	}
+	before := objects()
+	for _, c := range []struct {
+		flags []string
+		want  string
+		left  []string
+	}{
+		{[]string{"--keep", "61d"}, "3 of 3 runs are", before},
+		{[]string{"--keep", "30d", "--dry-run"}, "would remove s3://job/runs/model=b/day9: 40 days old\n1 of 3 runs is", before},
+		{[]string{"--keep", "30d"}, "removed s3://job/runs/model=b/day9: 40 days old\n1 of 3 runs is", []string{"runs/model=a/day9/notes.txt"}},
+		{[]string{"--keep", "1h"}, "1 of 1 run is", []string{"runs/model=a/day9/notes.txt"}}, // the newest
+	} {
+		out, _ := call(t, 0, "", append(append([]string{"prune"}, c.flags...), s.address("runs"))...)
+		if left := objects(); !strings.Contains(out, c.want) || !slices.Equal(left, c.left) {
+			t.Errorf("%s prints\n%s%d objects are left: %.300q", c.flags, out, len(left), left)
+		}
+	}
+	call(t, 0, "", "trend", s.address("runs/model=a/day10"), s.address("runs/model=a/day10")) // it is whole
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -22,8 +23,9 @@ import (
 // store is an S3 store on this machine that counts the bytes it sends, and fails on request.
 type store struct {
 	*httptest.Server
-	bodies atomic.Int64 // bytes of objects that were sent
-	gets   atomic.Int64 // requests for them
+	bodies atomic.Int64                // bytes of objects that were sent
+	gets   atomic.Int64                // requests for them
+	clock  gofakes3.TimeSourceAdvancer // when objects are written
 
 	mu    sync.Mutex
 	fails func(r *http.Request) (status int) // 0: it works; -1: it breaks off in the middle
@@ -33,12 +35,12 @@ const secretKey = "not/for+anybodys=eyes"
 
 func newStore(t *testing.T) *store {
 	t.Helper()
-	backend := s3mem.New()
+	s := &store{clock: gofakes3.FixedTimeSource(time.Now().UTC())}
+	backend := s3mem.New(s3mem.WithTimeSource(s.clock))
 	if err := backend.CreateBucket("job"); err != nil {
 		t.Fatal(err)
 	}
-	handler := gofakes3.New(backend).Server()
-	s := &store{}
+	handler := gofakes3.New(backend, gofakes3.WithTimeSource(s.clock), gofakes3.WithTimeSkewLimit(0)).Server()
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		status := 0

@@ -69,6 +69,9 @@ func TestErrors(t *testing.T) {
 		{"unknown source", "memlane native 2\nsource\nspace source=3 axis=\"time\" end=+5\n", "line 3: 3 is not defined before this line"},
 		{"a space that ends first", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=5 end=+0\n", "line 3: the space ends before it begins"},
 		{"a space that is damaged twice", "memlane native 2\nsource\nspace source=0 axis=\"time\" begin=x end=y\n", `line 3: "x" is not a number`},
+		{"a group without source", "memlane native 2\ngroup \"mesh_tp\" 3 8\n", "line 2: group before any source"},
+		{"a group of no size", header + "group \"mesh_tp\" 3\n", "line 4: group: 2 fields without a key"},
+		{"a group without number", header + "group \"mesh_tp\" x 8\n", `line 4: "x" is not a number`},
 		{"a buffer without space", "memlane native 2\nsource\nbuffer +1 +2 0x1 1 1\n", "line 3: buffer before any space"},
 		{"a call without space", "memlane native 2\nsource\ncall 0 1 2 1\n", "line 3: 0 is not defined before this line"},
 		{"a call in another space", header + "call 1 1 2 1\n", "line 4: 1 is not defined before this line"},
@@ -118,7 +121,11 @@ func TestContradictions(t *testing.T) {
 func TestText(t *testing.T) {
 	text := `memlane native 2
 source format="torch-snapshot" producer="PyTorch \"2.8\""
+setting "expandable_segments" "false"
 source format="b" producer=""
+setting "a key" "\n"
+group "mesh_tp" 3 8
+group "a group \"of all\"" 0 1
 space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77
 frame 1 framework "g" "\xff\x00" 0
 stack 1 1
