@@ -25,6 +25,7 @@ type WhatIfSpace struct {
 	ID            string           `json:"id"`             // memory ID
 	Replay        Replay           `json:"replay"`         // how much of the recording the rules of the allocator predict
 	CapacityBytes *int64           `json:"capacity_bytes"` // of --capacity, or of a recorded OOM; null if neither is known
+	Unfinished    bool             `json:"unfinished"`     // the recording ends in the middle of what the program does: all peaks are those until then, and the rest may need more
 	Searched      bool             `json:"searched"`       // scenarios that fit the capacity were searched for: those are all, the cheapest first
 	Scenarios     []WhatIfScenario `json:"scenarios"`      // the recording first; empty if nothing can be predicted
 }
@@ -69,7 +70,7 @@ func (r *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
 
 // WhatIfRoom is a range of factors.
 type WhatIfRoom struct {
-	Low  float64 `json:"low_factor"`  // fits, also if the prediction is as much too low as the worst that was measured; 0 = not even as recorded
+	Low  float64 `json:"low_factor"`  // fits, also if the prediction is as much too low as the worst that was measured; 0 = not even as recorded, or not known
 	High float64 `json:"high_factor"` // fits if the prediction is right
 }
 
@@ -262,6 +263,7 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 		law, _ := ReplayOf(h)
 		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: law, Scenarios: []WhatIfScenario{}}
 		if e, _ := whatif.New(&c.Tables, s); e != nil {
+			out.Unfinished = e.Unfinished
 			capacity := cmp.Or(asked.Capacity, e.Capacity())
 			if capacity > 0 {
 				out.CapacityBytes = &capacity
@@ -356,7 +358,7 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 		return out
 	}
 	out.SavedBytes = e.Recorded.Peak - r.Peak
-	if fits, sure := r.Fits(capacity); sure && capacity > 0 {
+	if fits, sure := r.Fits(capacity); sure && capacity > 0 && (!fits || !e.Unfinished) {
 		out.Fits = &fits
 	}
 	return out

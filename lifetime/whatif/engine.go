@@ -15,6 +15,9 @@ type Engine struct {
 	Law      replay.Law // how much of the recording the rules of the allocator predict
 	Recorded Result     // without edits
 
+	// Unfinished is set if the recording ends in the middle of what the program does, mostly as memory ran out: all results are those until then.
+	Unfinished bool
+
 	base     *model
 	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
@@ -32,6 +35,7 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 		return nil, why
 	}
 	e.base = modelOf(t, s, h)
+	e.Unfinished = e.base.unfinished()
 	e.least = sync.OnceValue(e.base.least)
 	e.Recorded = e.Run(nil, replay.Device{})
 	return e, ""

@@ -379,6 +379,37 @@ func (m *model) open(k int) bool {
 	return p.back == p.end && p.end == float64(m.n)
 }
 
+// unfinished reports whether the recording ends, or its last request failed, in a pass that goes on further than any other one of it: what
+// the rest of the pass needs is not known, nor what an optimizer needs that did not run yet.
+func (m *model) unfinished() bool {
+	last := len(m.passes) - 1
+	if last < 0 {
+		return false
+	}
+	p := &m.passes[last]
+	if m.steps[p.step].optimizer < float64(m.n) {
+		return false
+	}
+	trains := p.back < p.end
+	ends := slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail && o.at.n >= p.begin })
+	state := false // what the optimizer keeps is known
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		isKept := b.saved || b.dropped
+		trains = trains || isKept
+		ends = ends || int(b.pass) == last && b.saved && b.end == never
+		state = state || b.category == purpose.OptimizerState
+	}
+	if !ends {
+		return false
+	}
+	if !trains {
+		return last == 0
+	}
+	whole := func(q pass) bool { return q.back < q.end }
+	return !slices.ContainsFunc(m.passes[:last], whole) || !state && p.step == 0
+}
+
 // between returns the buffers that begin from one event to another, which does not count. Those that an edit added are not among them until
 // settle.
 func (m *model) between(begin, end float64) []buffer {

@@ -18,7 +18,8 @@ type Plan struct {
 }
 
 // Room is how far the batch or the length of sequences can grow before a scenario does not fit any more: factors; 0 if it changes the batch
-// itself, or the recording does not tell. It fits with Low also if the prediction is as much too low as the worst that was measured.
+// itself, or the recording does not tell. It fits with Low also if the prediction is as much too low as the worst that was measured;
+// 0 if that is not known.
 type Room struct{ Low, High float64 }
 
 // maxPlans is how many plans Search returns at most.
@@ -136,6 +137,9 @@ const (
 // room returns how far the batch or the sequences of a scenario can grow.
 func (e *Engine) room(edits, of string, capacity int64) Room {
 	low, high := e.largest(edits, of, int64((1-offBatch.above)*float64(capacity))), e.largest(edits, of, capacity)
+	if e.Unfinished {
+		low = 0
+	}
 	return Room{min(low, high), high} // what fits does not always grow with the capacity: blocks fall otherwise
 }
 

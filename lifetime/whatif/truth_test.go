@@ -545,9 +545,24 @@ func TestOpenCheckpoint(t *testing.T) {
 		}
 		return first
 	}
-	e := engineOf(t, "gpt_small")
-	whole, cut := e.base.clone(), e.base.clone()
-	p := &cut.passes[0]
+	whole := engineOf(t, "gpt_small").base.clone()
+	cut := cutIn(whole, 0)
+	if whole.unfinished() || !cut.unfinished() {
+		t.Error("the whole recording is unfinished, or the part of it is not")
+	}
+	want, got := again(whole), again(cut)
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("computes buffers of %d again, want %d", got, want)
+	}
+	if cut.recomputed != int64(len(want)) {
+		t.Errorf("counts %d buffers, want %d", cut.recomputed, len(want))
+	}
+}
+
+// cutIn returns a program as if its recording had ended before the backward pass of pass k.
+func cutIn(m *model, k int) *model {
+	cut := m.clone()
+	p := &cut.passes[k]
 	end := p.back
 	cut.buffers = slices.DeleteFunc(cut.buffers, func(b buffer) bool { return b.begin.n >= end })
 	for i := range cut.buffers {
@@ -555,13 +570,24 @@ func TestOpenCheckpoint(t *testing.T) {
 			b.end = never
 		}
 	}
-	cut.n, cut.sorted, p.end, cut.passes = int(end), len(cut.buffers), end, cut.passes[:1]
-	want, got := again(whole), again(cut)
-	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("computes buffers of %d again, want %d", got, want)
-	}
-	if cut.recomputed != int64(len(want)) {
-		t.Errorf("counts %d buffers, want %d", cut.recomputed, len(want))
+	cut.n, cut.sorted, p.end, cut.passes, cut.steps = int(end), len(cut.buffers), end, cut.passes[:k+1], cut.steps[:p.step+1]
+	s := &cut.steps[p.step]
+	s.optimizer, s.end = end, end
+	return cut
+}
+
+// TestUnfinished: a recording that ends in a forward pass is unfinished if none before it was whole.
+func TestUnfinished(t *testing.T) {
+	for _, name := range []string{"gpt_small", "mlp", "h200_deep"} {
+		m := engineOf(t, name).base
+		if m.unfinished() {
+			t.Errorf("%s: the whole recording is unfinished", name)
+		}
+		for k := range m.passes {
+			if got, want := cutIn(m, k).unfinished(), k == 0; got != want {
+				t.Errorf("%s, cut in pass %d: unfinished is %t", name, k, got)
+			}
+		}
 	}
 }
 

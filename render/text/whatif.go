@@ -28,6 +28,9 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		return
 	}
 	p.Line("  replay: %s", s.Replay.Text())
+	if s.Unfinished {
+		p.Para("  ", "    ", "the recording ends in the middle of what the program does: peaks are those until then, and the rest may need more")
+	}
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
 	}

@@ -640,6 +640,7 @@ class WhatIfSpace(TypedDict):
     id: str
     replay: Replay
     capacity_bytes: int | None
+    unfinished: bool
     searched: bool
     scenarios: list[WhatIfScenario]
 
