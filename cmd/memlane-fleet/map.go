@@ -305,7 +305,7 @@ func needOf(file string, size int64) int64 {
 	return base + plain*size
 }
 
-// longest is how long a capture may take, without the time for its bytes.
+// longest is how long a capture may take, without the time for its bytes, and a request to a store for a part of one.
 var longest = 10 * time.Minute
 
 // openCapture is formats.Open. Tests open captures that end the program.

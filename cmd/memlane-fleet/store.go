@@ -119,6 +119,8 @@ const rangeSize = 8 << 20
 func fetch(ctx context.Context, bucket *blob.Bucket, key string, size int64, to *os.File, sum hash.Hash) error {
 	for at := int64(0); at < size; {
 		err := retry(ctx, func() error {
+			ctx, cancel := context.WithTimeout(ctx, longest) // a store may fall silent
+			defer cancel()
 			r, err := bucket.NewRangeReader(ctx, key, at, min(rangeSize, size-at), nil)
 			if err != nil {
 				return err

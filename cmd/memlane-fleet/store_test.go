@@ -28,7 +28,7 @@ type store struct {
 	clock  gofakes3.TimeSourceAdvancer // when objects are written
 
 	mu    sync.Mutex
-	fails func(r *http.Request) (status int) // 0: it works; -1: it breaks off in the middle
+	fails func(r *http.Request) (status int) // 0: it works; -1: it breaks off in the middle; -2: it falls silent
 }
 
 const secretKey = "not/for+anybodys=eyes"
@@ -50,6 +50,10 @@ func newStore(t *testing.T) *store {
 		s.mu.Unlock()
 		if status > 0 {
 			http.Error(w, "<Error><Code>InternalError</Code><Message>"+r.Header.Get("Authorization")+secretKey+"</Message></Error>", status)
+			return
+		}
+		if status == -2 {
+			<-r.Context().Done()
 			return
 		}
 		object := r.Method == http.MethodGet && strings.Count(r.URL.Path, "/") > 1
@@ -160,6 +164,8 @@ func TestStore(t *testing.T) {
 	names = append(names, "../../testdata/xplane/tf_warm_cache.xplane.pb") // which is looked at twice
 	local, _ := call(t, 0, lines(names), "map", "--quiet")
 	want := recordsOf(t, local)
+	silent := false
+	t.Setenv("MEMLANE_FLEET_LONGEST", "5s")
 	for _, how := range []struct {
 		name  string
 		fails func(r *http.Request) int
@@ -168,6 +174,13 @@ func TestStore(t *testing.T) {
 		{"failing now and then", everyThird(http.StatusInternalServerError)},
 		{"breaking off now and then", everyThird(-1)},
 		{"busy now and then", everyThird(http.StatusServiceUnavailable)},
+		{"silent once", func(r *http.Request) int {
+			if r.Method == http.MethodGet && r.Header.Get("Range") != "" && !silent {
+				silent = true
+				return -2
+			}
+			return 0
+		}},
 	} {
 		t.Run(how.name, func(t *testing.T) {
 			s := newStore(t)
