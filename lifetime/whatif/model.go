@@ -455,8 +455,7 @@ type item struct {
 }
 
 const (
-	rankNone int8 = iota - 1
-	rankRequestFree
+	rankRequestFree int8 = iota
 	rankFree
 	rankOther
 	rankAllocate
@@ -475,56 +474,48 @@ func (m *model) at(it item) pos {
 	return m.others[it.index].at
 }
 
-// order returns all calls of the program in order.
-func (m *model) order() []item {
-	clean := make([]item, m.n) // of events that are where they were
-	for i := range clean {
-		clean[i].rank = rankNone
+// order returns all calls of the program in order, and where those begin that are not before event n.
+func (m *model) order() (all []item, begins []int32) {
+	begins = make([]int32, m.n+2)
+	event := func(p pos) int { return int(min(p.n, float64(m.n))) }
+	for p := range m.positions {
+		begins[event(p)+1]++
 	}
-	type moved struct {
-		at pos
-		item
+	for n := range m.n + 1 {
+		begins[n+1] += begins[n]
 	}
-	var extra []moved
-	count := 0
-	put := func(p pos, it item) {
-		if p == never || p.n < 0 {
-			return
+	all = make([]item, begins[m.n+1])
+	for p, it := range m.positions { // moves begins to the next event
+		n := event(p)
+		all[begins[n]] = it
+		begins[n]++
+	}
+	copy(begins[1:], begins)
+	begins[0] = 0
+	for n := range m.n + 1 {
+		if of := all[begins[n]:begins[n+1]]; len(of) > 1 {
+			slices.SortFunc(of, func(x, y item) int {
+				return cmp.Or(m.at(x).compare(m.at(y)), cmp.Compare(x.rank, y.rank), cmp.Compare(x.index, y.index))
+			})
 		}
-		count++
-		if n := int(p.n); p == at(float64(n)) && n < m.n && clean[n].rank == rankNone {
-			clean[n] = it
-			return
-		}
-		extra = append(extra, moved{p, it})
 	}
+	return all, begins
+}
+
+// positions calls yield for all calls of the program.
+func (m *model) positions(yield func(p pos, it item) bool) {
+	put := func(p pos, rank int8, i int) bool { return p == never || p.n < 0 || yield(p, item{rank, int32(i)}) }
 	for i := range m.buffers {
 		b := &m.buffers[i]
-		put(b.begin, item{rankAllocate, int32(i)})
-		put(b.end, item{rankFree, int32(i)})
-		put(b.requestFree, item{rankRequestFree, int32(i)})
+		if !put(b.begin, rankAllocate, i) || !put(b.end, rankFree, i) || !put(b.requestFree, rankRequestFree, i) {
+			return
+		}
 	}
 	for i := range m.others {
-		put(m.others[i].at, item{rankOther, int32(i)})
-	}
-	compare := func(x, y moved) int {
-		return cmp.Or(x.at.compare(y.at), cmp.Compare(x.rank, y.rank), cmp.Compare(x.index, y.index))
-	}
-	slices.SortFunc(extra, compare)
-	all := make([]item, 0, count)
-	for n, c := range clean {
-		if c.rank == rankNone {
-			continue
+		if !put(m.others[i].at, rankOther, i) {
+			return
 		}
-		for here := (moved{at(float64(n)), c}); len(extra) > 0 && compare(extra[0], here) < 0; extra = extra[1:] {
-			all = append(all, extra[0].item)
-		}
-		all = append(all, c)
 	}
-	for _, of := range extra {
-		all = append(all, of.item)
-	}
-	return all
 }
 
 // settle makes positions numbers of events again.
@@ -533,20 +524,18 @@ func (m *model) settle() {
 		return
 	}
 	m.moved = false
-	items := m.order()
-	rankOf := make([]float64, m.n+1) // of event n: the number of the first event now that is not before it
-	k := 0
-	for n := range rankOf {
-		for k < len(items) && m.at(items[k]).compare(at(float64(n))) < 0 {
+	items, numbers := m.order()
+	for n, k := range numbers[:m.n+1] { // now: of the first event that is not before event n
+		for int(k) < len(items) && m.at(items[k]).compare(at(float64(n))) < 0 {
 			k++
 		}
-		rankOf[n] = float64(k)
+		numbers[n] = k
 	}
 	now := func(n float64) float64 {
 		if n < 0 {
 			return n
 		}
-		return rankOf[min(int(math.Ceil(n)), m.n)]
+		return float64(numbers[min(int(math.Ceil(n)), m.n)])
 	}
 	for i := range m.axis {
 		m.axis[i] = now(m.axis[i])
@@ -573,18 +562,34 @@ func (m *model) settle() {
 		}
 	}
 	m.n = len(items)
-	ordered := make([]buffer, 0, len(m.buffers))
+	from := make([]int32, 0, len(m.buffers)) // of each place: the buffer that comes there
 	for i := range m.buffers {
-		if b := &m.buffers[i]; b.begin.n < 0 {
-			ordered = append(ordered, *b)
+		if m.buffers[i].begin.n < 0 {
+			from = append(from, int32(i))
 		}
 	}
 	for _, it := range items {
 		if it.rank == rankAllocate {
-			ordered = append(ordered, m.buffers[it.index])
+			from = append(from, it.index)
 		}
 	}
-	m.buffers, m.sorted = ordered, len(ordered)
+	m.sorted = len(from)
+	permute(m.buffers, from)
+}
+
+// permute moves element from[i] of a list to i. It leaves -1 in from.
+func permute[T any](list []T, from []int32) {
+	for i := range from {
+		if from[i] < 0 {
+			continue
+		}
+		first, at := list[i], i
+		for next := int(from[at]); next != i; next = int(from[at]) {
+			list[at], from[at] = list[next], -1
+			at = next
+		}
+		list[at], from[at] = first, -1
+	}
 }
 
 // add adds a buffer like another one.
@@ -618,7 +623,8 @@ func (m *model) program() (*replay.History, []replay.Call) {
 	}
 	calls := make([]replay.Call, 0, m.n)
 	kinds := [...]replay.CallKind{rankAllocate: replay.Allocate, rankFree: replay.Free, rankRequestFree: replay.RequestFree}
-	for _, it := range m.order() {
+	order, _ := m.order()
+	for _, it := range order {
 		if it.rank != rankOther {
 			calls = append(calls, replay.Call{Kind: kinds[it.rank], Request: int(it.index)})
 			continue
@@ -643,7 +649,8 @@ func (m *model) peak() int64 {
 // peakEvent returns the number of the event with which most bytes are in use.
 func (m *model) peakEvent() (event int) {
 	level, most := int64(0), int64(math.MinInt64)
-	for _, it := range m.order() {
+	order, _ := m.order()
+	for _, it := range order {
 		switch it.rank {
 		case rankAllocate:
 			level += m.buffers[it.index].size
@@ -699,7 +706,8 @@ func (m *model) least() (most int64) {
 		}
 	}
 	most = level
-	for _, it := range m.order() {
+	order, _ := m.order()
+	for _, it := range order {
 		switch it.rank {
 		case rankAllocate:
 			level += sizeOf(&m.buffers[it.index])
