@@ -2,6 +2,7 @@ package answer
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -156,7 +157,7 @@ func HasSwitches(t *lifetime.Tables, s *lifetime.Space) bool {
 
 // SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices: those of the last
 // switch change first. The first combination is the recording. A combination may be refused. The space must have them: see HasSwitches.
-func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []Switch, all []Remedy) {
+func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []Switch, all iter.Seq[Remedy]) {
 	e := autoEngine(t, s)
 	try := func(edits string) Remedy {
 		scenario, _ := whatif.Parse(edits) // none of ""
@@ -177,13 +178,13 @@ func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []Switch, all []
 		}
 		combinations = longer
 	}
-	if allowed == nil {
-		return nil, nil
+	return allowed, func(yield func(Remedy) bool) {
+		for _, edits := range combinations {
+			if len(allowed) == 0 || !yield(try(edits)) {
+				return
+			}
+		}
 	}
-	for _, edits := range combinations {
-		all = append(all, try(edits))
-	}
-	return allowed, all
 }
 
 func scenariosOf(remedies []Remedy) []WhatIfScenario {

@@ -22,6 +22,13 @@ type Engine struct {
 	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
 	remedies []Remedy
+
+	// of the last scenario: its figures and its levels are mostly asked for one after the other
+	last struct {
+		edits  string
+		m      *model // nil = none, or refused
+		result Result
+	}
 }
 
 // New returns the engine of a space. refused says why there is none.
@@ -134,11 +141,19 @@ const offMiddle = 0.02
 
 // edited returns the program after the edits.
 func (e *Engine) edited(s Scenario) (m *model, r Result) {
-	m = e.base
 	if len(s) == 0 {
-		return m, r
+		return e.base, r
 	}
-	m = m.clone()
+	if edits := s.String(); e.last.m == nil || e.last.edits != edits {
+		e.last.m = nil // not in memory beside the next one
+		e.last.m, e.last.result = e.edit(s)
+		e.last.edits = edits
+	}
+	return e.last.m, e.last.result
+}
+
+func (e *Engine) edit(s Scenario) (m *model, r Result) {
+	m = e.base.clone()
 	m.recomputed, m.copied, m.less, m.more = 0, 0, 0, 0
 	for _, edit := range s {
 		m.settle()

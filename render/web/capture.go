@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -108,14 +109,10 @@ type saving struct {
 }
 
 // savingsOf returns remedies of s, whose picture has the frame f, nil for none.
-func savingsOf(s *lifetime.Space, f *plot.Frame, remedies []answer.Remedy) []saving {
+func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy]) []saving {
 	all := []saving{}
-	if len(remedies) == 0 {
-		return all
-	}
-	on := figure.OnAxis(s, figure.Recorded)
-	for i := range remedies {
-		of := &remedies[i]
+	var on *lifetime.Space
+	for of := range remedies {
 		if of.Refused != "" {
 			all = append(all, saving{Change: "cannot predict " + of.Refused, Line: []float64{}})
 			continue
@@ -123,6 +120,9 @@ func savingsOf(s *lifetime.Space, f *plot.Frame, remedies []answer.Remedy) []sav
 		peak, change := text.Saving(&of.WhatIfScenario)
 		line := []float64{}
 		if f != nil {
+			if on == nil {
+				on = figure.OnAxis(s, figure.Recorded)
+			}
 			line = lineOf(of.Levels(on), f)
 		}
 		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes, line})
@@ -201,7 +201,7 @@ func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool
 			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
 		}
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
-		of.Savings = savingsOf(s, frame, answer.RemediesOf(&c.Tables, s))
+		of.Savings = savingsOf(s, frame, slices.Values(answer.RemediesOf(&c.Tables, s)))
 		of.Switches = answer.HasSwitches(&c.Tables, s)
 	}
 	for i := range c.Findings {
