@@ -18,7 +18,11 @@ var (
 		"softmax": true, "log_softmax": true, "layer_norm": true, "native_layer_norm": true, "group_norm": true, "embedding": true, "sum": true,
 		"exp": true, "log": true, "pow": true, "rsqrt": true, "cumsum": true, "norm": true, "softplus": true, "mse_loss": true, "nll_loss": true, "arange": true,
 	}
-	keepResult  = map[string]bool{"softmax": true, "relu": true, "tanh": true, "sigmoid": true, "exp": true, "log_softmax": true}
+	keepResult = map[string]bool{"softmax": true, "relu": true, "tanh": true, "sigmoid": true, "exp": true, "log_softmax": true}
+	ofOne      = map[string]bool{ // operand
+		"relu": true, "gelu": true, "silu": true, "tanh": true, "sigmoid": true, "elu": true, "leaky_relu": true, "hardtanh": true, "dropout": true,
+		"clone": true, "contiguous": true, "reshape": true, "amax": true, "mean": true, "max_pool2d": true, "avg_pool2d": true, "softmax": true,
+	}
 	ofProducts  = map[string]bool{"mm": true, "addmm": true, "bmm": true, "baddbmm": true, "convolution_backward": true}
 	withWeights = map[string]bool{"linear": true, "addmm": true, "mm": true}
 )
@@ -271,7 +275,7 @@ func (a *autocaster) cast() string {
 			b := o.made[0]
 			a.put(b, b.size, pos{b.begin.n, -.3, 0, 0}, pos{b.begin.n, .3, 0, 0})
 		case inFloat[o.op] || o.op == "":
-		case isHalf && a.most && (o.op == "mul" || o.op == "div"): // by what may have 32 bits
+		case isHalf && a.most && !ofOne[o.op] && o.op != "add": // with what may have 32 bits
 		case isHalf && !(o.op == "add" && o.result != nil && floats[o.result.size].compare(o.result.begin) > 0): // with an operand of 32 bits
 			a.halve(o)
 		}

@@ -15,7 +15,7 @@ const (
 )
 
 // lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it:
-//   - an inner buffer of an operation ends with it;
+//   - an inner buffer of an operation ends with it; the same buffers several times in a row are as many operations, as in a loop;
 //   - a result ends when the next operation has its buffers; if that is in a deeper function of the program, the result is an argument, and
 //     ends when that function returns;
 //   - a sum lives until the same statement makes the next one;
@@ -33,33 +33,26 @@ func (m *model) lastUses(k int, units []unit) map[*buffer]float64 {
 		starts[u[0]] = true
 	}
 	uses := map[*buffer]float64{}
-	same := func(x, y *buffer) bool {
-		return m.pieceOf(x).stack == m.pieceOf(y).stack && m.places[x.place].op == m.places[y.place].op
-	}
+	ends := m.operations(all)
+	same := func(i, j int) bool { return ends[i] == ends[j] }
 	for q, b := range all {
 		if !b.saved && !b.dropped {
 			continue
 		}
-		r := q + 1
-		for r < len(all) && same(all[r], b) {
-			r++
-		}
+		r := ends[q]
 		if r == len(all) {
 			uses[b] = p.back
 			continue
 		}
 		result := r == q+1
 		if m.isNorm(b) { // its first buffer is the result, the others are its statistics
-			result = q == 0 || !same(all[q-1], b)
+			result = q == 0 || !same(q-1, q)
 		}
 		if !result {
 			uses[b] = all[r].begin.n + before
 			continue
 		}
-		t := r
-		for t+1 < len(all) && same(all[t+1], all[r]) {
-			t++
-		}
+		t := ends[r] - 1
 		uses[b] = all[t].begin.n + after
 		if depth := m.deeper(b, all[r]); depth > 0 {
 			for t = r; t+1 < len(all) && m.under(all[t+1], all[r], depth) && !starts[all[t+1]]; {
@@ -74,6 +67,39 @@ func (m *model) lastUses(k int, units []unit) map[*buffer]float64 {
 	m.keepSums(all, uses)
 	m.keepOutputs(all, units, uses)
 	return uses
+}
+
+// operations returns for each buffer where the operation that made it has its last one: the index after it.
+func (m *model) operations(all []*buffer) (ends []int) {
+	same := func(x, y *buffer) bool {
+		return m.pieceOf(x).stack == m.pieceOf(y).stack && m.places[x.place].op == m.places[y.place].op
+	}
+	for len(ends) < len(all) {
+		begin := len(ends)
+		end := begin + 1
+		for end < len(all) && same(all[end], all[begin]) {
+			end++
+		}
+		run := all[begin:end]
+		period, least := 1, 3 // two equal buffers may be of one operation
+		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !repeats(run, period)) {
+			period, least = period+1, 2
+		}
+		for i := range run {
+			ends = append(ends, begin+(i/period+1)*period)
+		}
+	}
+	return ends
+}
+
+// repeats reports whether the sizes of buffers have a period.
+func repeats(all []*buffer, period int) bool {
+	for i := period; i < len(all); i++ {
+		if all[i].size != all[i-period].size {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *model) isNorm(b *buffer) bool {

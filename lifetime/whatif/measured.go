@@ -10,7 +10,7 @@ type off struct {
 var (
 	offOptimizer  = off{below: .0001, above: .0001}
 	offGradients  = off{exact: true}
-	offAccumulate = off{below: .001, above: .001}
+	offAccumulate = off{below: .001, above: .005}
 	offClosure    = off{below: .03, above: .01} // beside offAccumulate, where the optimizer calls the passes
 	offDrop       = off{exact: true}            // by definition
 	offForEach    = off{below: .01, above: .01}
@@ -19,15 +19,15 @@ var (
 	offSequence   = off{below: .04, above: .04}
 	offCache      = off{below: .01, above: .01} // beside what may grow with it
 	offChunks     = off{below: .03, above: .03}
-	offCheckpoint = off{below: .08, above: .08}
+	offCheckpoint = off{below: .08, above: .10}
 	offOffload    = off{below: .10, above: .10}
 	offLayers     = off{below: .03, above: .03}
 	offFreeze     = off{below: .10, above: .05}
 	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .05, above: .05}
-	offAutocast   = off{below: .10, above: .10} // beside offPrecision
+	offAutocast   = off{below: .10, above: .20} // beside offPrecision; casts that change nothing in 32 bits are not recorded
 	offShard      = off{below: .05, above: .05}
-	offNoGrad     = off{below: .10, above: .25}
+	offNoGrad     = off{below: .16, above: .25}
 )
 
 // offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.

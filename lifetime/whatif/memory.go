@@ -122,13 +122,32 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 }
 
 // backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
-// of what later units save.
+// of what later units save. Nodes that saved nothing may still run then, such as those of indexes, so it is right before the node that frees the first
+// ones if it has the name of their operation.
 func (m *model) backwardBegins(k int, u unit, dies float64) float64 {
 	begins, out := m.passes[k].back, u[len(u)-1]
+	const together = 3 // buffers that a node saves
+	var ops []string   // of what the first node saved
 	pass := m.inPass(k)
 	for i := range pass {
-		if b := &pass[i]; int(b.pass) == k && b.saved && b.begin.n >= out.begin.n && b.end.n < dies {
+		b := &pass[i]
+		if int(b.pass) != k || !b.saved {
+			continue
+		}
+		switch {
+		case b.end.n >= dies && b.end.n < dies+together:
+			ops = append(ops, m.places[b.place].op)
+		case b.begin.n >= out.begin.n && b.end.n < dies:
 			begins = max(begins, b.end.n)
+		}
+	}
+	if dies <= begins || dies >= m.passes[k].end {
+		return begins
+	}
+	for _, b := range m.between(begins, dies) {
+		isNode := func(op string) bool { return op != "" && strings.Contains(m.places[b.place].op, op) }
+		if b.phase == purpose.Backward && slices.ContainsFunc(ops, isNode) {
+			return max(begins, b.begin.n-1)
 		}
 	}
 	return begins
@@ -261,7 +280,8 @@ func (m *model) neverTrains() bool {
 	return dropped
 }
 
-// scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes.
+// scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes. Where the classes of a
+// loss are its numbered samples, as of pairs of a batch, both may grow.
 func (m *model) scale(f float64) string {
 	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
 	isEmbedding := func(b *buffer) bool { return b.phase == purpose.Forward && m.places[b.place].op == "embedding" }
@@ -270,16 +290,38 @@ func (m *model) scale(f float64) string {
 		embedded = max(embedded, size)
 	}
 	copies := m.weightCopies()
-	return m.resize(func(b *buffer) float64 {
-		if copies[b.like] {
-			return 1
-		}
-		ofPositions := isEmbedding(b) && parameters[b.size] && b.size < embedded
-		if ofPositions || m.places[b.place].op == "arange" {
-			return 1
-		}
-		return f
+	numbers := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && m.places[b.place].op == "arange" }) // of samples, perhaps
+	pairs := m.sizes(func(b *buffer) bool {
+		isLoss := m.places[b.place].op == "log_softmax" || m.hasCall(b, "cross_entropy")
+		n := int64(math.Sqrt(float64(b.size / 4)))
+		return b.phase == purpose.Forward && isLoss && b.size > smallest && b.size == 4*n*n && numbers[8*n]
 	})
+	resize := func(m *model, ofPairs float64) string {
+		return m.resize(func(b *buffer) float64 {
+			ofPositions := isEmbedding(b) && parameters[b.size] && b.size < embedded
+			switch {
+			case copies[b.like] || ofPositions || m.places[b.place].op == "arange":
+				return 1
+			case pairs[b.size]:
+				return ofPairs
+			}
+			return f
+		})
+	}
+	if len(pairs) == 0 {
+		return resize(m, f)
+	}
+	both := m.clone()
+	resize(both, f*f)
+	refused := resize(m, f)
+	m.leaveOpen(both)
+	return refused
+}
+
+// leaveOpen widens the range of the peak up to that of another program.
+func (m *model) leaveOpen(other *model) {
+	by := other.peak() - m.peak()
+	m.less, m.more = m.less+max(0, -by), m.more+max(0, by)
 }
 
 // scaleCache multiplies the size of the cache of keys and values. What else grows with it is not recorded: attention over a longer context
@@ -306,8 +348,7 @@ func (m *model) scaleCache(f float64) string {
 		}
 		return f
 	})
-	by := all.peak() - m.peak()
-	m.less, m.more = m.less+max(0, -by), m.more+max(0, by)
+	m.leaveOpen(all)
 	return ""
 }
 

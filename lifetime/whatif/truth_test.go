@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -521,6 +522,33 @@ func TestSixteenBits(t *testing.T) {
 		}
 		if r := engineIn(t, name).Run(s, replay.Device{}); strings.Contains(r.Refused, "already computes in 16 bits") != already {
 			t.Errorf("%s: %q", name, r.Refused)
+		}
+	}
+}
+
+// TestFamilies: what programs needed that were really changed, with a cell that runs in a loop, edges of a graph, and pairs of a batch.
+func TestFamilies(t *testing.T) {
+	for _, of := range []struct {
+		capture, edits string
+		real           int64
+		off            float64 // as a share, at most
+	}{
+		{"gru", "no_grad", 16511488, .15},
+		{"gru", "batch=2", 72049664, .01},
+		{"gnn", "checkpoint=blocks", 61574144, .08},
+		{"gnn", "batch=2", 368413696, .01},
+		{"gnn", "precision=amp", 138578944, .20},
+		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
+		{"clip", "batch=0.5", 21591040, .35},
+		{"clip", "no_grad", 24248832, .20},
+	} {
+		s, err := Parse(of.edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := engineOf(t, of.capture).Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || math.Abs(off) > of.off {
+			t.Errorf("%s, %s: %d (%d to %d), but the program needed %d (%s)", of.capture, of.edits, r.Peak, r.Low, r.High, of.real, r.Refused)
 		}
 	}
 }
