@@ -619,7 +619,8 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// TestEveryEdit: each edit of every recording is predicted, with a range around its peak, or refused, also where a pass was recorded in part.
+// TestEveryEdit: each edit of every recording, alone and beside another one, is predicted, with a range around its peak, or refused, also where
+// a pass was recorded in part.
 func TestEveryEdit(t *testing.T) {
 	values := map[string]string{
 		"drop": "forward", "free-early": "forward", "freeze": "*", "lora": "4:*", "shard": "2:parameters", "offload": "activations", "no_grad": "", "states": "bf16",
@@ -647,16 +648,21 @@ func TestEveryEdit(t *testing.T) {
 				if !ok {
 					t.Fatalf("no value for %s", kind.Name)
 				}
-				scenario, err := Parse(strings.TrimSuffix(kind.Name+"="+value, "="))
-				if err != nil {
-					t.Fatal(err)
-				}
-				switch r := e.Run(scenario, replay.Device{}); {
-				case r.Refused != "":
-				case r.Low < 0 || r.Low > r.Peak || r.Peak > r.High:
-					t.Errorf("%s, %s: %d is not in %d to %d", file, scenario, r.Peak, r.Low, r.High)
-				default:
-					predicted[kind.Name]++
+				edit := strings.TrimSuffix(kind.Name+"="+value, "=")
+				for _, beside := range []string{"", ",checkpoint=blocks", ",shard=2:parameters", ",accumulate=2"} {
+					scenario, err := Parse(edit + beside)
+					if err != nil && beside != "" {
+						continue // the same twice
+					} else if err != nil {
+						t.Fatal(err)
+					}
+					switch r := e.Run(scenario, replay.Device{}); {
+					case r.Refused != "":
+					case r.Low < 0 || r.Low > r.Peak || r.Peak > r.High:
+						t.Errorf("%s, %s: %d is not in %d to %d", file, scenario, r.Peak, r.Low, r.High)
+					default:
+						predicted[kind.Name]++
+					}
 				}
 			}
 		}
