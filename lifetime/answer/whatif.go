@@ -359,7 +359,11 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 		return out
 	}
 	out.SavedBytes = e.Recorded.Peak - r.Peak
-	if fits, sure := r.Fits(capacity); sure && capacity > 0 && (!fits || !e.Unfinished) {
+	fits, sure := r.Fits(capacity)
+	if len(edits) == 0 && capacity > 0 && !sure && e.RunsOut(capacity) {
+		fits, sure = false, true
+	}
+	if sure && capacity > 0 && (!fits || !e.Unfinished) {
 		out.Fits = &fits
 	}
 	return out

@@ -51,6 +51,15 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 // Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
 func (e *Engine) Capacity() int64 { return e.history.Capacity() }
 
+// RunsOut reports whether the recorded program surely finds no memory for all its requests with a capacity: the rules of
+// the allocator predict all of the recording.
+func (e *Engine) RunsOut(capacity int64) bool {
+	return e.known() && e.Run(nil, replay.Device{Capacity: capacity}).OOM
+}
+
+// known reports whether the recording has all that the allocator did, and its rules predict it.
+func (e *Engine) known() bool { return e.Law.First < 0 && e.history.FromStart() }
+
 // Scenario is a list of edits, as Parse returns them. Without edits it is the recording.
 type Scenario []Edit
 

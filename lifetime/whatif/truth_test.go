@@ -619,6 +619,14 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
+// TestRunsOut: a recorded program that ran out of memory surely does so again, and not with twice as much.
+func TestRunsOut(t *testing.T) {
+	e := engineIn(t, "replay/b03.c2.oom.pickle.zst")
+	if capacity := e.Capacity(); capacity == 0 || !e.RunsOut(capacity) || e.RunsOut(2*capacity) {
+		t.Errorf("with %d bytes it runs out: %t; with twice as many: %t", capacity, e.RunsOut(capacity), e.RunsOut(2*capacity))
+	}
+}
+
 // TestEveryEdit: each edit of every recording, alone and beside another one, is predicted, with a range around its peak, or refused, also where
 // a pass was recorded in part.
 func TestEveryEdit(t *testing.T) {
