@@ -67,7 +67,7 @@ type History struct {
 	pools        map[string]int32 // private pools
 	poolsUnknown bool             // the pool of a segment was not recorded
 	allocations  int              // recorded ones
-	capacity     int64            // bytes that the allocator could reserve, known from the last OOM; 0 = not known
+	capacity     int64            // bytes that the allocator could reserve at least, known from the last OOM; 0 = not known
 	peakReserved int64            // recorded
 	grownPeak    int64            // the same since the first segment was taken; 0 = none was
 	unclear      bool             // segments were released, maybe by empty_cache, maybe to make room
@@ -241,7 +241,10 @@ func (h *historian) take(r *rare) {
 			h.add(opFull, int32(len(h.requests)))
 			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number, begin: m.Begin, end: m.Begin})
 			if m.Free.Known() {
-				h.capacity = units.AddSat(m.Free.Or(0), h.reserved)
+				h.capacity = h.reserved // a limit of the program itself, if the device had room
+				if free, usual := m.Free.Or(0), Default(); free < usual.segment(usual.size(m.Requested)) {
+					h.capacity = units.AddSat(free, h.reserved)
+				}
 			}
 		}
 		h.number++
