@@ -26,7 +26,9 @@ type WhatIfSpace struct {
 	ID            string           `json:"id"`             // memory ID
 	Replay        Replay           `json:"replay"`         // how much of the recording the rules of the allocator predict
 	CapacityBytes *int64           `json:"capacity_bytes"` // of --capacity, or of a recorded OOM; null if neither is known
+	OneStep       bool             `json:"one_step"`       // the only whole step of the recording makes what the next one has from its beginning, such as states: all changes are with another step after it, as next-step alone
 	Unfinished    bool             `json:"unfinished"`     // the recording ends in the middle of what the program does: all peaks are those until then, and the rest may need more
+	Failed        bool             `json:"failed"`         // a recorded request failed: all peaks are with it, as if it had found memory
 	Searched      bool             `json:"searched"`       // scenarios that fit the capacity were searched for: those are all, the cheapest first
 	Scenarios     []WhatIfScenario `json:"scenarios"`      // the recording first; empty if nothing can be predicted
 }
@@ -73,6 +75,7 @@ func (r *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
 type WhatIfRoom struct {
 	Low  float64 `json:"low_factor"`  // fits, also if the prediction is as much too low as the worst that was measured; 0 = not even as recorded, or not known
 	High float64 `json:"high_factor"` // fits if the prediction is right
+	More bool    `json:"more"`        // larger factors were not tried
 }
 
 // worthwhile is the share of the peak that a change must save to be shown without being named, as for settings of the allocator.
@@ -112,10 +115,17 @@ func SavingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
 
 // RemediesOf is SavingsOf with what would be in use.
 func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
-	if e := autoEngine(t, s); e != nil {
-		return lowering(t, s, e, 0)
+	e := autoEngine(t, s)
+	if e == nil {
+		return nil
 	}
-	return nil
+	all := lowering(t, s, e, 0)
+	if more := e.Needs.Peak - e.Recorded.Peak; len(all) > 0 && float64(more) >= worthwhile*float64(e.Needs.Peak) {
+		next := scenarioOf(e, e.Start(), 0)
+		next.Advice = "Nothing changed: the step after the recorded one needs this, and the changes are of it."
+		all = slices.Insert(all, 0, Remedy{next, e, e.Start()})
+	}
+	return all
 }
 
 // LargestSavingOf returns the one of SavingsOf that lowers the peak most, the cheapest of several; nil if there is none. It takes less time than all.
@@ -124,7 +134,7 @@ func LargestSavingOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 	if e == nil {
 		return nil
 	}
-	r, ok := e.Lowest(max(1, int64(math.Ceil(worthwhile*float64(e.Recorded.Peak)))))
+	r, ok := e.Lowest(max(1, int64(math.Ceil(worthwhile*float64(e.Needs.Peak)))))
 	if !ok {
 		return nil
 	}
@@ -228,7 +238,7 @@ func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, err
 func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
 	for _, r := range e.Remedies() {
 		one := scenarioOf(e, r.Scenario, capacity)
-		if float64(one.SavedBytes) < worthwhile*float64(e.Recorded.Peak) {
+		if float64(one.SavedBytes) < worthwhile*float64(e.Needs.Peak) {
 			continue
 		}
 		one.Advice = r.Advice
@@ -264,12 +274,15 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 		law, _ := ReplayOf(h)
 		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: law, Scenarios: []WhatIfScenario{}}
 		if e, _ := whatif.New(&c.Tables, s); e != nil {
-			out.Unfinished = e.Unfinished
+			out.Unfinished, out.Failed = e.Unfinished, e.Capacity() > 0
 			capacity := cmp.Or(asked.Capacity, e.Capacity())
 			if capacity > 0 {
 				out.CapacityBytes = &capacity
 			}
 			out.Scenarios = append(out.Scenarios, scenarioOf(e, nil, capacity))
+			if out.OneStep = e.OneStep; e.OneStep {
+				out.Scenarios = append(out.Scenarios, scenarioOf(e, e.Start(), capacity))
+			}
 			for _, edits := range asked.Scenarios {
 				out.Scenarios = append(out.Scenarios, scenarioOf(e, edits, capacity))
 			}
@@ -326,9 +339,10 @@ func (s *WhatIfSpace) search(e *whatif.Engine, capacity int64, stop func() error
 		return &selection.NothingError{File: s.File, Why: "no capacity is known: give --capacity"}
 	}
 	s.Searched = true
+	start := len(s.Scenarios) - 1 // nothing is changed
 	plans, err := e.Search(capacity, stop)
 	for _, p := range plans {
-		r := &s.Scenarios[0] // the recording
+		r := &s.Scenarios[start]
 		if len(p.Scenario) > 0 {
 			s.Scenarios = append(s.Scenarios, scenarioOf(e, p.Scenario, capacity))
 			r = &s.Scenarios[len(s.Scenarios)-1]
@@ -342,7 +356,7 @@ func roomOf(r whatif.Room) *WhatIfRoom {
 	if r.High == 0 {
 		return nil
 	}
-	return &WhatIfRoom{r.Low, r.High}
+	return &WhatIfRoom{r.Low, r.High, r.Low >= whatif.MaxGrowth}
 }
 
 func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfScenario {
@@ -358,7 +372,9 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 	if r.Refused != "" {
 		return out
 	}
-	out.SavedBytes = e.Recorded.Peak - r.Peak
+	if len(edits) > 0 {
+		out.SavedBytes = e.Needs.Peak - r.Peak
+	}
 	fits, sure := r.Fits(capacity)
 	if len(edits) == 0 && capacity > 0 && !sure && e.RunsOut(capacity) {
 		fits, sure = false, true

@@ -37,6 +37,13 @@ type Kind struct {
 // Kinds returns the kinds of edits, in the order in which they are applied: first what changes sizes, last what repeats passes.
 func Kinds() []Kind {
 	return []Kind{
+		{Name: "next-step", Doc: "run another step after the only one recorded", check: isOneOf(""), adds: func(string) bool { return true },
+			apply: func(m *model, _ string) string {
+				if len(m.axis) > m.recorded {
+					return "" // it is there
+				}
+				return m.nextStep()
+			}},
 		{Name: "drop", Values: "FILE:LINE|FUNCTION", Doc: "as if a line allocated nothing", check: isSomething, off: offDrop,
 			apply: func(m *model, v string) string { return m.dropSite(v) }},
 		{Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass",
@@ -109,6 +116,12 @@ func Kinds() []Kind {
 			}},
 	}
 }
+
+// nextStep is the edit of that name.
+var nextStep = func() Edit {
+	edits, _ := Parse("next-step")
+	return edits[0]
+}()
 
 // temporaries of a step of an optimizer.
 const (

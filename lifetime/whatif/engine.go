@@ -14,11 +14,17 @@ import (
 type Engine struct {
 	Law      replay.Law // how much of the recording the rules of the allocator predict
 	Recorded Result     // without edits
+	Needs    Result     // Recorded, or with another step if OneStep is set: what savings are of
+
+	// OneStep is set if the only whole step of the recording makes what the next one has from its beginning, mostly the state of the optimizer. All
+	// results but Recorded are with another step after it.
+	OneStep bool
 
 	// Unfinished is set if the recording ends in the middle of what the program does, mostly as memory ran out: all results are those until then.
 	Unfinished bool
 
-	base     *model
+	base     *model       // as recorded
+	program  *model       // what edits change
 	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
 	remedies []Remedy
@@ -42,9 +48,17 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 		return nil, why
 	}
 	e.base = modelOf(t, s, h)
-	e.Unfinished = e.base.unfinished()
 	e.least = sync.OnceValue(e.base.least)
+	e.program = e.base
+	if _, e.OneStep = e.base.firstStep(); e.OneStep {
+		e.program = e.base.clone()
+		e.program.nextStep()
+	}
+	e.Unfinished = e.program.unfinished()
 	e.Recorded = e.Run(nil, replay.Device{})
+	if e.Needs = e.Recorded; e.OneStep {
+		e.Needs = e.Run(e.Start(), replay.Device{})
+	}
 	return e, ""
 }
 
@@ -59,6 +73,14 @@ func (e *Engine) RunsOut(capacity int64) bool {
 
 // known reports whether the recording has all that the allocator did, and its rules predict it.
 func (e *Engine) known() bool { return e.Law.First < 0 && e.history.FromStart() }
+
+// Start returns the scenario in which nothing is changed: the recording, or with another step if OneStep is set.
+func (e *Engine) Start() Scenario {
+	if e.OneStep {
+		return Scenario{nextStep}
+	}
+	return nil
+}
 
 // Scenario is a list of edits, as Parse returns them. Without edits it is the recording.
 type Scenario []Edit
@@ -95,6 +117,9 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		of := edit.kind.off
 		below, above, exact = below+of.below, above+of.above, exact && of.exact
 		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
+	}
+	if e.OneStep && len(s) > 0 {
+		below, above = below+offNextStep.below, above+offNextStep.above
 	}
 	if !known {
 		below, above = below+offMiddle, above+offMiddle
@@ -162,7 +187,7 @@ func (e *Engine) edited(s Scenario) (m *model, r Result) {
 }
 
 func (e *Engine) edit(s Scenario) (m *model, r Result) {
-	m = e.base.clone()
+	m = e.program.clone()
 	m.recomputed, m.copied, m.less, m.more = 0, 0, 0, 0
 	for _, edit := range s {
 		m.settle()
@@ -174,6 +199,7 @@ func (e *Engine) edit(s Scenario) (m *model, r Result) {
 			r.Passes = int(number(edit.Value)) - 1
 		}
 	}
+	m.freedLate()
 	r.Recomputed, r.Copied = m.recomputed, m.copied
 	return m, r
 }

@@ -51,6 +51,8 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 		all = append(all, lifetime.Level{At: at, Bytes: level})
 		k++
 	}
-	upTo(len(calls))
+	if len(m.axis) == m.recorded { // steps after the recorded ones have no time
+		upTo(len(calls))
+	}
 	return all
 }

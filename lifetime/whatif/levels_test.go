@@ -52,7 +52,7 @@ func TestLevels(t *testing.T) {
 				}
 			}
 			var lowest whatif.Remedy
-			least := e.Recorded.Peak
+			least := e.Needs.Peak
 			for _, r := range e.Remedies() {
 				scenarios++
 				if peak := e.Run(r.Scenario, replay.Device{}).Peak; peak < least {
@@ -69,7 +69,7 @@ func TestLevels(t *testing.T) {
 				if e.Capacity() > 0 {
 					unsplit = 1 << 20
 				}
-				if want := e.Run(r.Scenario, replay.Device{}).Peak; most > want || most < want-unsplit {
+				if want := e.Run(r.Scenario, replay.Device{}).Peak; most > want || most < want-unsplit && !e.OneStep { // a step that was not recorded has no levels
 					t.Errorf("%s: %s: at most %d bytes, predicted %d", file, r.Scenario, most, want)
 				}
 			}

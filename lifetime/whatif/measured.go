@@ -8,10 +8,12 @@ type off struct {
 }
 
 var (
+	offNextStep   = off{below: .0001, above: .0001}
 	offOptimizer  = off{below: .0001, above: .0001}
 	offGradients  = off{exact: true}
 	offAccumulate = off{below: .001, above: .005}
 	offClosure    = off{below: .03, above: .01} // beside offAccumulate, where the optimizer calls the passes
+	offCut        = off{below: .01, above: .01} // beside offAccumulate, where a failed request cuts off a pass
 	offDrop       = off{exact: true}            // by definition
 	offForEach    = off{below: .01, above: .01}
 	offFreeEarly  = off{below: .03, above: .03} // where in the pass the program frees it is open

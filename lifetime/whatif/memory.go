@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
@@ -23,16 +24,12 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 	if m.neverTrains() {
 		return "no backward pass runs over what the forward passes keep: use no_grad"
 	}
-	type change struct {
-		b   *buffer
-		end pos
-	}
-	var changes []change
+	var changes []*buffer
+	ends := map[*buffer]pos{}
 	var added []buffer
 	found := 0
 	for k := range m.passes {
 		p := m.passes[k]
-		m.recomputed = 0
 		blocks := m.blocks(k)
 		units := blocks
 		if modules != "" {
@@ -45,56 +42,61 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
 		}
 		uses, unpacked, all := m.lastUses(k, blocks), m.unpacked(k), m.forward(k)
-		var again []buffer // of the unit that was last
+		var ran []redone // units that are chosen and save something
 		for j, u := range units {
-			if !chosen(j) {
-				continue
+			if r := m.redoneOf(k, u, all); chosen(j) && r.last != 0 {
+				ran = append(ran, r)
 			}
-			first, ends, out := u[0], u[len(u)-1], m.output(u)
-			end := p.back
-			var mine []*buffer
-			for _, b := range all {
-				switch {
-				case b.begin.n > ends.begin.n:
-					end = min(end, b.begin.n)
-				case b.begin.n >= first.begin.n:
-					mine = append(mine, b)
-				}
+		}
+		var most []buffer // what one unit computes again of those that a failed request kept the backward pass from
+		// of those: the last one, if the backward pass came to it
+		current := len(ran) > 0 && !slices.ContainsFunc(all, func(b *buffer) bool {
+			return b.saved && b.size > smallest && b.begin.n > ran[len(ran)-1].out.begin.n && b.end.n > p.end
+		})
+		computed := int64(0)
+		for _, r := range slices.Backward(ran) {
+			anchor, reached := p.end, p.back < p.end && (!p.cut || r.dies < p.end || current)
+			current = current && r.dies < p.end
+			if reached {
+				anchor = m.backwardBegins(k, r.unit, r.dies)
 			}
-			dies, last := math.Inf(1), 0.0
-			for _, b := range mine {
-				if b.saved && b != out {
-					dies, last = min(dies, b.end.n), b.begin.n
-				}
-			}
-			if last == 0 {
-				continue
-			}
-			anchor := p.end
-			if p.back < p.end {
-				anchor = m.backwardBegins(k, u, dies)
-			}
-			again = nil
-			for _, b := range mine {
+			var again []buffer
+			for _, b := range r.all {
 				c := *b
 				c.begin, c.end = pos{anchor, 1, b.begin.n, 0}, unpacked(b.end)
 				switch {
-				case b == out:
+				case b == r.out:
+					continue
 				case b.saved:
-					changes = append(changes, change{b, pos{min(end, uses[b]), -1, b.begin.n, 0}})
-					again = append(again, c)
-				case b.end != never && b.end.n < p.back && b.begin.n < last:
-					c.end = pos{anchor, 1, min(b.end.n, last+1), 0}
-					again = append(again, c)
+					changes, ends[b] = append(changes, b), pos{min(r.end, uses[b]), -1, b.begin.n, 0}
+				case b.end != never && b.end.n < p.back && b.begin.n < r.last:
+					c.end = pos{anchor, 1, min(b.end.n, r.last+1), 0}
+				default:
+					continue
+				}
+				if end := (pos{p.end, after, 0, 0}); reached && p.cut && c.end.compare(end) > 0 {
+					c.end = end
+				}
+				c.added, c.saved, c.part, c.requestFree = true, false, purpose.Recomputation, never
+				again = append(again, c)
+			}
+			switch {
+			case reached:
+				added, computed = append(added, again...), computed+int64(len(again))
+			case sizeOf(again) > sizeOf(most):
+				most = again
+			}
+		}
+		if most != nil && (m.open(k) || p.cut) { // a backward pass does it at some time, after what uses the last unit
+			added, computed = append(added, most...), computed+int64(len(most))
+			last := ran[len(ran)-1].out
+			for _, b := range all {
+				if b.saved && b.begin.n > last.begin.n && b.end.n > p.end {
+					changes, ends[b] = append(changes, b), pos{p.end, after, 0, 0}
 				}
 			}
-			if p.back < p.end {
-				added = append(added, again...)
-			}
 		}
-		if m.open(k) {
-			added = append(added, again...) // the first that a backward pass does
-		}
+		m.recomputed = max(m.recomputed, computed)
 	}
 	switch {
 	case found == 0 && modules != "":
@@ -106,19 +108,48 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 	case changes == nil:
 		return fmt.Sprintf("none of the %d blocks of the program is meant, or they save nothing", found)
 	}
-	for _, c := range changes {
-		m.until(c.b, c.end)
+	for _, b := range changes {
+		m.until(b, ends[b])
 	}
-	lastPass := int32(len(m.passes) - 1)
-	for _, c := range added {
-		if c.pass == lastPass || m.recomputed == 0 {
-			m.recomputed++
-		}
-		c.added, c.saved, c.part, c.requestFree = true, false, purpose.Recomputation, never
-		m.buffers = append(m.buffers, c)
-	}
-	m.moved = true
+	m.buffers, m.moved = append(m.buffers, added...), true
 	return ""
+}
+
+// redone is a unit that a backward pass computes again.
+type redone struct {
+	unit unit
+	out  *buffer   // what it hands on
+	all  []*buffer // what it makes, in order, also what is no part of what repeats
+	end  float64   // the next buffer of the pass begins
+	dies float64   // what it saves is freed from here on
+	last float64   // what it saves last begins; 0 if it saves nothing but out
+}
+
+// redoneOf returns what is computed again of a unit of pass k. all are the buffers of its forward pass.
+func (m *model) redoneOf(k int, u unit, all []*buffer) redone {
+	r := redone{unit: u, out: m.output(u), end: m.passes[k].back, dies: math.Inf(1)}
+	first, ends := u[0], u[len(u)-1]
+	for _, b := range all {
+		switch {
+		case b.begin.n > ends.begin.n:
+			r.end = min(r.end, b.begin.n)
+		case b.begin.n < first.begin.n:
+		default:
+			r.all = append(r.all, b)
+			if b.saved && b != r.out {
+				r.dies, r.last = min(r.dies, b.end.n), b.begin.n
+			}
+		}
+	}
+	return r
+}
+
+// sizeOf returns the bytes of buffers.
+func sizeOf(all []buffer) (bytes int64) {
+	for i := range all {
+		bytes += all[i].size
+	}
+	return bytes
 }
 
 // backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
@@ -163,7 +194,7 @@ func (m *model) offload(units func(k int) []unit) string {
 	var added []buffer
 	for k := range m.passes {
 		p := &m.passes[k]
-		if p.back == p.end {
+		if p.back == p.end && !p.cut {
 			continue
 		}
 		uses, unpacked, dead := m.lastUses(k, units(k)), m.unpacked(k), m.deaths(k)
@@ -187,7 +218,7 @@ func (m *model) offload(units func(k int) []unit) string {
 			}
 			return n
 		}
-		m.copied = 0
+		copied := int64(0)
 		pass := m.inPass(k)
 		for i := range pass {
 			b := &pass[i]
@@ -198,9 +229,11 @@ func (m *model) offload(units func(k int) []unit) string {
 			case b.saved:
 				c := *b
 				c.begin, c.end = pos{node(b.end.n) - after, 0, b.begin.n, 0}, unpacked(b.end)
-				added = append(added, c)
+				if !p.cut || b.end.n < p.end { // else its backward pass did not come
+					added = append(added, c)
+				}
 				changes = append(changes, change{b, uses[b]})
-				m.copied += 2 * b.size
+				copied += 2 * b.size
 			case b.category == purpose.Gradient && b.size > smallWeight:
 				c := *b
 				end := unpacked(at(m.consumed(k, dead, b.begin.n)))
@@ -209,9 +242,10 @@ func (m *model) offload(units func(k int) []unit) string {
 				}
 				c.begin, c.end, c.category = pos{node(b.begin.n+after) - after, 1, b.begin.n, 0}, end, purpose.TemporaryData
 				added = append(added, c)
-				m.copied += 2 * b.size
+				copied += 2 * b.size
 			}
 		}
+		m.copied = max(m.copied, copied)
 	}
 	if changes == nil {
 		return "no backward pass was recorded that uses what the forward pass saved"
@@ -402,7 +436,7 @@ func (m *model) byUser(b *buffer) bool {
 }
 
 // lengthen multiplies the sizes of what grows with the length of sequences. Scores of attention grow with its square: they have the size of
-// a result of softmax.
+// a result of softmax, or of exp in a block, where the program computes it itself.
 func (m *model) lengthen(f float64) string {
 	isForward := func(b *buffer) bool {
 		return b.phase == purpose.Forward && b.category != purpose.Workspace && b.size > smallest
@@ -411,6 +445,19 @@ func (m *model) lengthen(f float64) string {
 		op := m.places[b.place].op
 		return isForward(b) && strings.Contains(op, "softmax") && !strings.Contains(op, "log_softmax") && !m.hasCall(b, "cross_entropy")
 	})
+	for k := range m.passes {
+		units := m.blocks(k)
+		for _, b := range m.forward(k) {
+			switch {
+			case m.places[b.place].op != "exp" || b.size <= smallest:
+			case len(units) == 0:
+				return "whether a result of exp has scores of attention is not known, as no block of the program repeats"
+			case b.begin.n >= units[0][0].begin.n && b.begin.n <= units[len(units)-1][len(units[len(units)-1])-1].begin.n:
+				scores[b.size] = true
+			}
+		}
+	}
+	masks := m.sizes(func(b *buffer) bool { return isForward(b) && scores[4*b.size] && compares[m.places[b.place].op] }) // of scores
 	others := m.sizes(func(b *buffer) bool { return isForward(b) && linear[m.places[b.place].op] })
 	known := slices.ContainsFunc(m.buffers, func(b buffer) bool { return isForward(&b) && m.places[b.place].op != "" })
 	if !known {
@@ -426,12 +473,15 @@ func (m *model) lengthen(f float64) string {
 		switch {
 		case copies[b.like]:
 			return 1
-		case scores[b.size]:
+		case scores[b.size], masks[b.size] && compares[m.places[b.place].op]:
 			return f * f
 		}
 		return f
 	})
 }
+
+// compares are operations whose results are masks.
+var compares = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "logical_not": true, "bitwise_not": true}
 
 // halve has two bytes for what has four. Inputs are taken for indices, and buffers of an operation that are a quarter of its next one for
 // masks.
@@ -454,6 +504,9 @@ func (m *model) halve() string {
 		default:
 			b.size, any = b.size/2, any || b.category == purpose.ModelParameter
 		}
+	}
+	for b := range m.failed {
+		b.size /= 2
 	}
 	if !any {
 		return "no parameter is known"
@@ -480,8 +533,7 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
 	forward := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
 	grown := 0
-	for i := range m.buffers {
-		b := &m.buffers[i]
+	for b := range m.requests {
 		switch b.category {
 		case purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Workspace,
 			purpose.Bucket, purpose.Cache:
@@ -511,7 +563,7 @@ const smallest = 64
 // chunkLoss computes the loss and the product before it in n parts under checkpointing.
 func (m *model) chunkLoss(n int) string {
 	var added []buffer
-	gone := map[*buffer]bool{}
+	gone, bigs, cut := map[*buffer]bool{}, map[int64]bool{}, false
 	for k := range m.passes {
 		p := &m.passes[k]
 		all := m.forward(k)
@@ -525,16 +577,26 @@ func (m *model) chunkLoss(n int) string {
 				to, big = i, max(big, b.size)
 			}
 		}
+		if p.cut && p.back == p.end {
+			cut = m.chunkCut(k, all, int64(n)) || cut
+			continue
+		}
 		if from < 0 || p.back == p.end {
 			continue
 		}
 		if from > 0 && all[from-1].size == big { // the product whose result the loss takes
 			from--
 		}
+		bigs[big] = true
 		added = append(added, m.chunkPass(k, all[from:to+1], big, float64(n), gone)...)
 	}
-	if added == nil {
+	if added == nil && !cut {
 		return "no cross entropy with a backward pass is on a stack"
+	}
+	for b := range m.failed {
+		if bigs[b.size] {
+			b.size /= int64(n)
+		}
 	}
 	kept := m.buffers[:0:0]
 	for i := range m.buffers {
@@ -544,6 +606,24 @@ func (m *model) chunkLoss(n int) string {
 	}
 	m.buffers, m.moved = append(kept, added...), true
 	return ""
+}
+
+// chunkCut is chunkPass for pass k if the loss itself was cut off: there is nothing yet but one chunk.
+func (m *model) chunkCut(k int, all []*buffer, parts int64) bool {
+	i := slices.IndexFunc(m.others, func(o other) bool { return o.kind == replay.Fail && o.at.n == m.passes[k].end })
+	if i < 0 || !m.hasCall(&m.others[i].failed, "cross_entropy") {
+		return false
+	}
+	failed := &m.others[i].failed
+	big := failed.size
+	failed.size /= parts
+	for _, b := range slices.Backward(all) {
+		if b.size != big && !m.hasCall(b, "cross_entropy") {
+			break
+		}
+		b.size = max(b.size/parts, 1)
+	}
+	return true
 }
 
 // chunkPass returns what takes the place of the loss of pass k, and adds what that was to gone.

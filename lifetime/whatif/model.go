@@ -40,6 +40,7 @@ type buffer struct {
 	added       bool // an edit made it
 	saved       bool // autograd keeps it for a backward pass
 	dropped     bool // autograd kept it, and no backward pass ran over it
+	late        bool // a gradient that the program may free later, right before the last backward pass
 }
 
 // other is a call of the allocator without a buffer: a request that failed, or empty_cache.
@@ -47,6 +48,7 @@ type other struct {
 	at      pos
 	kind    replay.CallKind
 	request int
+	failed  buffer // what a request that failed would have been
 }
 
 // call is a frame of a stack without those of libraries below and above Python.
@@ -78,10 +80,14 @@ func (p *place) stack() int32 {
 type pass struct {
 	begin, back, end float64 // back == end: there was no backward pass
 	step             int32
+	cut              bool // a request failed at its end, and what it held was freed without another request, as an exception does
 }
 
 // step is one iteration of training. Its optimizer runs from optimizer to end.
-type step struct{ begin, optimizer, end float64 }
+type step struct {
+	begin, optimizer, end float64
+	open                  bool // the recording ends before its optimizer runs
+}
 
 // model is a program as a list of buffers.
 type model struct {
@@ -92,15 +98,16 @@ type model struct {
 	calls  []call
 	places []place
 
-	buffers []buffer // in order of begin
-	others  []other
-	passes  []pass
-	steps   []step
-	axis    []float64 // of each recorded event: the number of the event now
-	n       int       // events
-	sorted  int       // buffers that are in order
-	moved   bool      // positions are not numbers of events
-	closure bool      // the optimizer calls the passes of its step, as with Lightning
+	buffers  []buffer // in order of begin
+	others   []other
+	passes   []pass
+	steps    []step
+	axis     []float64 // of each recorded event: the number of the event now; then that of the first one after them, if steps were added
+	n        int       // events
+	recorded int       // events of the recording
+	sorted   int       // buffers that are in order
+	moved    bool      // positions are not numbers of events
+	closure  bool      // the optimizer calls the passes of its step, as with Lightning
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
@@ -132,10 +139,11 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 		case replay.RequestFree:
 			m.buffers[c.Request].requestFree = p
 		default:
-			m.others = append(m.others, other{p, c.Kind, c.Request})
+			m.others = append(m.others, other{at: p, kind: c.Kind, request: c.Request})
 		}
 		m.n++
 	}
+	m.recorded = m.n
 	m.axis = make([]float64, m.n)
 	for i := range m.axis {
 		m.axis[i] = float64(i)
@@ -144,7 +152,73 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 	m.sorted = len(m.buffers)
 	m.findSteps()
 	m.findPasses()
+	m.findFailed()
 	return m
+}
+
+// findFailed finds what requests that failed were for: as a buffer of equal size from the same place, else as what their pass makes.
+func (m *model) findFailed() {
+	type likeness struct {
+		place int32
+		size  int64
+	}
+	known := map[likeness]*buffer{}
+	for i := range m.buffers {
+		b := &m.buffers[i]
+		known[likeness{b.place, b.size}] = b
+	}
+	failed := 0 // of others: the next one
+	for i := range m.s.Marks {
+		mark := &m.s.Marks[i]
+		if mark.Kind != lifetime.OOM {
+			continue
+		}
+		for failed < len(m.others) && m.others[failed].kind != replay.Fail {
+			failed++
+		}
+		if failed == len(m.others) {
+			return
+		}
+		o := &m.others[failed]
+		failed++
+		o.failed = buffer{size: m.h.SizeOf(o.request), like: -1, place: int32(mark.Site), pass: -1, step: -1}
+		if b := known[likeness{o.failed.place, o.failed.size}]; b != nil {
+			o.failed.category, o.failed.phase, o.failed.part = b.category, b.phase, b.part
+			continue
+		}
+		if slices.ContainsFunc(m.steps, func(s step) bool { return s.optimizer <= o.at.n && o.at.n <= s.end && s.optimizer < s.end }) {
+			o.failed.category, o.failed.phase = purpose.TemporaryData, purpose.OptimizerPhase
+			continue
+		}
+		for _, p := range m.passes {
+			switch {
+			case o.at.n < p.begin || o.at.n > p.end:
+			case p.back < p.end:
+				o.failed.category, o.failed.phase = purpose.TemporaryData, purpose.Backward
+			default:
+				o.failed.category, o.failed.phase = purpose.Activation, purpose.Forward
+			}
+		}
+	}
+}
+
+// requests yields all buffers, also those that requests which failed would have been.
+func (m *model) requests(yield func(b *buffer) bool) {
+	for i := range m.buffers {
+		if !yield(&m.buffers[i]) {
+			return
+		}
+	}
+	m.failed(yield)
+}
+
+// failed yields what requests that failed would have been.
+func (m *model) failed(yield func(b *buffer) bool) {
+	for i := range m.others {
+		if o := &m.others[i]; o.kind == replay.Fail && !yield(&o.failed) {
+			return
+		}
+	}
 }
 
 // clone returns a model that edits may change.
@@ -283,11 +357,11 @@ func (m *model) findSteps() {
 		if r[0] < begin {
 			continue
 		}
-		m.steps = append(m.steps, step{begin, r[0], max(r[1], r[0])})
+		m.steps = append(m.steps, step{begin: begin, optimizer: r[0], end: max(r[1], r[0])})
 		begin = max(r[1], r[0])
 	}
 	if begin < float64(m.n) { // the last step may be incomplete
-		m.steps = append(m.steps, step{begin, float64(m.n), float64(m.n)})
+		m.steps = append(m.steps, step{begin, float64(m.n), float64(m.n), true})
 	}
 }
 
@@ -295,8 +369,18 @@ func (m *model) findSteps() {
 func (m *model) findPasses() {
 	k := 0
 	open := -1 // pass that goes on
+	cuts := m.cuts()
+	cut := func(until float64) { // ends the pass that goes on at a request that failed before an event
+		for len(cuts) > 0 && cuts[0] < until {
+			if p := m.last(); open >= 0 && p.begin <= cuts[0] && cuts[0] < m.steps[p.step].optimizer {
+				p.back, p.end, p.cut, open = min(p.back, cuts[0]), cuts[0], true, -1
+			}
+			cuts = cuts[1:]
+		}
+	}
 	for i := range m.buffers {
 		b := &m.buffers[i]
+		cut(b.begin.n)
 		for k < len(m.steps) && b.begin.n >= m.steps[k].end {
 			k, open = k+1, -1
 		}
@@ -307,11 +391,15 @@ func (m *model) findPasses() {
 		forward, backward := b.phase == purpose.Forward && b.part != purpose.Recomputation, b.phase == purpose.Backward
 		switch p := m.steps[k]; {
 		case open < 0:
-			m.passes = append(m.passes, pass{p.begin, p.optimizer, p.optimizer, int32(k)})
+			begin := p.begin
+			if last := m.last(); last != nil && int(last.step) == k { // it was cut off
+				begin = b.begin.n
+			}
+			m.passes = append(m.passes, pass{begin: begin, back: p.optimizer, end: p.optimizer, step: int32(k)})
 			open = len(m.passes) - 1
 		case forward && m.passes[open].back < p.optimizer:
 			m.passes[open].end = b.begin.n
-			m.passes = append(m.passes, pass{b.begin.n, p.optimizer, p.optimizer, int32(k)})
+			m.passes = append(m.passes, pass{begin: b.begin.n, back: p.optimizer, end: p.optimizer, step: int32(k)})
 			open = len(m.passes) - 1
 		}
 		if backward {
@@ -319,8 +407,51 @@ func (m *model) findPasses() {
 		}
 		b.pass = int32(open)
 	}
+	cut(math.Inf(1))
 	m.leaveOutOnce()
 	m.findSaved()
+}
+
+// last returns the last pass; nil if there is none.
+func (m *model) last() *pass {
+	if len(m.passes) == 0 {
+		return nil
+	}
+	return &m.passes[len(m.passes)-1]
+}
+
+// cuts returns the requests that failed and ended what the program did, as an exception does: most of the memory that was allocated since
+// the one before is freed until the next request, or all is that ever is.
+func (m *model) cuts() (all []float64) {
+	begins := make([]float64, 0, len(m.buffers))
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.begin.n >= 0 {
+			begins = append(begins, b.begin.n)
+		}
+	}
+	since := 0.0
+	for _, o := range m.others {
+		if o.kind != replay.Fail {
+			continue
+		}
+		next := float64(m.n)
+		if k, _ := slices.BinarySearch(begins, o.at.n); k < len(begins) {
+			next = begins[k]
+		}
+		held, freed := int64(0), int64(0)
+		for _, b := range m.between(since, o.at.n) {
+			if b.end.n > o.at.n && !keeps[b.category] && b.category != purpose.Gradient {
+				held += b.size
+				if b.end.n < next {
+					freed += b.size
+				}
+			}
+		}
+		if next == float64(m.n) || 2*freed > held {
+			all, since = append(all, o.at.n), o.at.n
+		}
+	}
+	return all
 }
 
 // leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches.
@@ -341,7 +472,8 @@ func (m *model) leaveOutOnce() {
 	}
 }
 
-// findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass.
+// findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass. What a
+// pass holds that a failed request cut off is kept for the backward pass that did not come.
 func (m *model) findSaved() {
 	var backward []float64
 	gradients := false
@@ -354,6 +486,8 @@ func (m *model) findSaved() {
 	}
 	replaced := false
 	m.held(func(*buffer, float64, lifetime.SiteID) { replaced = true })
+	var cutOff []*buffer          // held when a request failed
+	ofDropped := map[int32]bool{} // places whose results are dropped
 	for i := range m.buffers {
 		b := &m.buffers[i]
 		if b.pass < 0 || b.phase != purpose.Forward || b.category == purpose.Workspace {
@@ -362,33 +496,46 @@ func (m *model) findSaved() {
 		p := &m.passes[b.pass]
 		k, _ := slices.BinarySearch(backward, b.begin.n)
 		switch isOver := k < len(backward) && backward[k] < b.end.n; {
+		case p.cut && b.end.n > p.end && b.category == purpose.Activation && (!gradients || len(backward) > 0):
+			cutOff = append(cutOff, b)
 		case p.back < p.end && b.begin.n < p.back && b.end != never && b.end.n > p.back:
 			b.saved = true
 		case b.category != purpose.Activation || isOver || gradients && len(backward) == 0:
 		case b.end != never || replaced && p.back == p.end:
-			b.dropped = true
+			b.dropped, ofDropped[b.place] = true, true
 		default:
 			b.saved = m.open(int(b.pass)) // a backward pass may come
 		}
 	}
+	for _, b := range cutOff { // a backward pass would have come, unless none does over what is like it
+		p := &m.passes[b.pass]
+		b.dropped = p.back == p.end && ofDropped[b.place]
+		b.saved = !b.dropped && b.begin.n < p.back
+	}
 }
 
-// open reports whether the recording ends in the forward part of pass k.
+// open reports whether pass k ends in its forward part: the recording ends there, or a request failed.
 func (m *model) open(k int) bool {
 	p := m.passes[k]
-	return p.back == p.end && p.end == float64(m.n)
+	return p.back == p.end && (p.cut || p.end == float64(m.n))
 }
 
-// unfinished reports whether the recording ends, or its last request failed, in a pass that goes on further than any other one of it: what
+// unfinished reports whether the recording ends, or a request failed, in a pass that goes on further than any other one of it or makes more: what
 // the rest of the pass needs is not known, nor what an optimizer needs that did not run yet.
 func (m *model) unfinished() bool {
 	last := len(m.passes) - 1
 	if last < 0 {
 		return false
 	}
+	if m.isLarger() {
+		return true
+	}
 	p := &m.passes[last]
-	if m.steps[p.step].optimizer < float64(m.n) {
-		return false
+	if of := m.steps[p.step]; !of.open {
+		ran := func(s step) bool { return s.optimizer < of.optimizer }
+		old := func(b buffer) bool { return b.start && b.category == purpose.OptimizerState }
+		failed := slices.ContainsFunc(m.cuts(), func(n float64) bool { return n >= of.optimizer })
+		return failed && !slices.ContainsFunc(m.steps, ran) && !slices.ContainsFunc(m.buffers, old)
 	}
 	trains := p.back < p.end
 	ends := slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail && o.at.n >= p.begin })
@@ -406,8 +553,33 @@ func (m *model) unfinished() bool {
 	if !trains {
 		return last == 0
 	}
-	whole := func(q pass) bool { return q.back < q.end }
+	whole := func(q pass) bool { return q.back < q.end && !q.cut }
 	return !slices.ContainsFunc(m.passes[:last], whole) || !state && p.step == 0
+}
+
+// isLarger reports whether a pass that was cut off made something that no whole pass makes beside the state of the optimizer: it had another
+// batch, or longer sequences.
+func (m *model) isLarger() bool {
+	made := 0.0 // the last state
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.OptimizerState && b.size > smallest {
+			made = max(made, b.begin.n)
+		}
+	}
+	known := map[piece]bool{} // made by whole passes: beside states?
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.pass >= 0 && !m.passes[b.pass].cut {
+			of := m.pieceOf(b)
+			known[of] = known[of] || m.passes[b.pass].end > made
+		}
+	}
+	return slices.ContainsFunc(m.buffers, func(b buffer) bool {
+		if b.pass < 0 || !b.saved || b.size <= smallest || !m.passes[b.pass].cut {
+			return false
+		}
+		beside, is := known[m.pieceOf(&b)]
+		return !is || !beside && b.begin.n > made
+	})
 }
 
 // between returns the buffers that begin from one event to another, which does not count. Those that an edit added are not among them until
@@ -596,7 +768,7 @@ func permute[T any](list []T, from []int32) {
 func (m *model) add(like *buffer, begin, end pos, size int64) *buffer {
 	b := *like
 	b.begin, b.end, b.requestFree, b.size, b.added, b.start, b.saved = begin, end, never, size, true, false, false
-	b.dropped = false
+	b.dropped, b.late = false, false
 	m.buffers = append(m.buffers, b)
 	m.moved = true
 	return &m.buffers[len(m.buffers)-1]
@@ -610,6 +782,7 @@ func (m *model) until(b *buffer, end pos) {
 // drop removes buffers.
 func (m *model) drop(which func(b *buffer) bool) {
 	m.buffers = slices.DeleteFunc(m.buffers, func(b buffer) bool { return which(&b) })
+	m.others = slices.DeleteFunc(m.others, func(o other) bool { return o.kind == replay.Fail && which(&o.failed) })
 	m.moved, m.sorted = true, len(m.buffers)
 }
 
@@ -633,7 +806,7 @@ func (m *model) program() (*replay.History, []replay.Call) {
 		c := replay.Call{Kind: o.kind}
 		if o.kind == replay.Fail {
 			c.Request = len(requests)
-			requests = append(requests, replay.Request{Like: o.request, Size: m.h.SizeOf(o.request)})
+			requests = append(requests, replay.Request{Like: o.request, Size: max(o.failed.size, 1)})
 		}
 		calls = append(calls, c)
 	}

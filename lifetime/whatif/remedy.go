@@ -70,10 +70,10 @@ func (e *Engine) Lowest(least int64) (lowest Remedy, ok bool) {
 	peak := e.base.peakEvent()
 	for _, r := range slices.Backward(e.candidates()) { // what costs more mostly saves more
 		m, of := e.edited(r.Scenario)
-		if of.Refused != "" || e.Recorded.Peak-m.inUse(peak) < least {
+		if of.Refused != "" || !e.OneStep && e.Recorded.Peak-m.inUse(peak) < least {
 			continue // it has as much in use there, and need not be replayed
 		}
-		if saved := e.Recorded.Peak - m.peak(); saved >= least {
+		if saved := e.Needs.Peak - m.peak(); saved >= least {
 			lowest, ok, least = r, true, saved
 		}
 	}

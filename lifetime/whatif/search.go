@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
-// Plan is a scenario that fits.
+// Plan is a scenario that fits; without edits, nothing needs to be changed.
 type Plan struct {
 	Scenario        Scenario
 	Batch, Sequence Room
@@ -46,7 +46,7 @@ next:
 			}
 			edits, of = append(edits, r.edits), append(of, r)
 		}
-		var s Scenario
+		s := e.Start()
 		if mask > 0 {
 			var err error
 			if s, err = Parse(strings.Join(edits, ",")); err != nil {
@@ -79,9 +79,12 @@ func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 		if err := stop(); err != nil || !e.fits(s, capacity) {
 			return false, err
 		}
-		p := Plan{Scenario: s}
+		var p Plan
+		if len(of) > 0 {
+			p.Scenario = s
+		}
 		if !slices.ContainsFunc(of, func(r Remedy) bool { return r.instead == "b" }) {
-			p.Batch, p.Sequence = e.room(s.String(), "batch", capacity), e.room(s.String(), "sequence", capacity)
+			p.Batch, p.Sequence = e.room(p.Scenario.String(), "batch", capacity), e.room(p.Scenario.String(), "sequence", capacity)
 		}
 		if len(plans) == 0 || len(plans[0].Scenario) > 0 || p.Batch.High > plans[0].Batch.High {
 			plans = append(plans, p)
@@ -103,7 +106,7 @@ func (e *Engine) Past() (past Scenario, advice string) {
 	}
 	// An error only ends the search.
 	_ = e.combinations(maxPast, func(s Scenario, of []Remedy) (bool, error) {
-		if s == nil || !e.fits(s, capacity) {
+		if len(of) == 0 || !e.fits(s, capacity) {
 			return false, nil
 		}
 		var texts []string
@@ -128,11 +131,11 @@ func (e *Engine) fits(s Scenario, capacity int64) bool {
 	return r.Refused == "" && !r.OOM
 }
 
-// Largest factor that is looked for, and how close the result is, as a share.
-const (
-	maxGrowth   = 64
-	closeGrowth = 1.01
-)
+// MaxGrowth is the largest factor that is looked for.
+const MaxGrowth = 64
+
+// closeGrowth is how close the result is, as a share.
+const closeGrowth = 1.01
 
 // room returns how far the batch or the sequences of a scenario can grow.
 func (e *Engine) room(edits, of string, capacity int64) Room {
@@ -153,10 +156,10 @@ func (e *Engine) largest(edits, of string, capacity int64) float64 {
 		return 0
 	}
 	low, high := 1.0, 2.0
-	for high <= maxGrowth && fits(high) {
+	for high <= MaxGrowth && fits(high) {
 		low, high = high, 2*high
 	}
-	for high/low > closeGrowth && high <= maxGrowth {
+	for high/low > closeGrowth && high <= MaxGrowth {
 		if middle := math.Sqrt(low * high); fits(middle) {
 			low = middle
 		} else {

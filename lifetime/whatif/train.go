@@ -68,7 +68,7 @@ func (m *model) optimizer(per states, temporaries int) string {
 			(b.category == purpose.TemporaryData || b.category == purpose.Workspace ||
 				b.category == purpose.UnknownCategory)
 	})
-	if per != nil && m.steps[first].optimizer >= float64(m.n) {
+	if per != nil && m.steps[first].open {
 		return "when its optimizer steps is not known"
 	}
 	made := pos{m.steps[first].optimizer, makesStates, 0, 0}
@@ -96,7 +96,7 @@ func (m *model) addTemporaries(kind int, p *buffer, q float64, k int) {
 	t := *p
 	t.category, t.phase, t.step, t.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
 	switch {
-	case kind == forEach && s.optimizer < float64(m.n):
+	case kind == forEach && !s.open:
 		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, stepped, 0, 0}, p.size)
 	case kind == forLoop && s.optimizer < s.end: // the second one lives until the next parameter has its own
 		m.add(&t, pos{s.optimizer, steps, q, 0}, pos{s.optimizer, steps, q, 2}, p.size)
@@ -233,20 +233,22 @@ const scalar = 4 // bytes
 
 // accumulate runs n passes for each step of the optimizer.
 func (m *model) accumulate(n int) string {
-	any := false
+	any, whole := false, -1
 	perStep := map[int32]int{}
 	for k := range m.passes {
-		perStep[m.passes[k].step]++
+		if !m.passes[k].cut {
+			perStep[m.passes[k].step]++
+		}
 	}
 	var added []buffer
 	held := map[*buffer]pos{}
 	for k := range m.steps {
 		s := m.steps[k]
-		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.step) == k && p.back < p.end })
+		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.step) == k && p.back < p.end && !p.cut })
 		if pass < 0 || perStep[int32(k)] > 1 {
 			continue
 		}
-		any = true
+		any, whole = true, k
 		dead := m.deathsOfStep(k)
 		tail, anchor := s.optimizer, m.passes[pass].back
 		found := false
@@ -296,14 +298,42 @@ func (m *model) accumulate(n int) string {
 	if !any {
 		return "no step with one forward and one backward pass was recorded"
 	}
+	cut := false
+	for k := range m.passes {
+		if m.passes[k].cut {
+			cut, added = true, append(added, m.accumulated(k, whole)...)
+		}
+	}
 	for b, end := range held {
 		m.until(b, end)
 	}
 	m.buffers, m.moved = append(m.buffers, added...), true
+	if cut {
+		m.doubt(offCut)
+	}
 	if m.closure { // what it calls between the passes may free more before the backward pass
 		m.doubt(offClosure)
 	}
 	return ""
+}
+
+// accumulated returns the gradients that passes before pass k made in its step, which is cut off: those of a whole step. Its own are added to
+// them.
+func (m *model) accumulated(k, whole int) (all []buffer) {
+	p, dead := m.passes[k], m.deaths(k)
+	for _, g := range m.inStep(whole) {
+		if g.category == purpose.Gradient && int(g.step) == whole {
+			g.begin, g.end, g.requestFree, g.added = pos{p.begin, before, g.begin.n, 0}, pos{p.end, after, 0, 0}, never, true
+			all = append(all, g)
+		}
+	}
+	own := m.inPass(k)
+	for i := range own {
+		if g := &own[i]; g.category == purpose.Gradient {
+			m.until(g, pos{m.consumed(k, dead, g.begin.n), after, 0, 0})
+		}
+	}
+	return all
 }
 
 // deathsOfStep is deaths of all passes of a step, also of what is computed again.
@@ -387,7 +417,7 @@ func (m *model) freeGradients() string {
 		any = true
 		number := slices.Index(byStep[b.step][b.size], b)
 		for k := int(b.step) + 1; kept && number >= 0 && k < len(m.steps); k++ {
-			if of := byStep[k][b.size]; number < len(of) && m.steps[k].optimizer < float64(m.n) {
+			if of := byStep[k][b.size]; number < len(of) && !m.steps[k].open {
 				m.until(of[number], pos{m.steps[k].end, -1, b.begin.n, 0})
 				of[number].category = purpose.Gradient
 			}

@@ -553,6 +553,81 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// TestCutOff: of a program that ran out of memory, in its first step, its second one, its optimizer, or with a second try, ranges hold what it needs as
+// a whole; of one that is unfinished, their lower ends. So they do of one step alone, beside which the next one has states.
+func TestCutOff(t *testing.T) {
+	type truths map[string]int64
+	small, mlp := truths{}, truths{"": 764295680, "optimizer=sgd": 317906944, "no_grad": 173310464}
+	table, err := os.ReadFile("../../testdata/whatif/gpt_small.table.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		f := strings.Split(line, "|")
+		var peaks struct{ Allocated int64 }
+		if err := json.Unmarshal([]byte(f[3]), &peaks); err != nil {
+			t.Fatal(err)
+		}
+		if edits, ok := variants[f[1]]; ok && f[1] != "sx2" {
+			small[edits] = peaks.Allocated
+		}
+	}
+	for _, of := range []struct {
+		capture    string
+		unfinished bool
+		real       truths
+		off        float64 // at most, where it is finished
+		predicted  int     // at least so many
+	}{
+		{"cut_first", true, small, 0, 6}, {"cut_second", false, small, .01, 15}, {"cut_states", true, mlp, 0, 2},
+		{"retry", true, small, 0, 10}, {"one_step", false, small, .01, 15},
+	} {
+		e := engineOf(t, of.capture)
+		if e.Unfinished != of.unfinished {
+			t.Errorf("%s: unfinished is %t", of.capture, e.Unfinished)
+		}
+		if capacity := e.Capacity(); capacity > 0 && (!e.RunsOut(capacity) || e.RunsOut(2*capacity)) {
+			t.Errorf("%s: runs out with %d bytes: %t; with twice as many: %t", of.capture, capacity, e.RunsOut(capacity), e.RunsOut(2*capacity))
+		}
+		predicted := 0
+		for edits, real := range of.real {
+			s := e.Start()
+			if edits != "" {
+				if s, err = Parse(edits); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := e.Run(s, replay.Device{})
+			if r.Refused != "" {
+				continue
+			}
+			predicted++
+			off := math.Abs(float64(r.Peak)/float64(real) - 1)
+			isWide := strings.Contains(edits, "precision") || edits == "no_grad" || of.off == 0
+			if r.Low > real || !of.unfinished && r.High < real || !isWide && off > of.off {
+				t.Errorf("%s, %s: %d (%d to %d), but the program needs %d", of.capture, edits, r.Peak, r.Low, r.High, real)
+			}
+		}
+		if predicted < of.predicted {
+			t.Errorf("%s: %d changes are predicted", of.capture, predicted)
+		}
+	}
+}
+
+// TestOwnSoftmax: scores of attention grow with the square of sequences also where the program computes its softmax itself.
+func TestOwnSoftmax(t *testing.T) {
+	e := engineOf(t, "own_softmax")
+	for edits, real := range map[string]int64{"sequence=2": 2363715584, "sequence=0.5": 217833472} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Run(s, replay.Device{}); r.Low > real || r.High < real || math.Abs(float64(r.Peak)/float64(real)-1) > .01 {
+			t.Errorf("%s: %d (%d to %d), but the program needed %d (%s)", edits, r.Peak, r.Low, r.High, real, r.Refused)
+		}
+	}
+}
+
 // TestOpenCheckpoint: of a recording that ends before the backward pass, the unit that a backward pass computes first is computed again.
 func TestOpenCheckpoint(t *testing.T) {
 	all := func(int) bool { return true }
@@ -600,7 +675,7 @@ func cutIn(m *model, k int) *model {
 	}
 	cut.n, cut.sorted, p.end, cut.passes, cut.steps = int(end), len(cut.buffers), end, cut.passes[:k+1], cut.steps[:p.step+1]
 	s := &cut.steps[p.step]
-	s.optimizer, s.end = end, end
+	s.optimizer, s.end, s.open = end, end, true
 	return cut
 }
 
@@ -633,7 +708,7 @@ func TestEveryEdit(t *testing.T) {
 	values := map[string]string{
 		"drop": "forward", "free-early": "forward", "freeze": "*", "lora": "4:*", "shard": "2:parameters", "offload": "activations", "no_grad": "", "states": "bf16",
 		"batch": "2", "sequence": "2", "kv-cache": "2", "layers": "2", "precision": "amp", "loss.chunks": "2", "checkpoint": "blocks", "optimizer": "sgd",
-		"optimizer.device": "host", "foreach": "off", "accumulate": "2", "set_to_none": "off",
+		"next-step": "", "optimizer.device": "host", "foreach": "off", "accumulate": "2", "set_to_none": "off",
 	}
 	files, err := filepath.Glob("../../testdata/meaning/*.pickle.zst")
 	if err != nil || len(files) == 0 {

@@ -31,6 +31,9 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	if s.Unfinished {
 		p.Para("  ", "    ", "the recording ends in the middle of what the program does: peaks are those until then, and the rest may need more")
 	}
+	if s.OneStep {
+		p.Para("  ", "    ", "only one whole step was recorded: the next one has what this one made from its beginning, as states, so all changes are with one more step")
+	}
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
 	}
@@ -56,11 +59,16 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		default:
 			fits = "no"
 		}
+		if i == 0 && s.Failed {
+			p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes), fits,
+				"(recorded, with the request that failed)"+roomOf(of))
+			continue
+		}
 		p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes),
 			fits, changeOf(of))
 	}
-	if s.Searched && len(s.Scenarios) == 1 && s.Scenarios[0].Batch == nil {
-		p.Line("  no combination of changes fits")
+	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
+		p.Line("  no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
 	}
 }
 
@@ -84,6 +92,8 @@ func roomOf(s *answer.WhatIfScenario) (text string) {
 	}{{"largest batch", s.Batch}, {"longest sequence", s.Sequence}} {
 		switch r := of.room; {
 		case r == nil:
+		case r.More:
+			text += fmt.Sprintf("; %s: %gx or more", of.name, r.Low)
 		case r.Low == 0:
 			text += fmt.Sprintf("; %s: at most %gx", of.name, r.High)
 		case r.Low == r.High:

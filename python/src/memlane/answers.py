@@ -608,6 +608,7 @@ class WhatIfRoom(TypedDict):
 
     low_factor: float
     high_factor: float
+    more: bool
 
 
 class WhatIfScenario(TypedDict):
@@ -640,7 +641,9 @@ class WhatIfSpace(TypedDict):
     id: str
     replay: Replay
     capacity_bytes: int | None
+    one_step: bool
     unfinished: bool
+    failed: bool
     searched: bool
     scenarios: list[WhatIfScenario]
 
