@@ -59,7 +59,9 @@ func CaptureReportOf(c *lifetime.Capture, o *outline.Outline, leaks CaptureLeaks
 	r := CaptureReport{Info: InfoOf(o), Leaks: leaks}
 	r.summary.add(c)
 	for _, i := range Choose(o, false).Spaces {
-		r.Peaks = append(r.Peaks, OutlinePeakOf(&o.Tables, o.Spaces[i], AtPeak))
+		p := OutlinePeakOf(&o.Tables, o.Spaces[i], AtPeak)
+		p.AddSavings(&o.Tables, o.Spaces[i].Recording)
+		r.Peaks = append(r.Peaks, p)
 	}
 	return r
 }

@@ -31,16 +31,21 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 		if k := &a.Peaks[i]; len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) {
 			p.Para("held by: ", "  ", partsText(k.HeldBy))
 		}
-		for n := range a.Peaks[i].Savings {
-			if n == 0 {
-				p.Line("what would lower the peak, the cheapest first")
-			}
-			of := &a.Peaks[i].Savings[n]
-			peak, change := Saving(of)
-			p.Para("  ", "    ", peak+" with "+change+". "+Printable(of.Advice))
-		}
+		p.savings(&a.Peaks[i])
 	}
 	return p.To(w)
+}
+
+// savings writes what would lower a peak.
+func (p *Page) savings(k *answer.Peak) {
+	for n := range k.Savings {
+		if n == 0 {
+			p.Line("what would lower the peak, the cheapest first")
+		}
+		of := &k.Savings[n]
+		peak, change := Saving(of)
+		p.Para("  ", "    ", peak+" with "+change+". "+Printable(of.Advice))
+	}
 }
 
 func (p *Page) peak(k *answer.Peak, by string) {

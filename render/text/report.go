@@ -34,6 +34,7 @@ func Report(w io.Writer, r *answer.Report, s Style) error {
 		for k := range c.Peaks {
 			p.Line("")
 			p.peak(&c.Peaks[k], string(selection.ByLine))
+			p.savings(&c.Peaks[k])
 		}
 	}
 	p.ranks(r.RankInfo)
