@@ -28,6 +28,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 	ends := map[*buffer]pos{}
 	var added []buffer
 	found := 0
+	var open []buffer // computed again after the recording
 	for k := range m.passes {
 		p := m.passes[k]
 		blocks := m.blocks(k)
@@ -89,9 +90,13 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 		}
 		if most != nil && (m.open(k) || p.cut) { // a backward pass does it at some time, after what uses the last unit
 			added, computed = append(added, most...), computed+int64(len(most))
+			open = most
 			last := ran[len(ran)-1].out
-			for _, b := range all {
-				if b.saved && b.begin.n > last.begin.n && b.end.n > p.end {
+			pass := m.inPass(k)
+			for i := range pass {
+				b := &pass[i]
+				isOver := b.saved && b.begin.n > last.begin.n || b.phase == purpose.Backward && b.category == purpose.TemporaryData
+				if int(b.pass) == k && isOver && b.end.n > p.end {
 					changes, ends[b] = append(changes, b), pos{p.end, after, 0, 0}
 				}
 			}
@@ -112,6 +117,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 		m.until(b, ends[b])
 	}
 	m.buffers, m.moved = append(m.buffers, added...), true
+	m.less += sizeOf(open) / 2 // when it is computed again is not known
 	return ""
 }
 
@@ -315,7 +321,7 @@ func (m *model) neverTrains() bool {
 }
 
 // scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes. Where the classes of a
-// loss are its numbered samples, as of pairs of a batch, both may grow.
+// loss are its numbered samples, as of pairs of a batch, both may grow. Scratch of a convolution may not.
 func (m *model) scale(f float64) string {
 	parameters := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
 	isEmbedding := func(b *buffer) bool { return b.phase == purpose.Forward && m.places[b.place].op == "embedding" }
@@ -330,7 +336,10 @@ func (m *model) scale(f float64) string {
 		n := int64(math.Sqrt(float64(b.size / 4)))
 		return b.phase == purpose.Forward && isLoss && b.size > smallest && b.size == 4*n*n && numbers[8*n]
 	})
-	resize := func(m *model, ofPairs float64) string {
+	scratch := m.sizes(func(b *buffer) bool { // of a convolution, which may be that of one sample
+		return b.phase == purpose.Forward && b.category == purpose.TemporaryData && strings.Contains(m.places[b.place].op, "conv") && b.size > smallest
+	})
+	resize := func(m *model, ofPairs, ofScratch float64) string {
 		return m.resize(func(b *buffer) float64 {
 			ofPositions := isEmbedding(b) && parameters[b.size] && b.size < embedded
 			switch {
@@ -338,17 +347,26 @@ func (m *model) scale(f float64) string {
 				return 1
 			case pairs[b.size]:
 				return ofPairs
+			case scratch[b.size] && b.category == purpose.TemporaryData && strings.Contains(m.places[b.place].op, "conv"):
+				return ofScratch
 			}
 			return f
 		})
 	}
-	if len(pairs) == 0 {
-		return resize(m, f)
+	var others []*model
+	for _, of := range []struct {
+		is                 bool
+		ofPairs, ofScratch float64
+	}{{len(pairs) > 0, f * f, f}, {len(scratch) > 0, f, 1}} {
+		if of.is {
+			others = append(others, m.clone())
+			resize(others[len(others)-1], of.ofPairs, of.ofScratch)
+		}
 	}
-	both := m.clone()
-	resize(both, f*f)
-	refused := resize(m, f)
-	m.leaveOpen(both)
+	refused := resize(m, f, f)
+	for _, other := range others {
+		m.leaveOpen(other)
+	}
 	return refused
 }
 

@@ -122,16 +122,15 @@ var keeps = map[purpose.Category]bool{
 
 // freedLate widens the range of the peak up to that of a program that frees gradients of a step right before the next backward pass.
 func (m *model) freedLate() {
+	isLate := func(b *buffer) bool { return b.late && !b.added && b.end != never }
+	if !slices.ContainsFunc(m.buffers, func(b buffer) bool { return isLate(&b) }) {
+		return
+	}
 	late := m.clone()
-	any := false
 	for i := range late.buffers {
-		if b := &late.buffers[i]; b.late && !b.added && b.end != never {
-			last := late.last()
-			late.until(b, pos{last.back, -1, b.begin.n, 0})
-			any = true
+		if b := &late.buffers[i]; isLate(b) {
+			late.until(b, pos{late.last().back, -1, b.begin.n, 0})
 		}
 	}
-	if any {
-		m.leaveOpen(late)
-	}
+	m.leaveOpen(late)
 }
