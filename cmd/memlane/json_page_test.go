@@ -25,7 +25,7 @@ var documented = []struct {
 		"leaks torchsnap/t215_leak_1mib_12steps.pickle torchsnap/t212_leak.pickle torchsnap/leak_4mib_20steps.pickle"}},
 	{"Report", []string{"report torchsnap/leak_loss.pickle"}},
 	{"Peaks", []string{"peak meaning/a17.pickle.zst", "peak xplane/padded.hlo.pb"}},
-	{"OOMs", []string{"oom oomtext/versions.log", "oom torchsnap/frag_oom.pickle", "oom oomtext/xla.log"}},
+	{"OOMs", []string{"oom oomtext/versions.log", "oom torchsnap/frag_oom.pickle", "oom oomtext/xla.log", "oom torchsnap/beside.pickle"}},
 	{"Diff", []string{"diff torchsnap/leak_loss_fixed.pickle torchsnap/leak_loss.pickle", "diff meaning/a06.pickle.zst meaning/a17.pickle.zst"}},
 	{"Ops", []string{"ops chrome/cpu_leak.json.gz"}},
 	{"Tune", []string{"tune replay/b16.c2.oom.pickle.zst", "tune replay/b06.pickle.zst replay/b17.pickle.zst", "tune --scale activations=2 --capacity 228MiB replay/batch16.pickle.zst",

@@ -58,6 +58,7 @@ type Failure struct {
 	Holders   []Holder        `json:"holders"`   // who held memory at that instant, largest first
 	HeldBy    []Part          `json:"held_by"`   // what held it, by name, largest first: a model, a list, a graph; empty if the recorder wrote no names
 	Buffers   []FailureBuffer `json:"buffers"`   // buffers that the text lists, in its order
+	Beside    []DeviceBytes   `json:"beside"`    // what other devices of the program had in use then; empty if none was recorded, or if it survived
 
 	Reason     string  `json:"reason"`     // why it failed: see "Reasons" below
 	Confidence float64 `json:"confidence"` // of the reason, 0 to 1
@@ -125,6 +126,12 @@ type Holder struct {
 	site lifetime.SiteID // its first
 }
 
+// DeviceBytes is what a device had in use.
+type DeviceBytes struct {
+	ID    string `json:"id"`    // memory ID
+	Bytes int64  `json:"bytes"` // in live buffers
+}
+
 // FailureBuffer is a buffer that a text lists.
 type FailureBuffer struct {
 	Bytes        int64  `json:"bytes"`         // occupied
@@ -180,7 +187,7 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 				near = append(near, f)
 			} else {
 				if i == len(of)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
-					f.Past = pastOf(&c.Tables, s)
+					f.Past, f.Beside = pastOf(&c.Tables, s), append(f.Beside, beside(c, s, f.At)...)
 				}
 				all = append(all, f)
 			}
@@ -188,6 +195,18 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 	}
 	SortFailures(all)
 	return all, near
+}
+
+// beside returns what other devices of the program of a space had in use at an instant.
+func beside(c *lifetime.Capture, s *lifetime.Space, at int64) (all []DeviceBytes) {
+	kind, _, _ := strings.Cut(s.Device, ":")
+	for _, o := range c.Spaces {
+		other, _, _ := strings.Cut(o.Device, ":")
+		if o != s && other == kind && o.Source == s.Source && o.Process == s.Process && o.Memory == s.Memory && o.Axis == lifetime.Time && s.Axis == o.Axis {
+			all = append(all, DeviceBytes{o.ID(), o.LevelAt(at, lifetime.Occupied)})
+		}
+	}
+	return all
 }
 
 // SortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
@@ -280,7 +299,7 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) Failure {
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
-		First: state.First, Device: s.Device, Holders: []Holder{}, HeldBy: []Part{}, Buffers: []FailureBuffer{},
+		First: state.First, Device: s.Device, Holders: []Holder{}, HeldBy: []Part{}, Buffers: []FailureBuffer{}, Beside: []DeviceBytes{},
 		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free.Or(-1)), LimitBytes: figureOf(state.Allowed),
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),

@@ -311,3 +311,24 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// TestBeside: a failure tells what the other devices of its program had in use at that time, and no other memory.
+func TestBeside(t *testing.T) {
+	p := newProgram()
+	first := p.s
+	p.s = p.b.Space()
+	p.b.Describe(p.s, lifetime.SpaceInfo{Device: "cuda:1", Facts: lifetime.Clock})
+	early := p.alloc("early", 300*mib)
+	p.s = first
+	p.alloc("full", 40*mib)
+	p.fail("last", 20*mib, mib)
+	p.s++
+	p.free(early)
+	all := p.failures(t)
+	if len(all) != 1 {
+		t.Fatalf("%d failures", len(all))
+	}
+	if got, want := fmt.Sprint(all[0].Beside), fmt.Sprintf("[{cuda:1 %d}]", 300*mib); got != want {
+		t.Errorf("%s beside it, want %s", got, want)
+	}
+}

@@ -3,6 +3,7 @@ package text
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -128,7 +129,24 @@ func memory(f *answer.Failure) string {
 	if parts == nil {
 		return "the text does not say"
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", ") + beside(f.Beside)
+}
+
+// beside tells what other devices had in use.
+func beside(all []answer.DeviceBytes) string {
+	const most = 4 // that are named
+	if len(all) > most {
+		by := func(x, y answer.DeviceBytes) int { return cmp.Compare(x.Bytes, y.Bytes) }
+		return fmt.Sprintf("; %d other devices: %s live", len(all), Between(slices.MinFunc(all, by).Bytes, slices.MaxFunc(all, by).Bytes))
+	}
+	var texts []string
+	for _, of := range all {
+		texts = append(texts, of.ID+" "+units.Bytes(of.Bytes))
+	}
+	if texts == nil {
+		return ""
+	}
+	return "; beside it " + strings.Join(texts, ", ") + " live"
 }
 
 // holding describes who held the memory.

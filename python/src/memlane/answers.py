@@ -33,6 +33,13 @@ class Change(TypedDict):
     change_bytes: int
 
 
+class DeviceBytes(TypedDict):
+    """DeviceBytes is what a device had in use."""
+
+    id: str
+    bytes: int
+
+
 class Diff(TypedDict):
     """Diff lists the differences between two captures."""
 
@@ -144,6 +151,7 @@ class Failure(TypedDict):
     holders: list[Holder]
     held_by: list[Part]
     buffers: list[FailureBuffer]
+    beside: list[DeviceBytes]
     reason: str
     confidence: float
     advice: str
