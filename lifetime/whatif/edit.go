@@ -39,10 +39,10 @@ func Kinds() []Kind {
 	return []Kind{
 		{Name: "next-step", Doc: "run another step after the only one recorded", check: isOneOf(""), adds: func(string) bool { return true },
 			apply: func(m *model, _ string) string {
-				if len(m.axis) > m.recorded {
-					return "" // it is there
+				if !m.longer { // else it is there: all edits of such a recording are of that step
+					return "not one whole step alone was recorded that makes what the next one has from its beginning"
 				}
-				return m.nextStep()
+				return ""
 			}},
 		{Name: "drop", Values: "FILE:LINE|FUNCTION", Doc: "as if a line allocated nothing", check: isSomething, off: offDrop,
 			apply: func(m *model, v string) string { return m.dropSite(v) }},

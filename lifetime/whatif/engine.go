@@ -50,9 +50,10 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 	e.base = modelOf(t, s, h)
 	e.least = sync.OnceValue(e.base.least)
 	e.program = e.base
-	if _, e.OneStep = e.base.firstStep(); e.OneStep {
+	var first int
+	if first, e.OneStep = e.base.firstStep(); e.OneStep {
 		e.program = e.base.clone()
-		e.program.nextStep()
+		e.program.addStep(first)
 	}
 	e.Unfinished = e.program.unfinished()
 	e.Recorded = e.Run(nil, replay.Device{})
@@ -199,7 +200,9 @@ func (e *Engine) edit(s Scenario) (m *model, r Result) {
 			r.Passes = int(number(edit.Value)) - 1
 		}
 	}
-	m.freedLate()
+	if e.OneStep {
+		m.freedLate()
+	}
 	r.Recomputed, r.Copied = m.recomputed, m.copied
 	return m, r
 }

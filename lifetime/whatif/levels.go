@@ -51,7 +51,7 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 		all = append(all, lifetime.Level{At: at, Bytes: level})
 		k++
 	}
-	if len(m.axis) == m.recorded { // steps after the recorded ones have no time
+	if !m.longer { // the step after the recorded ones has no time
 		upTo(len(calls))
 	}
 	return all

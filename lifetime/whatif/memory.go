@@ -24,8 +24,11 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 	if m.neverTrains() {
 		return "no backward pass runs over what the forward passes keep: use no_grad"
 	}
-	var changes []*buffer
-	ends := map[*buffer]pos{}
+	type change struct {
+		b   *buffer
+		end pos
+	}
+	var changes []change
 	var added []buffer
 	found := 0
 	var open []buffer // computed again after the recording
@@ -69,7 +72,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 				case b == r.out:
 					continue
 				case b.saved:
-					changes, ends[b] = append(changes, b), pos{min(r.end, uses[b]), -1, b.begin.n, 0}
+					changes = append(changes, change{b, pos{min(r.end, uses[b]), -1, b.begin.n, 0}})
 				case b.end != never && b.end.n < p.back && b.begin.n < r.last:
 					c.end = pos{anchor, 1, min(b.end.n, r.last+1), 0}
 				default:
@@ -97,7 +100,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 				b := &pass[i]
 				isOver := b.saved && b.begin.n > last.begin.n || b.phase == purpose.Backward && b.category == purpose.TemporaryData
 				if int(b.pass) == k && isOver && b.end.n > p.end {
-					changes, ends[b] = append(changes, b), pos{p.end, after, 0, 0}
+					changes = append(changes, change{b, pos{p.end, after, 0, 0}})
 				}
 			}
 		}
@@ -113,8 +116,8 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 	case changes == nil:
 		return fmt.Sprintf("none of the %d blocks of the program is meant, or they save nothing", found)
 	}
-	for _, b := range changes {
-		m.until(b, ends[b])
+	for _, c := range changes {
+		m.until(c.b, c.end)
 	}
 	m.buffers, m.moved = append(m.buffers, added...), true
 	m.less += sizeOf(open) / 2 // when it is computed again is not known
@@ -125,7 +128,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 type redone struct {
 	unit unit
 	out  *buffer   // what it hands on
-	all  []*buffer // what it makes, in order, also what is no part of what repeats
+	all  []*buffer // everything that the pass makes from its first to its last buffer, in order
 	end  float64   // the next buffer of the pass begins
 	dies float64   // what it saves is freed from here on
 	last float64   // what it saves last begins; 0 if it saves nothing but out
@@ -336,9 +339,11 @@ func (m *model) scale(f float64) string {
 		n := int64(math.Sqrt(float64(b.size / 4)))
 		return b.phase == purpose.Forward && isLoss && b.size > smallest && b.size == 4*n*n && numbers[8*n]
 	})
-	scratch := m.sizes(func(b *buffer) bool { // of a convolution, which may be that of one sample
-		return b.phase == purpose.Forward && b.category == purpose.TemporaryData && strings.Contains(m.places[b.place].op, "conv") && b.size > smallest
-	})
+	isOfConv := func(b *buffer) bool {
+		return b.category == purpose.TemporaryData && strings.Contains(m.places[b.place].op, "conv")
+	}
+	// The scratch of a convolution may be that of one sample.
+	scratch := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && isOfConv(b) && b.size > smallest })
 	resize := func(m *model, ofPairs, ofScratch float64) string {
 		return m.resize(func(b *buffer) float64 {
 			ofPositions := isEmbedding(b) && parameters[b.size] && b.size < embedded
@@ -347,7 +352,7 @@ func (m *model) scale(f float64) string {
 				return 1
 			case pairs[b.size]:
 				return ofPairs
-			case scratch[b.size] && b.category == purpose.TemporaryData && strings.Contains(m.places[b.place].op, "conv"):
+			case scratch[b.size] && isOfConv(b):
 				return ofScratch
 			}
 			return f
@@ -464,13 +469,17 @@ func (m *model) lengthen(f float64) string {
 		return isForward(b) && strings.Contains(op, "softmax") && !strings.Contains(op, "log_softmax") && !m.hasCall(b, "cross_entropy")
 	})
 	for k := range m.passes {
+		exps := slices.DeleteFunc(m.forward(k), func(b *buffer) bool { return m.places[b.place].op != "exp" || b.size <= smallest })
+		if len(exps) == 0 {
+			continue
+		}
 		units := m.blocks(k)
-		for _, b := range m.forward(k) {
-			switch {
-			case m.places[b.place].op != "exp" || b.size <= smallest:
-			case len(units) == 0:
-				return "whether a result of exp has scores of attention is not known, as no block of the program repeats"
-			case b.begin.n >= units[0][0].begin.n && b.begin.n <= units[len(units)-1][len(units[len(units)-1])-1].begin.n:
+		if len(units) == 0 {
+			return "whether a result of exp has scores of attention is not known, as no block of the program repeats"
+		}
+		first, last := units[0], units[len(units)-1]
+		for _, b := range exps {
+			if b.begin.n >= first[0].begin.n && b.begin.n <= last[len(last)-1].begin.n {
 				scores[b.size] = true
 			}
 		}

@@ -98,16 +98,16 @@ type model struct {
 	calls  []call
 	places []place
 
-	buffers  []buffer // in order of begin
-	others   []other
-	passes   []pass
-	steps    []step
-	axis     []float64 // of each recorded event: the number of the event now; then that of the first one after them, if steps were added
-	n        int       // events
-	recorded int       // events of the recording
-	sorted   int       // buffers that are in order
-	moved    bool      // positions are not numbers of events
-	closure  bool      // the optimizer calls the passes of its step, as with Lightning
+	buffers []buffer // in order of begin
+	others  []other
+	passes  []pass
+	steps   []step
+	axis    []float64 // of each recorded event: the number of the event now
+	n       int       // events
+	sorted  int       // buffers that are in order
+	moved   bool      // positions are not numbers of events
+	longer  bool      // a step was added after the recorded ones
+	closure bool      // the optimizer calls the passes of its step, as with Lightning
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
@@ -143,7 +143,6 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 		}
 		m.n++
 	}
-	m.recorded = m.n
 	m.axis = make([]float64, m.n)
 	for i := range m.axis {
 		m.axis[i] = float64(i)
@@ -158,6 +157,9 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 
 // findFailed finds what requests that failed were for: as a buffer of equal size from the same place, else as what their pass makes.
 func (m *model) findFailed() {
+	if !slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail }) {
+		return
+	}
 	type likeness struct {
 		place int32
 		size  int64
@@ -423,20 +425,14 @@ func (m *model) last() *pass {
 // cuts returns the requests that failed and ended what the program did, as an exception does: most of the memory that was allocated since
 // the one before is freed until the next request, or all is that ever is.
 func (m *model) cuts() (all []float64) {
-	begins := make([]float64, 0, len(m.buffers))
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b.begin.n >= 0 {
-			begins = append(begins, b.begin.n)
-		}
-	}
 	since := 0.0
 	for _, o := range m.others {
 		if o.kind != replay.Fail {
 			continue
 		}
 		next := float64(m.n)
-		if k, _ := slices.BinarySearch(begins, o.at.n); k < len(begins) {
-			next = begins[k]
+		if later := m.between(o.at.n, math.Inf(1)); len(later) > 0 {
+			next = later[0].begin.n
 		}
 		held, freed := int64(0), int64(0)
 		for _, b := range m.between(since, o.at.n) {
@@ -560,6 +556,9 @@ func (m *model) unfinished() bool {
 // isLarger reports whether a pass that was cut off made something that no whole pass makes beside the state of the optimizer: it had another
 // batch, or longer sequences.
 func (m *model) isLarger() bool {
+	if !slices.ContainsFunc(m.passes, func(p pass) bool { return p.cut }) {
+		return false
+	}
 	made := 0.0 // the last state
 	for i := range m.buffers {
 		if b := &m.buffers[i]; b.category == purpose.OptimizerState && b.size > smallest {

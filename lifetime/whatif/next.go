@@ -33,13 +33,9 @@ func (m *model) firstStep() (k int, ok bool) {
 	return k, ok && keeps
 }
 
-// nextStep runs the first step again after all that was recorded. What it holds until the end of the recording is freed when the next
-// one makes it anew, gradients before that: m.late has those that may be freed as late as right before the backward pass.
-func (m *model) nextStep() string {
-	k, ok := m.firstStep()
-	if !ok {
-		return "not one whole step alone was recorded that makes what the next one has from its beginning"
-	}
+// addStep runs step k, the first one, again after all that was recorded. What it holds until the end of the recording is freed when the next
+// one makes it anew, gradients before that: those that may be freed as late as right before the backward pass are marked as late.
+func (m *model) addStep(k int) {
 	m.leaveOutExit()
 	of, begin := m.steps[k], float64(m.n)
 	shift := begin - of.begin
@@ -49,7 +45,6 @@ func (m *model) nextStep() string {
 		}
 		return p
 	}
-	m.axis = append(m.axis, begin) // where it begins
 	firstPass := int32(len(m.passes))
 	passes := map[int32]int32{}
 	for i := range firstPass {
@@ -89,9 +84,8 @@ func (m *model) nextStep() string {
 		}
 		m.buffers = append(m.buffers, c)
 	}
-	m.n, m.moved = int(end)+1, true
+	m.n, m.moved, m.longer = int(end)+1, true, true
 	m.settle()
-	return ""
 }
 
 // leaveOutExit does not free what a program frees as it ends, among it its parameters.

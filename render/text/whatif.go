@@ -59,13 +59,11 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		default:
 			fits = "no"
 		}
+		change := changeOf(of)
 		if i == 0 && s.Failed {
-			p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes), fits,
-				"(recorded, with the request that failed)"+roomOf(of))
-			continue
+			change = "(recorded, with the request that failed)" + roomOf(of)
 		}
-		p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes),
-			fits, changeOf(of))
+		p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes), fits, change)
 	}
 	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
 		p.Line("  no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
