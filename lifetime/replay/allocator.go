@@ -124,6 +124,30 @@ func (a *allocator) byStream(p *pool) []int32 {
 
 func (a *allocator) small(g int32) bool { return a.pools[a.groups[g].pool].small }
 
+// fingerprint returns a number that is mostly different if any block is another one.
+func (a *allocator) fingerprint() (sum uint64) {
+	for i := range a.blocks {
+		b := &a.blocks[i]
+		if b.size == 0 {
+			continue
+		}
+		h := b.addr
+		for _, x := range [...]uint64{uint64(b.size), uint64(b.group), flag(b.used), flag(b.mapped), flag(b.pending)} {
+			h = (h ^ x) * 0x9e3779b97f4a7c15
+			h ^= h >> 29
+		}
+		sum += h
+	}
+	return sum
+}
+
+func flag(is bool) uint64 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
 // add returns a new block. Pointers to other blocks are then invalid.
 func (a *allocator) add(b block) int32 {
 	if n := len(a.recycled); n > 0 {

@@ -53,6 +53,7 @@ func (s *segment) key() key { return key{size: s.size, addr: s.addr} }
 // History is what a space records of the allocator, in order.
 type History struct {
 	Settings Settings // of the recording
+	Repeats  [][2]int // pairs of events, in order and apart, at which replays compare how the blocks lie; see Outcome
 
 	requests []request
 	segments []segment

@@ -20,6 +20,7 @@ const (
 func (h *History) fromMiddle(s Settings, d Device) Outcome {
 	o, other := h.run(s, d, false, asRecorded), h.run(s, d, false, compact)
 	low, high := min(o.PeakReserved, other.PeakReserved), max(o.PeakReserved, other.PeakReserved)
+	repeats := o.Repeats && other.Repeats
 	if other.OOM && !o.OOM && s != h.Settings {
 		o = other // if it may fail, it does not fit
 	}
@@ -40,7 +41,7 @@ func (h *History) fromMiddle(s Settings, d Device) Outcome {
 			high = limit
 		}
 	}
-	o.Low, o.High, o.Exact = min(low, o.PeakReserved), max(high, o.PeakReserved), false
+	o.Low, o.High, o.Exact, o.Repeats = min(low, o.PeakReserved), max(high, o.PeakReserved), false, repeats
 	return o
 }
 
@@ -98,6 +99,9 @@ func (h *History) inflation(s *Settings) float64 {
 
 // begin makes the state at the start. It reports whether it fits the device.
 func (r *runner) begin(from origin) bool {
+	if r.h.FromStart() {
+		return true
+	}
 	s := startOf(r.h)
 	if from == asRecorded {
 		return r.seedAll(s)

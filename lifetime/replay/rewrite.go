@@ -1,6 +1,9 @@
 package replay
 
-import "iter"
+import (
+	"iter"
+	"sync"
+)
 
 // CallKind is the kind of a Call.
 type CallKind uint8
@@ -113,11 +116,15 @@ func (h *History) Places() []Place {
 
 // Range is the peak of the reserved bytes, as a range: it depends on which addresses the driver chooses.
 func (h *History) Range(s Settings, d Device) Outcome {
-	o := h.Run(s, d)
-	if h.FromStart() {
-		other := h.run(s, d, true, asRecorded)
-		o.Low, o.High = min(o.Low, other.PeakReserved), max(o.High, other.PeakReserved)
-		o.Exact = o.Exact && o.Low == o.High
+	if !h.FromStart() {
+		return h.Run(s, d)
 	}
+	var o, other Outcome
+	var both sync.WaitGroup
+	both.Go(func() { other = h.run(s, d, true, asRecorded) })
+	o = h.Run(s, d)
+	both.Wait()
+	o.Low, o.High = min(o.Low, other.PeakReserved), max(o.High, other.PeakReserved)
+	o.Exact, o.Repeats = o.Exact && o.Low == o.High, o.Repeats && other.Repeats
 	return o
 }

@@ -11,6 +11,8 @@ type Outcome struct {
 	Mallocs      int   // segments, or ranges of expandable ones, that were taken from the device
 	Segments     int   // at the end; expandable segments count as one, however many ranges are mapped
 
+	Repeats bool // its blocks lay the same at both events of all pairs of History.Repeats
+
 	OOM      bool
 	OOMEvent int // number of the event that did not fit; -1 = none
 
@@ -75,12 +77,22 @@ func (h *History) newRunner(s Settings, d Device, descending bool) *runner {
 func (h *History) run(s Settings, d Device, descending bool, from origin) Outcome {
 	r := h.newRunner(s, d, descending)
 	ok := r.begin(from)
+	repeats, watched := true, h.Repeats
+	var first uint64 // layout at the first event of the next pair
 	for i := 0; ok && i < len(h.events) && r.work <= maxWork; i++ {
+		if len(watched) > 0 {
+			if i == watched[0][0] {
+				first = r.fingerprint()
+			}
+			if i == watched[0][1] {
+				repeats, watched = repeats && first == r.fingerprint(), watched[1:]
+			}
+		}
 		ok = r.event(h.events[i], i == len(h.events)-1)
 	}
 	return Outcome{
 		Settings: s, PeakReserved: cmp.Or(r.peakReserved, r.seeded), PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,
-		OOM: !ok, OOMEvent: r.failed,
+		Repeats: repeats, OOM: !ok, OOMEvent: r.failed,
 		Exact: h.FromStart() && !h.unclear && !h.differs && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
 	}
 }

@@ -103,7 +103,8 @@ func (m *model) castPasses(most bool) string {
 			b.size = max(b.size/2, 1)
 		}
 		for b, at := range a.moved {
-			b.begin, b.end, b.requestFree = at[0], at[1], never
+			b.begin, b.end, b.requestFree = at[0], at[1], noEvent
+			b.saved = b.saved && b.end.n > m.passes[a.pass].back
 		}
 		added = append(added, a.added...)
 	}
@@ -111,13 +112,14 @@ func (m *model) castPasses(most bool) string {
 	return ""
 }
 
-// put adds a copy that is like a buffer.
+// put adds a copy that is like a buffer. What forward makes and backward frees is saved, as in recordings of such programs.
 func (a *autocaster) put(like *buffer, size int64, begin, end pos) {
 	if begin.compare(end) >= 0 {
 		return
 	}
-	c := *like
-	c.begin, c.end, c.size, c.requestFree, c.category, c.added, c.saved, c.start = begin, end, size, never, purpose.TemporaryData, true, false, false
+	c, back := *like, a.m.passes[a.pass].back
+	c.begin, c.end, c.size, c.requestFree, c.category, c.added, c.start = begin, end, size, noEvent, purpose.TemporaryData, true, false
+	c.saved = begin.n < back && end.n > back
 	a.added = append(a.added, c)
 }
 
@@ -183,16 +185,16 @@ func (a *autocaster) cast() string {
 		}
 	}
 	a.dead = m.deaths(a.pass)
-	uses := map[*buffer]float64{} // of gradients: when the operation of their weight begins
+	uses := map[*buffer]*buffer{} // of gradients: what the operation of their weight makes first
 	for i, g := range gradientOf {
-		uses[g] = all[i].made[0].begin.n
+		uses[g] = all[i].made[0]
 	}
 	for _, g := range gradients { // cached copies of weights
-		begin, ok := uses[g]
+		of, ok := uses[g]
 		if !ok {
-			begin = all[0].made[0].begin.n
+			of = all[0].made[0]
 		}
-		a.put(g, g.size/2, pos{begin, -.4, 0, 0}, pos{a.done(g), .5, 0, 0})
+		a.put(of, g.size/2, pos{of.begin.n, -.4, 0, 0}, pos{a.done(g), .5, 0, 0})
 	}
 	producers := map[*buffer]*operation{}
 	for i := range all {
@@ -238,7 +240,7 @@ func (a *autocaster) cast() string {
 				if g != nil {
 					end = at(a.done(g))
 				}
-				a.put(shared, shared.size/2, pos{o.made[0].begin.n, -.3, 0, 0}, end)
+				a.put(o.made[0], shared.size/2, pos{o.made[0].begin.n, -.3, 0, 0}, end)
 			}
 			if operand != nil && !a.half[operand] {
 				begin, end := pos{o.made[0].begin.n, -.3, 0, 0}, pos{o.made[len(o.made)-1].begin.n, .3, 0, 0}
@@ -250,7 +252,7 @@ func (a *autocaster) cast() string {
 				case operand.saved:
 					end = operand.end
 				}
-				a.put(operand, operand.size/2, begin, end)
+				a.put(o.made[0], operand.size/2, begin, end)
 				if use, ok := a.uses[operand]; ok && (g != nil || !a.most) && operand.saved && operand.category != purpose.Input && (producer == nil || !keepResult[producer.op]) {
 					a.moved[operand] = [2]pos{operand.begin, at(max(use, o.made[len(o.made)-1].begin.n+.1))}
 				}

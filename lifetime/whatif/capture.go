@@ -10,7 +10,7 @@ import (
 // Capture returns the program of a scenario as a capture: hypothetical, with the addresses that the allocator would choose. Its axis is the
 // number of the event, because changes have no times. refused says why there is none.
 func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
-	m, r := e.edited(s)
+	m, r := e.whole(s)
 	if r.Refused != "" {
 		return nil, r.Refused
 	}

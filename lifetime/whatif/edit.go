@@ -86,11 +86,8 @@ func Kinds() []Kind {
 				switch v {
 				case "adafactor":
 					return m.adafactor()
-				case "adam8bit": // parameters of two bytes have twice as many elements
-					parameters, _ := m.trained()
-					for _, p := range parameters {
-						m.more += p.size/2 + p.size/128
-					}
+				case "adam8bit":
+					return m.adam8bit()
 				}
 				return m.optimizer(optimizers[v], temporaries[v])
 			}},
@@ -140,13 +137,11 @@ var optimizers = map[string]states{
 	"sgd":      func(*buffer) []int64 { return nil },
 	"momentum": func(p *buffer) []int64 { return []int64{p.size} },
 	"adamw":    func(p *buffer) []int64 { return []int64{p.size, p.size} },
-	"adam8bit": adam8bit,
 	"lion":     func(p *buffer) []int64 { return []int64{p.size} },
 }
 
-// adam8bit has a byte for each element and state, and a float for each 256 of them. Parameters have four bytes an element.
-func adam8bit(p *buffer) []int64 {
-	n := p.size
+// adam8bit has a byte for each element of a parameter of n bytes in 32 bits and state, and a float for each 256 of them.
+func adam8bit(n int64) []int64 {
 	scales := (n/4 + 255) / 256 * 4
 	return []int64{n / 4, scales, n / 4, scales}
 }

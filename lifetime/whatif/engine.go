@@ -25,6 +25,7 @@ type Engine struct {
 
 	base     *model       // as recorded
 	program  *model       // what edits change
+	short    *model       // the same, without most of the steps that it repeats; nil = it repeats none
 	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
 	remedies []Remedy
@@ -32,6 +33,7 @@ type Engine struct {
 	// of the last scenario: its figures and its levels are mostly asked for one after the other
 	last struct {
 		edits  string
+		of     *model // that was edited
 		m      *model // nil = none, or refused
 		result Result
 	}
@@ -59,6 +61,12 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 	e.Recorded = e.Run(nil, replay.Device{})
 	if e.Needs = e.Recorded; e.OneStep {
 		e.Needs = e.Run(e.Start(), replay.Device{})
+		return e, ""
+	}
+	if short, ok := e.base.shorten(); ok {
+		if e.short = short; e.Run(nil, replay.Device{}) != e.Recorded {
+			e.short = nil
+		}
 	}
 	return e, ""
 }
@@ -111,12 +119,19 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	}
 	h, _ := m.program()
 	o := h.Range(h.Settings, d)
+	if !o.Repeats { // as much as it needs may change in what was left out
+		m, r = e.whole(s)
+		h, _ = m.program()
+		o = h.Range(h.Settings, d)
+	}
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
 	known := e.Law.First < 0 && h.FromStart()
 	below, above, exact, onlyAdds := 0.0, 0.0, known, true
 	for _, edit := range s {
 		of := edit.kind.off
-		below, above, exact = below+of.below, above+of.above, exact && of.exact
+		if exact = exact && of.exact && (len(s) == 1 || of.below+of.above == 0); !exact {
+			below, above = below+of.below, above+of.above
+		}
 		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
 	}
 	if e.OneStep && len(s) > 0 {
@@ -174,21 +189,37 @@ func (e *Engine) Without(kept []int) Result {
 // offMiddle is added for recordings that begin in the middle, or that the rules of the allocator do not predict: unsplit remainders.
 const offMiddle = 0.02
 
-// edited returns the program after the edits.
+// edited returns the program after the edits, without most of the steps that it repeats.
 func (e *Engine) edited(s Scenario) (m *model, r Result) {
+	if e.short == nil {
+		return e.whole(s)
+	}
+	return e.change(e.short, s)
+}
+
+// whole returns the program after the edits.
+func (e *Engine) whole(s Scenario) (m *model, r Result) {
 	if len(s) == 0 {
 		return e.base, r
 	}
-	if edits := s.String(); e.last.m == nil || e.last.edits != edits {
+	return e.change(e.program, s)
+}
+
+// change returns a program after the edits.
+func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
+	if len(s) == 0 {
+		return of, r
+	}
+	if edits := s.String(); e.last.m == nil || e.last.of != of || e.last.edits != edits {
 		e.last.m = nil // not in memory beside the next one
-		e.last.m, e.last.result = e.edit(s)
-		e.last.edits = edits
+		e.last.m, e.last.result = e.edit(of, s)
+		e.last.of, e.last.edits = of, edits
 	}
 	return e.last.m, e.last.result
 }
 
-func (e *Engine) edit(s Scenario) (m *model, r Result) {
-	m = e.program.clone()
+func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
+	m = of.clone()
 	m.recomputed, m.copied, m.less, m.more = 0, 0, 0, 0
 	for _, edit := range s {
 		m.settle()

@@ -181,7 +181,7 @@ func (m *model) repeat(stretches []stretch, sizes map[int64]int, n int) {
 	var added []buffer
 	put := func(b *buffer, r int, begin, end pos) {
 		c := *b
-		c.begin, c.end, c.added, c.start, c.requestFree = begin, end, true, false, never
+		c.begin, c.end, c.added, c.start, c.requestFree = begin, end, true, false, noEvent
 		c.begin.c, added = float64(r), append(added, c)
 	}
 	for _, i := range m.ofBlocks(sizes, 1) {

@@ -8,7 +8,7 @@ import (
 // Levels returns the bytes in use of a scenario at the times of the recording: at each recorded call of the allocator the highest until the
 // next one, and what is in use right before that one. on is the space of the engine, on its own axis or by event. nil if the scenario is refused.
 func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
-	m, r := e.edited(s)
+	m, r := e.whole(s)
 	if r.Refused != "" {
 		return nil
 	}

@@ -154,7 +154,7 @@ func (m *model) adapt(backward []*buffer, w, y, g *buffer, rank int64) (added []
 	shape := m.shapeOf(w)
 	put := func(like *buffer, begin, end pos, size int64) *buffer {
 		b := *like
-		b.begin, b.end, b.size, b.saved, b.requestFree = begin, end, size, false, never
+		b.begin, b.end, b.size, b.saved, b.requestFree = begin, end, size, false, noEvent
 		added = append(added, b)
 		return &added[len(added)-1]
 	}

@@ -17,7 +17,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 		return "modules are not recorded: record with memlane.record(modules=True)"
 	}
 	for i := range m.buffers {
-		if m.buffers[i].part == purpose.Recomputation && m.buffers[i].phase == purpose.Forward {
+		if b := &m.buffers[i]; b.part == purpose.Recomputation && b.phase == purpose.Forward && !b.added {
 			return "the program already computes parts of its forward pass again"
 		}
 	}
@@ -81,7 +81,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 				if end := (pos{p.end, after, 0, 0}); reached && p.cut && c.end.compare(end) > 0 {
 					c.end = end
 				}
-				c.added, c.saved, c.part, c.requestFree = true, false, purpose.Recomputation, never
+				c.added, c.saved, c.part, c.requestFree = true, false, purpose.Recomputation, noEvent
 				again = append(again, c)
 			}
 			switch {
@@ -266,7 +266,7 @@ func (m *model) offload(units func(k int) []unit) string {
 		if c.begin.compare(c.end) >= 0 {
 			continue
 		}
-		c.added, c.saved, c.phase, c.requestFree = true, false, purpose.Backward, never
+		c.added, c.saved, c.phase, c.requestFree = true, false, purpose.Backward, noEvent
 		m.buffers = append(m.buffers, c)
 	}
 	return ""
@@ -299,6 +299,7 @@ func (m *model) noGrad(units func(k int) []unit, all bool) string {
 	}
 	for _, c := range changes {
 		m.until(c.b, at(c.end))
+		c.b.saved = false
 	}
 	if !all {
 		return ""
@@ -516,6 +517,11 @@ func (m *model) halve() string {
 	if len(m.weightCopies()) > 0 {
 		return "the program already computes in 16 bits"
 	}
+	total := map[purpose.Category]int64{}
+	for i := range m.buffers {
+		total[m.buffers[i].category] += m.buffers[i].size
+	}
+	bytes := total[purpose.OptimizerState] < total[purpose.ModelParameter]*3/4 // states of 8 bits
 	any := false
 	for i := range m.buffers {
 		b := &m.buffers[i]
@@ -525,7 +531,7 @@ func (m *model) halve() string {
 			isMask = next.size == 4*b.size && m.pieceOf(next).stack == stack
 		}
 		switch op := m.places[b.place].op; {
-		case b.size <= smallest || isMask || b.category == purpose.Workspace || b.category == purpose.Input || op == "arange" || op == "randint":
+		case b.size <= smallest || isMask || bytes && b.category == purpose.OptimizerState || b.category == purpose.Workspace || b.category == purpose.Input || op == "arange" || op == "randint":
 		case b.category == purpose.UnknownCategory && b.start:
 			m.less += b.size / 2
 		default:
@@ -538,6 +544,7 @@ func (m *model) halve() string {
 	if !any {
 		return "no parameter is known"
 	}
+	m.halved = true
 	return ""
 }
 
@@ -611,11 +618,15 @@ func (m *model) chunkLoss(n int) string {
 		if from < 0 || p.back == p.end {
 			continue
 		}
-		if from > 0 && all[from-1].size == big { // the product whose result the loss takes
+		if !slices.ContainsFunc(all[from:to+1], func(b *buffer) bool { return b.saved }) {
+			return "what the loss keeps for the backward pass is not on the device"
+		}
+		isBig := func(size int64) bool { return size == big || size == big/2 } // half under autocast
+		if from > 0 && isBig(all[from-1].size) {                               // the product whose result the loss takes
 			from--
 		}
-		bigs[big] = true
-		added = append(added, m.chunkPass(k, all[from:to+1], big, float64(n), gone)...)
+		bigs[big], bigs[big/2] = true, true
+		added = append(added, m.chunkPass(k, all[from:to+1], isBig, float64(n), gone)...)
 	}
 	if added == nil && !cut {
 		return "no cross entropy with a backward pass is on a stack"
@@ -645,7 +656,7 @@ func (m *model) chunkCut(k int, all []*buffer, parts int64) bool {
 	big := failed.size
 	failed.size /= parts
 	for _, b := range slices.Backward(all) {
-		if b.size != big && !m.hasCall(b, "cross_entropy") {
+		if b.size != big && b.size != big/2 && !m.hasCall(b, "cross_entropy") {
 			break
 		}
 		b.size = max(b.size/parts, 1)
@@ -654,7 +665,7 @@ func (m *model) chunkCut(k int, all []*buffer, parts int64) bool {
 }
 
 // chunkPass returns what takes the place of the loss of pass k, and adds what that was to gone.
-func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64, gone map[*buffer]bool) (added []buffer) {
+func (m *model) chunkPass(k int, forward []*buffer, isBig func(size int64) bool, parts float64, gone map[*buffer]bool) (added []buffer) {
 	p := m.passes[k]
 	var loss []buffer
 	last := 0.0
@@ -668,23 +679,34 @@ func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64, go
 			last = max(last, b.end.n)
 		}
 	}
-	var products []buffer // of backward, as large as the product
-	var gradient, operand *buffer
-	for _, b := range m.ofPass(k, purpose.Backward) {
+	var products []buffer         // of backward, of the product's size
+	var gradient, operand *buffer // of the weight of the product
+	backward := m.ofPass(k, purpose.Backward)
+	weights := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
+	if i := slices.IndexFunc(backward, func(b *buffer) bool {
+		op := m.places[b.place].op
+		isAdded := b.category == purpose.TemporaryData && weights[b.size] && (op == "" || ofProducts[op]) // to one that is kept
+		return b.begin.n >= last && (b.category == purpose.Gradient || isAdded)
+	}); i >= 0 {
+		gradient = backward[i]
+		for _, b := range backward[:i] { // under autocast its 16 bits are summed
+			if b.begin.n >= last && b.size == (gradient.size+1)/2 {
+				gradient = b
+			}
+		}
+	}
+	for _, b := range backward {
 		switch {
-		case b.begin.n < last && b.size == big:
+		case b.begin.n < last && isBig(b.size):
 			products = append(products, *b)
 			gone[b] = true
-		case b.begin.n < last:
-		case gradient == nil && b.category == purpose.Gradient:
-			gradient = b
-		case gradient != nil && operand == nil && b.category == purpose.TemporaryData:
+		case gradient != nil && operand == nil && b.begin.n > gradient.begin.n && b.category == purpose.TemporaryData:
 			operand = b
 		}
 	}
 	first := loss[0].begin.n
 	put := func(like buffer, begin, end pos, size int64) {
-		like.begin, like.end, like.size, like.added, like.saved, like.requestFree = begin, end, size, true, false, never
+		like.begin, like.end, like.size, like.added, like.saved, like.requestFree = begin, end, size, true, false, noEvent
 		added = append(added, like)
 	}
 	const all = 1e15 // after everything of a part
@@ -704,7 +726,7 @@ func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64, go
 		for i := range loss {
 			if b := &loss[i]; b.size >= smallest {
 				again := *b
-				again.part = purpose.Recomputation
+				again.phase, again.part = purpose.Backward, purpose.Recomputation
 				put(again, off(b.begin.n), off(b.end.n), int64(float64(b.size)/parts))
 			}
 		}
@@ -723,6 +745,7 @@ func (m *model) chunkPass(k int, forward []*buffer, big int64, parts float64, go
 			put(g, off(g.begin.n), pos{p.back, 1, max(c, 1), g.begin.n + 0.8}, g.size)
 			if c == 1 {
 				put(*gradient, off(g.begin.n+0.7), gradient.end, gradient.size)
+				added[len(added)-1].added = false
 				gone[gradient] = true
 			}
 			if operand != nil {

@@ -18,8 +18,11 @@ type pos struct{ n, a, b, c float64 }
 
 func at(n float64) pos { return pos{n: n} }
 
-// never is the end of a buffer that is not freed.
-var never = at(math.Inf(1))
+// never is the end of a buffer that is not freed, noEvent its number.
+var (
+	noEvent = math.Inf(1)
+	never   = at(noEvent)
+)
 
 func (p pos) compare(o pos) int {
 	return cmp.Or(cmp.Compare(p.n, o.n), cmp.Compare(p.a, o.a), cmp.Compare(p.b, o.b), cmp.Compare(p.c, o.c))
@@ -28,9 +31,9 @@ func (p pos) compare(o pos) int {
 // buffer is a buffer of a program that edits change.
 type buffer struct {
 	begin, end  pos
-	requestFree pos   // if the program freed it before end, as other streams still used it; else never
-	size        int64 // requested
-	like        int32 // recorded buffer that it is, or is like
+	requestFree float64 // event with which the program freed it before end, as other streams still used it; else noEvent
+	size        int64   // requested
+	like        int32   // recorded buffer that it is, or is like
 	place       int32
 	pass, step  int32 // -1 = none
 	category    purpose.Category
@@ -108,6 +111,8 @@ type model struct {
 	moved   bool      // positions are not numbers of events
 	longer  bool      // a step was added after the recorded ones
 	closure bool      // the optimizer calls the passes of its step, as with Lightning
+	halved  bool      // parameters have two bytes an element
+	gaps    []gap     // of a program that was made shorter
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
@@ -122,7 +127,7 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 		b := &s.Buffers[i]
 		p := t.Purpose(s.PurposeOf(i))
 		m.buffers = append(m.buffers, buffer{
-			begin: at(-1), end: never, requestFree: never, size: b.Requested, like: int32(i), place: int32(b.Site), pass: -1, step: -1,
+			begin: at(-1), end: never, requestFree: noEvent, size: b.Requested, like: int32(i), place: int32(b.Site), pass: -1, step: -1,
 			category: p.Category, phase: p.Phase, part: p.Part,
 		})
 	}
@@ -137,7 +142,7 @@ func modelOf(t *lifetime.Tables, s *lifetime.Space, h *replay.History) *model {
 		case replay.Free:
 			m.buffers[c.Request].end = p
 		case replay.RequestFree:
-			m.buffers[c.Request].requestFree = p
+			m.buffers[c.Request].requestFree = p.n
 		default:
 			m.others = append(m.others, other{at: p, kind: c.Kind, request: c.Request})
 		}
@@ -227,7 +232,7 @@ func (m *model) failed(yield func(b *buffer) bool) {
 func (m *model) clone() *model {
 	c := *m
 	c.buffers, c.others, c.axis = slices.Clone(m.buffers), slices.Clone(m.others), slices.Clone(m.axis)
-	c.passes, c.steps = slices.Clone(m.passes), slices.Clone(m.steps)
+	c.passes, c.steps, c.gaps = slices.Clone(m.passes), slices.Clone(m.steps), slices.Clone(m.gaps)
 	return &c
 }
 
@@ -640,13 +645,16 @@ func (m *model) at(it item) pos {
 	case rankFree:
 		return m.buffers[it.index].end
 	case rankRequestFree:
-		return m.buffers[it.index].requestFree
+		return at(m.buffers[it.index].requestFree)
 	}
 	return m.others[it.index].at
 }
 
 // order returns all calls of the program in order, and where those begin that are not before event n.
 func (m *model) order() (all []item, begins []int32) {
+	if !m.moved {
+		return m.settled(), nil
+	}
 	begins = make([]int32, m.n+2)
 	event := func(p pos) int { return int(min(p.n, float64(m.n))) }
 	for p := range m.positions {
@@ -673,12 +681,21 @@ func (m *model) order() (all []item, begins []int32) {
 	return all, begins
 }
 
+// settled is order of a program whose positions are numbers of events.
+func (m *model) settled() []item {
+	all := make([]item, m.n)
+	for p, it := range m.positions {
+		all[int(p.n)] = it
+	}
+	return all
+}
+
 // positions calls yield for all calls of the program.
 func (m *model) positions(yield func(p pos, it item) bool) {
 	put := func(p pos, rank int8, i int) bool { return p == never || p.n < 0 || yield(p, item{rank, int32(i)}) }
 	for i := range m.buffers {
 		b := &m.buffers[i]
-		if !put(b.begin, rankAllocate, i) || !put(b.end, rankFree, i) || !put(b.requestFree, rankRequestFree, i) {
+		if !put(b.begin, rankAllocate, i) || !put(b.end, rankFree, i) || !put(at(b.requestFree), rankRequestFree, i) {
 			return
 		}
 	}
@@ -694,8 +711,8 @@ func (m *model) settle() {
 	if !m.moved {
 		return
 	}
-	m.moved = false
 	items, numbers := m.order()
+	m.moved = false
 	for n, k := range numbers[:m.n+1] { // now: of the first event that is not before event n
 		for int(k) < len(items) && m.at(items[k]).compare(at(float64(n))) < 0 {
 			k++
@@ -719,6 +736,10 @@ func (m *model) settle() {
 		s := &m.steps[i]
 		s.begin, s.optimizer, s.end = now(s.begin), now(s.optimizer), now(s.end)
 	}
+	for i := range m.gaps {
+		g := &m.gaps[i]
+		g.begin, g.end = now(g.begin), now(g.end)
+	}
 	for n, it := range items {
 		p := at(float64(n))
 		switch it.rank {
@@ -727,7 +748,7 @@ func (m *model) settle() {
 		case rankFree:
 			m.buffers[it.index].end = p
 		case rankRequestFree:
-			m.buffers[it.index].requestFree = p
+			m.buffers[it.index].requestFree = p.n
 		case rankOther:
 			m.others[it.index].at = p
 		}
@@ -766,7 +787,7 @@ func permute[T any](list []T, from []int32) {
 // add adds a buffer like another one.
 func (m *model) add(like *buffer, begin, end pos, size int64) *buffer {
 	b := *like
-	b.begin, b.end, b.requestFree, b.size, b.added, b.start, b.saved = begin, end, never, size, true, false, false
+	b.begin, b.end, b.requestFree, b.size, b.added, b.start, b.saved = begin, end, noEvent, size, true, false, false
 	b.dropped, b.late = false, false
 	m.buffers = append(m.buffers, b)
 	m.moved = true
@@ -775,7 +796,7 @@ func (m *model) add(like *buffer, begin, end pos, size int64) *buffer {
 
 // until ends a buffer at another position.
 func (m *model) until(b *buffer, end pos) {
-	b.end, b.requestFree, m.moved = end, never, true
+	b.end, b.requestFree, m.moved = end, noEvent, true
 }
 
 // drop removes buffers.
@@ -809,7 +830,11 @@ func (m *model) program() (*replay.History, []replay.Call) {
 		}
 		calls = append(calls, c)
 	}
-	return m.h.Rewrite(requests, calls), calls
+	h := m.h.Rewrite(requests, calls)
+	for _, g := range m.gaps {
+		h.Repeats = append(h.Repeats, [2]int{int(g.begin), int(g.end)})
+	}
+	return h, calls
 }
 
 // peak returns the highest allocated memory of the program, in bytes.

@@ -68,12 +68,12 @@ func (m *model) addStep(k int) {
 			continue
 		}
 		c := *b
-		c.begin, c.end, c.requestFree = moved(b.begin), moved(b.end), moved(b.requestFree)
+		c.begin, c.end, c.requestFree = moved(b.begin), moved(b.end), moved(at(b.requestFree)).n
 		if inPass {
 			c.pass, c.step = passes[b.pass], int32(len(m.steps)-1)
 		}
 		if b.end == never {
-			b.end, b.requestFree = pos{c.begin.n, after, 0, 0}, never
+			b.end, b.requestFree = pos{c.begin.n, after, 0, 0}, noEvent
 			if b.category == purpose.Gradient {
 				b.end, b.late = pos{begin, before, 0, 0}, true
 			}

@@ -67,7 +67,8 @@ func (e *Engine) candidates() (all []Remedy) {
 
 // Lowest returns the one of Remedies with the lowest peak, the cheapest of several. ok is false if none saves least bytes.
 func (e *Engine) Lowest(least int64) (lowest Remedy, ok bool) {
-	peak := e.base.peakEvent()
+	start, _ := e.edited(nil)
+	peak := start.peakEvent()
 	for _, r := range slices.Backward(e.candidates()) { // what costs more mostly saves more
 		m, of := e.edited(r.Scenario)
 		if of.Refused != "" || !e.OneStep && e.Recorded.Peak-m.inUse(peak) < least {

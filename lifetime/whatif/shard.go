@@ -139,9 +139,12 @@ func (m *model) shard(ranks int64, what string) string {
 		b.size = part(b.size)
 	}
 	for _, c := range added {
-		c.added, c.saved, c.dropped, c.start, c.requestFree = true, false, false, false, never
-		if c.category == purpose.ModelParameter {
+		c.added, c.saved, c.dropped, c.start, c.requestFree = true, false, false, false, noEvent
+		switch c.category {
+		case purpose.ModelParameter:
 			c.category, c.phase = purpose.TemporaryData, purpose.Forward
+		case purpose.Gradient:
+			c.category = purpose.TemporaryData
 		}
 		m.buffers = append(m.buffers, c)
 	}

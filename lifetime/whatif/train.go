@@ -90,6 +90,20 @@ func (m *model) optimizer(per states, temporaries int) string {
 	return ""
 }
 
+// adam8bit is an optimizer with states of 8 bits. Parameters of two bytes have twice as many elements.
+func (m *model) adam8bit() string {
+	of := func(bytes int64) states { return func(p *buffer) []int64 { return adam8bit(4 * p.size / bytes) } }
+	if m.halved {
+		return m.optimizer(of(2), none)
+	}
+	half := m.clone()
+	refused := m.optimizer(of(4), none)
+	if refused == "" && half.optimizer(of(2), none) == "" {
+		m.leaveOpen(half)
+	}
+	return refused
+}
+
 // addTemporaries adds those of a step of an optimizer for parameter q.
 func (m *model) addTemporaries(kind int, p *buffer, q float64, k int) {
 	s := m.steps[k]
@@ -233,7 +247,7 @@ const scalar = 4 // bytes
 
 // accumulate runs n passes for each step of the optimizer.
 func (m *model) accumulate(n int) string {
-	any, whole := false, -1
+	any, whole, elsewhere := false, -1, false
 	perStep := map[int32]int{}
 	for k := range m.passes {
 		if !m.passes[k].cut {
@@ -250,6 +264,7 @@ func (m *model) accumulate(n int) string {
 		}
 		any, whole = true, k
 		dead := m.deathsOfStep(k)
+		elsewhere = elsewhere || m.isElsewhere(k, dead)
 		tail, anchor := s.optimizer, m.passes[pass].back
 		found := false
 		of := m.inStep(k)
@@ -281,11 +296,11 @@ func (m *model) accumulate(n int) string {
 					continue
 				}
 				c := *b
-				c.added, c.requestFree = true, never
+				c.added, c.requestFree = true, noEvent
 				c.begin = pos{anchor, float64(r), b.begin.n, 0}
 				switch {
 				case b.category == purpose.Gradient:
-					c.end, c.category = pos{anchor, float64(r), m.consumedIn(dead, b.begin.n, s.optimizer), after}, purpose.TemporaryData
+					c.end, c.category = pos{anchor, float64(r), max(m.consumedIn(dead, b.begin.n, s.optimizer), b.begin.n), after}, purpose.TemporaryData
 				case b.end != never && b.end.n <= max(anchor, tail):
 					c.end = pos{anchor, float64(r), b.end.n, 0}
 				case b.category == purpose.Input && b.end != never && b.end.n >= s.end && r+1 < n:
@@ -311,6 +326,9 @@ func (m *model) accumulate(n int) string {
 	if cut {
 		m.doubt(offCut)
 	}
+	if elsewhere {
+		m.doubt(offElsewhere)
+	}
 	if m.closure { // what it calls between the passes may free more before the backward pass
 		m.doubt(offClosure)
 	}
@@ -323,7 +341,7 @@ func (m *model) accumulated(k, whole int) (all []buffer) {
 	p, dead := m.passes[k], m.deaths(k)
 	for _, g := range m.inStep(whole) {
 		if g.category == purpose.Gradient && int(g.step) == whole {
-			g.begin, g.end, g.requestFree, g.added = pos{p.begin, before, g.begin.n, 0}, pos{p.end, after, 0, 0}, never, true
+			g.begin, g.end, g.requestFree, g.added = pos{p.begin, before, g.begin.n, 0}, pos{p.end, after, 0, 0}, noEvent, true
 			all = append(all, g)
 		}
 	}
@@ -336,10 +354,10 @@ func (m *model) accumulated(k, whole int) (all []buffer) {
 	return all
 }
 
-// deathsOfStep is deaths of all passes of a step, also of what is computed again.
+// deathsOfStep is deaths of all passes of a step, also of what blocks compute again.
 func (m *model) deathsOfStep(k int) (all []float64) {
 	for _, b := range m.inStep(k) {
-		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation) && b.end != never {
+		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation && b.phase == purpose.Forward) && b.end != never {
 			all = append(all, b.end.n)
 		}
 	}
@@ -360,7 +378,7 @@ func (m *model) consumedIn(dead []float64, n, end float64) float64 {
 
 // keepGradients is zero_grad(set_to_none=False): the first gradients stay, later ones are added to them.
 func (m *model) keepGradients() string {
-	any, seen, dead := false, int32(-1), map[int][]float64{}
+	any, elsewhere, seen, dead := false, false, int32(-1), map[int][]float64{}
 	for i := range m.buffers {
 		b := &m.buffers[i]
 		if b.category != purpose.Gradient || b.step < 0 || b.added {
@@ -377,13 +395,29 @@ func (m *model) keepGradients() string {
 		k := int(b.step)
 		if dead[k] == nil {
 			dead[k] = m.deathsOfStep(k)
+			elsewhere = elsewhere || m.isElsewhere(k, dead[k])
 		}
-		m.until(b, pos{m.consumedIn(dead[k], b.begin.n, m.steps[k].optimizer), after, 0, 0})
+		m.until(b, pos{max(m.consumedIn(dead[k], b.begin.n, m.steps[k].optimizer), b.begin.n), after, 0, 0})
 	}
 	if !any {
 		return "no gradient of a parameter is known"
 	}
+	if elsewhere {
+		m.doubt(offElsewhere)
+	}
 	return ""
+}
+
+// isElsewhere reports whether a step keeps what autograd saves on the host: dead are ends of what it saves on the device, which tell when gradients
+// are added.
+func (m *model) isElsewhere(k int, dead []float64) bool {
+	gradients := 0
+	for _, b := range m.inStep(k) {
+		if b.category == purpose.Gradient {
+			gradients++
+		}
+	}
+	return 2*len(dead) < gradients
 }
 
 // freeGradients is zero_grad(set_to_none=True) after each step: gradients end with it. Of one that was kept, the contribution of each later

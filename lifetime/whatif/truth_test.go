@@ -292,7 +292,7 @@ func TestKeptGradients(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := engineOf(t, "kept")
-	if r := e.Run(s, replay.Device{}); r.Peak != 333162496 || r.Reserved != 352321536 || !r.Exact || e.Recorded.Peak != 367781888 {
+	if r := e.Run(s, replay.Device{}); r.Peak != 333162496 || r.Reserved != 352321536 || r.Low > r.Peak || e.Recorded.Peak != 367781888 {
 		t.Errorf("%+v, recorded %+v", r, e.Recorded)
 	}
 	if r := engineOf(t, "gpt_small").Run(s, replay.Device{}); r.Refused == "" {

@@ -103,17 +103,18 @@ func (m *model) units(k int) []unit {
 // holdMost reports whether units hold half of what pass k saves from the first to the last one.
 func (m *model) holdMost(k int, units []unit) bool {
 	held, all := int64(0), int64(0)
-	for _, u := range units {
-		for _, b := range u {
-			if b.saved {
-				held += b.size
-			}
-		}
-	}
-	last := units[len(units)-1]
+	first, last := units[0], units[len(units)-1]
 	for _, b := range m.forward(k) {
-		if b.saved && b.begin.n >= units[0][0].begin.n && b.begin.n <= last[len(last)-1].begin.n {
-			all += b.size
+		if !b.saved || b.begin.n < first[0].begin.n || b.begin.n > last[len(last)-1].begin.n {
+			continue
+		}
+		all += b.size
+		j, found := slices.BinarySearchFunc(units, b.begin, func(u unit, at pos) int { return u[0].begin.compare(at) })
+		if !found {
+			j--
+		}
+		if of := units[j]; b.begin.n <= of[len(of)-1].begin.n {
+			held += b.size
 		}
 	}
 	return 2*held >= all
