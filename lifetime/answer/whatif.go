@@ -375,12 +375,17 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 	if len(edits) > 0 {
 		out.SavedBytes = e.Needs.Peak - r.Peak
 	}
-	fits, sure := r.Fits(capacity)
-	if len(edits) == 0 && capacity > 0 && !sure && e.RunsOut(capacity) {
-		fits, sure = false, true
+	if capacity == 0 {
+		return out
 	}
-	if sure && capacity > 0 && (!fits || !e.Unfinished) {
+	fits, sure := e.Fits(edits, capacity)
+	if sure && (!fits || !e.Unfinished) {
 		out.Fits = &fits
+	}
+	if sure && fits { // it releases what it has cached before it needs more
+		for _, of := range []*int64{&out.PeakReservedBytes, &out.ReservedLowBytes, &out.ReservedHighBytes} {
+			*of = min(*of, capacity)
+		}
 	}
 	return out
 }

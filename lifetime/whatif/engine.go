@@ -74,12 +74,6 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 // Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
 func (e *Engine) Capacity() int64 { return e.history.Capacity() }
 
-// RunsOut reports whether the recorded program surely finds no memory for all its requests with a capacity: the rules of
-// the allocator predict all of the recording.
-func (e *Engine) RunsOut(capacity int64) bool {
-	return e.known() && e.Run(nil, replay.Device{Capacity: capacity}).OOM
-}
-
 // known reports whether the recording has all that the allocator did, and its rules predict it.
 func (e *Engine) known() bool { return e.Law.First < 0 && e.history.FromStart() }
 
@@ -238,13 +232,23 @@ func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
 	return m, r
 }
 
-// Fits says whether a result fits a capacity: yes and no are sure.
-func (r *Result) Fits(capacity int64) (fits, sure bool) {
-	switch {
-	case r.ReservedHigh <= capacity:
-		return true, true
-	case r.Low > capacity:
+// Fits says whether a scenario that can be predicted finds memory for all its requests with a capacity. It is sure if it also does, or does not, with as
+// much less or more as predictions were off.
+func (e *Engine) Fits(s Scenario, capacity int64) (fits, sure bool) {
+	r := e.Run(s, replay.Device{})
+	if r.Low > capacity {
 		return false, true
 	}
-	return !r.OOM && r.Reserved <= capacity, false
+	fits = e.fits(s, capacity)
+	if len(s) == 0 && e.known() {
+		return fits, true
+	}
+	by := float64(r.High)/float64(r.Peak) + offFits.above
+	if !fits {
+		by = float64(r.Low)/float64(r.Peak) - offFits.below
+	}
+	if by <= 0 {
+		return fits, false
+	}
+	return fits, e.fits(s, int64(min(float64(capacity)/by, math.MaxInt64/2))) == fits
 }

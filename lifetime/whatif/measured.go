@@ -35,3 +35,6 @@ var (
 
 // offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.
 var offReserved = off{below: .20, above: .25}
+
+// offFits is the same for the capacity with which a program just runs, beside its peak.
+var offFits = off{below: .05, above: .05}

@@ -139,18 +139,22 @@ const closeGrowth = 1.01
 
 // room returns how far the batch or the sequences of a scenario can grow.
 func (e *Engine) room(edits, of string, capacity int64) Room {
-	low, high := e.largest(edits, of, int64((1-offBatch.above)*float64(capacity))), e.largest(edits, of, capacity)
-	if e.Unfinished {
-		low = 0
+	high := e.largest(edits, of, func(s Scenario) bool { return e.fits(s, capacity) })
+	if e.Unfinished || high == 0 {
+		return Room{0, high}
 	}
+	low := e.largest(edits, of, func(s Scenario) bool {
+		fits, sure := e.Fits(s, capacity)
+		return fits && sure
+	})
 	return Room{min(low, high), high} // what fits does not always grow with the capacity: blocks fall otherwise
 }
 
-// largest returns the largest factor with which a scenario fits, rounded down to a hundredth; 0 if there is none from 1 on.
-func (e *Engine) largest(edits, of string, capacity int64) float64 {
+// largest returns the largest factor with which a scenario is fitting, rounded down to a hundredth; 0 if there is none from 1 on.
+func (e *Engine) largest(edits, of string, fitting func(s Scenario) bool) float64 {
 	fits := func(f float64) bool {
 		s, err := Parse(strings.Trim(edits+","+of+"="+strconv.FormatFloat(f, 'f', -1, 64), ","))
-		return err == nil && e.fits(s, capacity)
+		return err == nil && fitting(s)
 	}
 	if !fits(1) {
 		return 0

@@ -586,8 +586,8 @@ func TestCutOff(t *testing.T) {
 		if e.Unfinished != of.unfinished {
 			t.Errorf("%s: unfinished is %t", of.capture, e.Unfinished)
 		}
-		if capacity := e.Capacity(); capacity > 0 && (!e.RunsOut(capacity) || e.RunsOut(2*capacity)) {
-			t.Errorf("%s: runs out with %d bytes: %t; with twice as many: %t", of.capture, capacity, e.RunsOut(capacity), e.RunsOut(2*capacity))
+		if capacity := e.Capacity(); capacity > 0 && (!runsOut(e, capacity) || runsOut(e, 2*capacity)) {
+			t.Errorf("%s: runs out with %d bytes: %t; with twice as many: %t", of.capture, capacity, runsOut(e, capacity), runsOut(e, 2*capacity))
 		}
 		predicted := 0
 		for edits, real := range of.real {
@@ -697,8 +697,8 @@ func TestUnfinished(t *testing.T) {
 // TestRunsOut: a recorded program that ran out of memory surely does so again, and not with twice as much.
 func TestRunsOut(t *testing.T) {
 	e := engineIn(t, "replay/b03.c2.oom.pickle.zst")
-	if capacity := e.Capacity(); capacity == 0 || !e.RunsOut(capacity) || e.RunsOut(2*capacity) {
-		t.Errorf("with %d bytes it runs out: %t; with twice as many: %t", capacity, e.RunsOut(capacity), e.RunsOut(2*capacity))
+	if capacity := e.Capacity(); capacity == 0 || !runsOut(e, capacity) || runsOut(e, 2*capacity) {
+		t.Errorf("with %d bytes it runs out: %t; with twice as many: %t", capacity, runsOut(e, capacity), runsOut(e, 2*capacity))
 	}
 }
 
@@ -753,4 +753,10 @@ func TestEveryEdit(t *testing.T) {
 	if len(predicted) < len(values)/2 {
 		t.Errorf("predicted %v", predicted)
 	}
+}
+
+// runsOut reports whether the recorded program surely finds no memory for all its requests with a capacity.
+func runsOut(e *Engine, capacity int64) bool {
+	fits, sure := e.Fits(nil, capacity)
+	return !fits && sure
 }
