@@ -62,10 +62,11 @@ func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable region.Holes, idle int
 	return usable, idle
 }
 
+const mib = 1 << 20
+
 // segmentFor returns what PyTorch asks of the driver for a request (get_allocation_size in c10/cuda/CUDACachingAllocator.cpp):
 // a segment is larger than a small request.
 func segmentFor(requested int64) int64 {
-	const mib = 1 << 20
 	switch {
 	case requested <= mib:
 		return 2 * mib

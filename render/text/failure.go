@@ -189,6 +189,9 @@ func largest(f *answer.Failure) string {
 		text := h.Name + " " + units.Bytes(h.Bytes)
 		if h.Buffers > 1 {
 			text += " in " + units.Count(h.Buffers)
+			if len(parts) == 0 {
+				text += " buffers"
+			}
 		}
 		parts = append(parts, text)
 	}

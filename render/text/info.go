@@ -146,7 +146,7 @@ func (p *Page) reserved(s *answer.Space) {
 		p.row("reserved", "%s at the end, maximum %s", units.Exact(*s.ReservedBytes), units.Bytes(*s.ReservedPeakBytes))
 	}
 	if s.FreeBytes != nil {
-		p.row("free", "%s of reserved memory, largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
+		p.row("free", "%s of reserved memory at the end, largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
 	}
 	if s.FragmentationMax != nil { // the allocator reports a share, not bytes
 		p.row("fragmented", "%s at the peak, maximum %s, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
