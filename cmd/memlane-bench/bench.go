@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type bench struct {
 	tmp          string // folder, removed at the end
 	inputs       string // folder of inputs: in tmp, or --dir
 	out, profile string // files that commands write
+
+	lasts []beside // all rows of memlane, beside the last release
 
 	start, floor cost     // of memlane and of this program when they do nothing
 	failed       []string // commands of memlane
@@ -72,9 +75,14 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		rows := work.rows(file)
-		costs, err := b.measureRows(ctx, rows)
+		lasts := b.ofLast(rows)
+		costs, err := b.measureRows(ctx, append(rows[:len(rows):len(rows)], lasts...))
 		if err != nil {
 			return err
+		}
+		for i, r := range lasts {
+			now := slices.IndexFunc(rows, func(of row) bool { return of.name == r.name })
+			b.lasts = append(b.lasts, beside{work.name, r.name, costs[now], costs[len(rows)+i]})
 		}
 		head()
 		workRows(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
@@ -82,7 +90,22 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 			b.drop([]string{file})
 		}
 	}
+	b.besideLast(w)
 	return nil
+}
+
+// ofLast returns the rows of memlane with the program of the last release.
+func (b *bench) ofLast(rows []row) (lasts []row) {
+	if b.peers.last == "" {
+		return nil
+	}
+	for _, r := range rows {
+		if r.less == nil && r.args[0] == b.peers.memlane {
+			r.targets, r.args = nil, append([]string{b.peers.last}, r.args[1:]...)
+			lasts = append(lasts, r)
+		}
+	}
+	return lasts
 }
 
 // measureRows returns the cost of each row; see row.less for differences.

@@ -48,6 +48,7 @@ func newApp() *cli.App {
 			&cli.Float64Flag{Name: "scale", Value: 1, Usage: "multiply the size of the inputs by `F`"},
 			&cli.IntFlag{Name: "runs", Value: 5, Usage: "run each command `N` times; growth at most twice"},
 			&cli.StringFlag{Name: "memlane", Usage: "measure program `PATH` (default: build it from this module)"},
+			&cli.StringFlag{Name: "last", Usage: "also measure program `PATH`, of the last release"},
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "run peers with the Python interpreter `PATH`"},
 			&cli.StringFlag{Name: "memory-viz", Usage: "use PyTorch's _memory_viz.py at `PATH` (default: from --python's torch)"},
 			&cli.StringFlag{Name: "dir", Usage: "keep inputs in `DIR`, and reuse those in it"},
@@ -128,7 +129,7 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 		return nil, err
 	}
 	b.peers = findPeers(c.Context, c.String("python"), c.String("memory-viz"))
-	b.peers.memlane = memlane
+	b.peers.memlane, b.peers.last = memlane, c.String("last")
 	if b.only.MatchString("trace") { // the only work that needs it
 		b.peers.compileSimdjson(c.Context, tmp)
 	}

@@ -27,7 +27,7 @@ func source(script string) string {
 
 // peers are the programs found on this machine; the others are "".
 type peers struct {
-	memlane, python, memoryViz, pprof, gunzip, grep, simdjson string
+	memlane, last, python, memoryViz, pprof, gunzip, grep, simdjson string
 
 	modules  map[string]string // versions of Python modules
 	versions []string          // of everything that was found, for the heading

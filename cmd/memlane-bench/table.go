@@ -74,6 +74,39 @@ func workRows(w io.Writer, title string, rows []row, costs []cost) {
 	}
 }
 
+// beside is the cost of a row of memlane, and that of the last release.
+type beside struct {
+	work, name string
+	now, last  cost
+}
+
+// mostWorse is the share of CPU or memory from which on a row is worse than in the last release.
+const mostWorse = 1.1
+
+// besideLast writes the table of all rows beside the last release.
+func (b *bench) besideLast(w io.Writer) {
+	if b.lasts == nil {
+		return
+	}
+	fmt.Fprint(w, `
+## Beside the last release
+
+In the same runs. What takes 10 % more CPU or memory than it did is named in CHANGELOG.md, with its reason.
+
+| Work | Command | CPU s | RSS MB | CPU s, last | RSS MB, last | CPU | RSS | Worse |
+|---|---|--:|--:|--:|--:|--:|--:|---|
+`)
+	for _, of := range b.lasts {
+		if err := errors.Join(of.now.err, of.last.err); err != nil {
+			fmt.Fprintf(w, "| %s | %s | | | | | | | %s |\n", of.work, of.name, reason(err))
+			continue
+		}
+		cpu, memory := ratio(of.now.cpu, of.last.cpu), ratio(of.now.rss, of.last.rss)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s |\n", of.work, of.name, seconds(of.now.cpu), megabytes(of.now.rss),
+			seconds(of.last.cpu), megabytes(of.last.rss), cpu, memory, choice(max(cpu, memory) >= mostWorse, "**yes**", "no"))
+	}
+}
+
 func targetTexts(targets []target) string {
 	var texts []string
 	for _, t := range targets {
