@@ -170,5 +170,14 @@ func (e *Engine) largest(edits, of string, fitting func(s Scenario) bool) float6
 			high = middle
 		}
 	}
-	return math.Floor(low*100) / 100
+	best := math.Floor(low*100) / 100
+	// Whole batches may fit where shares of samples do not: blocks of other sizes fall otherwise.
+	const further, eighth = 1.2, .125
+	step := eighth * max(1, math.Ceil(low/8))
+	for f := (math.Floor(low/step) + 1) * step; f <= min(further*low, MaxGrowth); f += step {
+		if fits(f) {
+			best = f
+		}
+	}
+	return best
 }
