@@ -139,23 +139,27 @@ const closeGrowth = 1.01
 
 // room returns how far the batch or the sequences of a scenario can grow.
 func (e *Engine) room(edits, of string, capacity int64) Room {
-	high := e.largest(edits, of, func(s Scenario) bool { return e.fits(s, capacity) })
-	if e.Unfinished || high == 0 {
+	with := func(f float64) Scenario {
+		s, _ := Parse(strings.Trim(edits+","+of+"="+strconv.FormatFloat(f, 'f', -1, 64), ",")) // all edits are of Search
+		return s
+	}
+	fits := func(f float64) bool { return e.fits(with(f), capacity) }
+	high := largest(fits)
+	if high == 0 {
+		return Room{}
+	}
+	if high = larger(high, fits); e.Unfinished {
 		return Room{0, high}
 	}
-	low := e.largest(edits, of, func(s Scenario) bool {
-		fits, sure := e.Fits(s, capacity)
-		return fits && sure
+	low := largest(func(f float64) bool {
+		is, sure := e.Fits(with(f), capacity)
+		return is && sure
 	})
 	return Room{min(low, high), high} // what fits does not always grow with the capacity: blocks fall otherwise
 }
 
-// largest returns the largest factor with which a scenario is fitting, rounded down to a hundredth; 0 if there is none from 1 on.
-func (e *Engine) largest(edits, of string, fitting func(s Scenario) bool) float64 {
-	fits := func(f float64) bool {
-		s, err := Parse(strings.Trim(edits+","+of+"="+strconv.FormatFloat(f, 'f', -1, 64), ","))
-		return err == nil && fitting(s)
-	}
+// largest returns the largest factor that fits, rounded down to a hundredth; 0 if there is none from 1 on.
+func largest(fits func(f float64) bool) float64 {
 	if !fits(1) {
 		return 0
 	}
@@ -170,11 +174,15 @@ func (e *Engine) largest(edits, of string, fitting func(s Scenario) bool) float6
 			high = middle
 		}
 	}
-	best := math.Floor(low*100) / 100
-	// Whole batches may fit where shares of samples do not: blocks of other sizes fall otherwise.
-	const further, eighth = 1.2, .125
-	step := eighth * max(1, math.Ceil(low/8))
-	for f := (math.Floor(low/step) + 1) * step; f <= min(further*low, MaxGrowth); f += step {
+	return math.Floor(low*100) / 100
+}
+
+// larger returns the largest factor above one that fits and is a multiple of an eighth, or of as much less: whole batches may fit where shares of
+// samples do not, as blocks of other sizes fall otherwise. It is the one above if none is found.
+func larger(than float64, fits func(f float64) bool) float64 {
+	const further, eighth = 1.5, .125
+	best, step := than, eighth*max(1, math.Ceil(than/4))
+	for f := (math.Floor(than/step) + 1) * step; f <= min(further*than, MaxGrowth); f += step {
 		if fits(f) {
 			best = f
 		}
