@@ -54,8 +54,8 @@ func TestTogether(t *testing.T) {
 	}
 	for line := range strings.Lines(string(table)) {
 		edits, peaks, _ := strings.Cut(strings.TrimSpace(line), "|")
-		var allocated, reserved int64
-		if _, err := fmt.Sscanf(peaks, "%d|%d", &allocated, &reserved); err != nil {
+		var allocated, reserved, enough int64
+		if _, err := fmt.Sscanf(peaks, "%d|%d|%d", &allocated, &reserved, &enough); err != nil {
 			t.Fatal(err)
 		}
 		check := func(e *Engine, edits string) {
@@ -67,6 +67,12 @@ func TestTogether(t *testing.T) {
 			if r.Refused != "" || r.Low > allocated || r.High < allocated || r.Exact && r.Peak != allocated || r.ReservedLow > reserved || r.ReservedHigh < reserved {
 				t.Errorf("%s: %d to %d, reserved %d to %d, but the program needed %d, reserved %d (%s)",
 					edits, r.Low, r.High, r.ReservedLow, r.ReservedHigh, allocated, reserved, r.Refused)
+			}
+			for _, share := range []float64{.8, .95, .99, 1.01, 1.05, 1.2} { // of the least capacity with which it ran; 0 = not tried
+				capacity := int64(share * float64(enough))
+				if fits, sure := e.Fits(s, capacity); enough > 0 && sure && fits != (share > 1) {
+					t.Errorf("%s surely fits %d bytes: %t, but %d are needed", edits, capacity, fits, enough)
+				}
 			}
 		}
 		check(e, edits)
