@@ -78,17 +78,22 @@ func (h *History) run(s Settings, d Device, descending bool, from origin) Outcom
 	r := h.newRunner(s, d, descending)
 	ok := r.begin(from)
 	repeats, watched := true, h.Repeats
-	var first uint64 // layout at the first event of the next pair
-	for i := 0; ok && i < len(h.events) && r.work <= maxWork; i++ {
-		if len(watched) > 0 {
-			if i == watched[0][0] {
-				first = r.fingerprint()
-			}
-			if i == watched[0][1] {
-				repeats, watched = repeats && first == r.fingerprint(), watched[1:]
-			}
+	var first uint64         // layout at the first event of the next pair
+	compare := func(i int) { // before event i
+		switch {
+		case len(watched) == 0:
+		case i == watched[0][0]:
+			first = r.fingerprint()
+		case i == watched[0][1]:
+			repeats, watched = repeats && first == r.fingerprint(), watched[1:]
 		}
+	}
+	for i := 0; ok && i < len(h.events) && r.work <= maxWork; i++ {
+		compare(i)
 		ok = r.event(h.events[i], i == len(h.events)-1)
+	}
+	if ok {
+		compare(len(h.events))
 	}
 	return Outcome{
 		Settings: s, PeakReserved: cmp.Or(r.peakReserved, r.seeded), PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,

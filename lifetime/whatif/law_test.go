@@ -118,6 +118,21 @@ func TestRepeated(t *testing.T) {
 	}
 }
 
+// TestRepeats: a replay tells that its blocks lie otherwise, also after its last call.
+func TestRepeats(t *testing.T) {
+	m, _ := engineOf(t, "steps").whole(nil)
+	h, calls := m.program()
+	for _, of := range []struct {
+		begin, end int
+		repeats    bool
+	}{{0, len(calls), false}, {len(calls) - 1, len(calls), false}, {0, 1, false}, {0, 0, true}} {
+		h.Repeats = [][2]int{{of.begin, of.end}}
+		if o := h.Range(h.Settings, replay.Device{}); o.Repeats != of.repeats {
+			t.Errorf("from call %d to %d of %d: %t", of.begin, of.end, len(calls), o.Repeats)
+		}
+	}
+}
+
 // growth returns by how many bytes more is in use when the last whole backward pass begins than when the one before it does.
 func growth(m *model) string {
 	var begins []float64
