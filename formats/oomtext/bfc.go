@@ -3,7 +3,6 @@ package oomtext
 import (
 	"bytes"
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,20 +14,20 @@ import (
 // The dump of the allocator of TensorFlow and JAX on GPU: xla/tsl/framework/bfc_allocator.cc and allocator.cc (AllocatorStats) of
 // github.com/openxla/xla.
 var (
-	bfcHeader = regexp.MustCompile(`(?:Allocator \(([^)]+)\) r|R)an out of memory trying to allocate ` + xlaSize + `(?: \(rounded to ` + number + `\))?(?: from the (?:lower|upper) end)?(?: ?requested by op (\S*))?`)
-	bfcBin    = regexp.MustCompile(`^Bin \([0-9]+\): .* in use in bin\. ` + xlaSize + ` client-requested in use in bin`)
-	bfcBySize = regexp.MustCompile(`^` + number + ` Chunks of size ` + number + ` totalling`)
-	bfcPool   = regexp.MustCompile(`(?:total_region_allocated_bytes_|Total bytes in pool|Total size in pool): ` + xlaSize + `\s+memory_limit_: ` + xlaSize)
-	bfcStat   = regexp.MustCompile(`^(Limit|InUse|MaxInUse): +` + xlaSize + `$`)
-	bfcSum    = regexp.MustCompile(`total free in pool ` + xlaSize + `, largest free chunk usable by (?:lower|upper) end ` + xlaSize)
+	bfcHeader = lazily(`(?:Allocator \(([^)]+)\) r|R)an out of memory trying to allocate ` + xlaSize + `(?: \(rounded to ` + number + `\))?(?: from the (?:lower|upper) end)?(?: ?requested by op (\S*))?`)
+	bfcBin    = lazily(`^Bin \([0-9]+\): .* in use in bin\. ` + xlaSize + ` client-requested in use in bin`)
+	bfcBySize = lazily(`^` + number + ` Chunks of size ` + number + ` totalling`)
+	bfcPool   = lazily(`(?:total_region_allocated_bytes_|Total bytes in pool|Total size in pool): ` + xlaSize + `\s+memory_limit_: ` + xlaSize)
+	bfcStat   = lazily(`^(Limit|InUse|MaxInUse): +` + xlaSize + `$`)
+	bfcSum    = lazily(`total free in pool ` + xlaSize + `, largest free chunk usable by (?:lower|upper) end ` + xlaSize)
 	survived  = "The caller indicates that this is not a failure"
 
-	tensor       = regexp.MustCompile(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\](?: and type (\w+))?(?: on (\S+))?(?: by allocator (\w+))?`)
-	tensorNode   = regexp.MustCompile(`\[\[(?:\{\{)?[Nn]ode:? (\S+) = \w+\[.*?\bT=DT_(\w+)`) // TensorFlow 1
-	tensorOp     = regexp.MustCompile(`\[Op:(\w+)\]`)
-	tensorDevice = regexp.MustCompile(`(?i)device:([A-Z]+):([0-9]+)`)
-	driver       = regexp.MustCompile(`failed to allocate \S+ \(` + number + ` bytes\) from device: (?:\w+_OUT_OF_MEMORY|(hip)Error)`)
-	gpuAllocator = regexp.MustCompile(`^GPU_([0-9]+)_`)
+	tensor       = lazily(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\](?: and type (\w+))?(?: on (\S+))?(?: by allocator (\w+))?`)
+	tensorNode   = lazily(`\[\[(?:\{\{)?[Nn]ode:? (\S+) = \w+\[.*?\bT=DT_(\w+)`) // TensorFlow 1
+	tensorOp     = lazily(`\[Op:(\w+)\]`)
+	tensorDevice = lazily(`(?i)device:([A-Z]+):([0-9]+)`)
+	driver       = lazily(`failed to allocate \S+ \(` + number + ` bytes\) from device: (?:\w+_OUT_OF_MEMORY|(hip)Error)`)
+	gpuAllocator = lazily(`^GPU_([0-9]+)_`)
 )
 
 // dump is what the lines of a dump list.
@@ -54,12 +53,12 @@ func (d *dump) line(line []byte, f *printed) bool {
 		return true
 	}
 	text := string(bytes.TrimSpace(line))
-	if m := bfcBin.FindStringSubmatch(text); m != nil {
+	if m := bfcBin().FindStringSubmatch(text); m != nil {
 		d.bins = units.AddSat(d.bins, max(f.figure(m[1]), 0))
 		d.anyBin = true
 		return true
 	}
-	if m := bfcBySize.FindStringSubmatch(text); m != nil {
+	if m := bfcBySize().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64)
 		each, _ := size(m[2])
 		d.bySize = append(d.bySize, buffer{size: max(each, 0), unpadded: max(each, 0), count: n})
@@ -71,15 +70,15 @@ func (d *dump) line(line []byte, f *printed) bool {
 
 // poolLine takes a line with figures of the whole pool. Exact figures come before rounded ones or replace none.
 func (f *printed) poolLine(text string) bool {
-	if m := bfcPool.FindStringSubmatch(text); m != nil {
+	if m := bfcPool().FindStringSubmatch(text); m != nil {
 		f.Reserved, f.Allowed = f.figure(m[1]), f.figure(m[2])
 		return true
 	}
-	if m := bfcSum.FindStringSubmatch(text); m != nil {
+	if m := bfcSum().FindStringSubmatch(text); m != nil {
 		f.Unallocated, f.LargestFree = f.figure(m[1]), f.figure(m[2])
 		return true
 	}
-	m := bfcStat.FindStringSubmatch(text)
+	m := bfcStat().FindStringSubmatch(text)
 	if m == nil {
 		return false
 	}
@@ -157,7 +156,7 @@ func (d *dump) finish(f *printed) {
 
 // parseBFC reads the first line of a dump, or the warning that comes without one; nil if there is none.
 func parseBFC(text string) *printed {
-	m := bfcHeader.FindStringSubmatchIndex(text)
+	m := bfcHeader().FindStringSubmatchIndex(text)
 	if m == nil {
 		return nil
 	}
@@ -180,29 +179,29 @@ func parseBFC(text string) *printed {
 
 // onAllocator sets the device by the allocator's name: GPU_0_bfc.
 func (f *printed) onAllocator() {
-	if m := gpuAllocator.FindStringSubmatch(f.allocator); m != nil {
+	if m := gpuAllocator().FindStringSubmatch(f.allocator); m != nil {
 		f.device = "gpu:" + m[1]
 	}
 }
 
 // parseTensor reads TensorFlow's error about a tensor; nil if there is none.
 func parseTensor(text string) *printed {
-	m := tensor.FindStringSubmatch(text)
+	m := tensor().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
 	f := newFailure(failure.FromTensorFlow)
 	f.device, f.shape, f.dtype, f.allocator = "gpu", "["+m[1]+"]", m[2], m[4]
 	place := m[3]
-	if node := tensorNode.FindStringSubmatch(text); node != nil && f.dtype == "" {
+	if node := tensorNode().FindStringSubmatch(text); node != nil && f.dtype == "" {
 		f.op, f.dtype, place = node[1], strings.ToLower(node[2]), text
 	}
 	f.requested = elements(m[1], f.dtype)
-	if op := tensorOp.FindStringSubmatch(text); op != nil {
+	if op := tensorOp().FindStringSubmatch(text); op != nil {
 		f.op = op[1]
 	}
 	f.onAllocator()
-	if d := tensorDevice.FindStringSubmatch(place); d != nil {
+	if d := tensorDevice().FindStringSubmatch(place); d != nil {
 		f.device = backend(d[1], d[2])
 	}
 	if f.device == "cpu:0" {
@@ -236,7 +235,7 @@ func elements(shape, dtype string) int64 {
 
 // parseDriver reads the driver's refusal to enlarge the pool. TensorFlow tries again with 90 % of the size.
 func parseDriver(text string) *printed {
-	m := driver.FindStringSubmatch(text)
+	m := driver().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -250,20 +249,20 @@ func parseDriver(text string) *printed {
 // histogram reads the blocks in use of TensorFlow's cudaMallocAsync allocator: gpu_cudamallocasync_allocator.cc.
 var (
 	histogramHead = "Histogram of current allocation:"
-	histogramRow  = regexp.MustCompile(`^` + number + `, ` + number + `$`)
-	histogramPool = regexp.MustCompile(`CU_MEMPOOL_ATTR_(RESERVED|USED)_MEM_(CURRENT|HIGH): ` + number)
+	histogramRow  = lazily(`^` + number + `, ` + number + `$`)
+	histogramPool = lazily(`CU_MEMPOOL_ATTR_(RESERVED|USED)_MEM_(CURRENT|HIGH): ` + number)
 )
 
 // histogramLine takes a line of the histogram. It returns false for a line of something else.
 func (f *printed) histogramLine(line []byte) bool {
 	text := string(bytes.TrimSpace(line))
-	if m := histogramRow.FindStringSubmatch(text); m != nil {
+	if m := histogramRow().FindStringSubmatch(text); m != nil {
 		each, _ := size(m[1])
 		count, _ := size(m[2])
 		f.buffers = append(f.buffers, buffer{size: max(each, 0), unpadded: max(each, 0), count: max(count, 0), kind: lifetime.Plain})
 		return true
 	}
-	m := histogramPool.FindStringSubmatch(text)
+	m := histogramPool().FindStringSubmatch(text)
 	if m == nil {
 		return false
 	}

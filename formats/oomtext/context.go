@@ -3,7 +3,6 @@ package oomtext
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 )
 
 // contexts are lines that other programs print about the memory that they plan or use. The last one before a failure says how much
@@ -12,14 +11,14 @@ import (
 // xla/hlo/transforms/simplifiers/hlo_rematerialization.cc.
 var contexts = []struct {
 	word string // part of the line
-	text *regexp.Regexp
+	text pattern
 }{
-	{"KV cache memory", regexp.MustCompile(`Available KV cache memory: [0-9.]+ GiB`)},
-	{"reserved for KV Cache", regexp.MustCompile(`the rest of the memory reserved for KV Cache is [0-9.]+ ?GiB`)},
-	{"KV Cache is allocated", regexp.MustCompile(`KV Cache is allocated\. .{1,100}`)},
-	{"memory (MB) |", regexp.MustCompile(`memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+`)},
-	{"by rematerialization", regexp.MustCompile(`Can't reduce memory use below [0-9.]+[KMGT]?i?B \([0-9]+ bytes\) by rematerialization; only reduced to [0-9.]+[KMGT]?i?B`)},
-	{"Max_MA ", regexp.MustCompile(`MA [0-9.]+ GB +Max_MA [0-9.]+ GB +CA [0-9.]+ GB +Max_CA [0-9.]+ GB`)},
+	{"KV cache memory", lazily(`Available KV cache memory: [0-9.]+ GiB`)},
+	{"reserved for KV Cache", lazily(`the rest of the memory reserved for KV Cache is [0-9.]+ ?GiB`)},
+	{"KV Cache is allocated", lazily(`KV Cache is allocated\. .{1,100}`)},
+	{"memory (MB) |", lazily(`memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+`)},
+	{"by rematerialization", lazily(`Can't reduce memory use below [0-9.]+[KMGT]?i?B \([0-9]+ bytes\) by rematerialization; only reduced to [0-9.]+[KMGT]?i?B`)},
+	{"Max_MA ", lazily(`MA [0-9.]+ GB +Max_MA [0-9.]+ GB +CA [0-9.]+ GB +Max_CA [0-9.]+ GB`)},
 }
 
 // context is such a line.
@@ -36,7 +35,7 @@ func (r *reader) notice(line []byte, number int64) {
 		if !bytes.Contains(line, []byte(c.word)) {
 			continue
 		}
-		if text := c.text.Find(line); text != nil {
+		if text := c.text().Find(line); text != nil {
 			w, _ := r.writerOf(line)
 			found := context{w.key, number, string(bytes.Join(bytes.Fields(text), []byte(" ")))}
 			r.last = found

@@ -4,7 +4,6 @@ import (
 	"github.com/memlane/memlane/lifetime/failure"
 
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,13 +140,13 @@ func (m *message) add(line []byte) {
 }
 
 // continues match lines that continue the lists of XLA.
-var continues = regexp.MustCompile(`^(\s|$|Total |Output size|Program |Largest |BufferAssignment|Peak buffers|See https|[0-9]+\. Size)`)
+var continues = lazily(`^(\s|$|Total |Output size|Program |Largest |BufferAssignment|Peak buffers|See https|[0-9]+\. Size)`)
 
 // accepts takes a line if it belongs to the text.
 func (m *message) accepts(line []byte) bool {
 	switch m.kind {
 	case xla:
-		if m.lines >= sentenceOf && (m.lines >= maxLines || !continues.Match(line)) {
+		if m.lines >= sentenceOf && (m.lines >= maxLines || !continues().Match(line)) {
 			return false
 		}
 	case stats:
@@ -243,7 +242,7 @@ func (m *message) failure() *printed {
 
 // repeated returns how many more writers Ray says to have printed the text.
 func (m *message) repeated() int64 {
-	if found := rayRepeated.FindSubmatch(m.text); found != nil {
+	if found := rayRepeated().FindSubmatch(m.text); found != nil {
 		n, _ := strconv.ParseInt(string(found[1]), 10, 32)
 		return n
 	}
@@ -251,6 +250,6 @@ func (m *message) repeated() int64 {
 }
 
 var (
-	rayRepeated = regexp.MustCompile(`\[repeated ([0-9]+)x across cluster\]`)
-	firstRank   = regexp.MustCompile(`Root Cause \(first observed failure\):.*?\brank +: ([0-9]+)`)
+	rayRepeated = lazily(`\[repeated ([0-9]+)x across cluster\]`)
+	firstRank   = lazily(`Root Cause \(first observed failure\):.*?\brank +: ([0-9]+)`)
 )

@@ -190,7 +190,7 @@ func (r *reader) close(w *writer) {
 	w.open = nil
 	r.open--
 	if m.kind == rootCause {
-		if found := firstRank.FindSubmatch(m.text); found != nil && r.first == 0 {
+		if found := firstRank().FindSubmatch(m.text); found != nil && r.first == 0 {
 			rank, _ := size(string(found[1]))
 			r.first = rank + 1
 		}

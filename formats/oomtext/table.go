@@ -4,7 +4,6 @@ import (
 	"github.com/memlane/memlane/lifetime/failure"
 
 	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -12,15 +11,15 @@ import (
 // torch.cuda.memory_summary() and memory_stats(): torch/cuda/memory.py of github.com/pytorch/pytorch. The table prints
 // sizes cut down to whole units.
 var (
-	summaryHead   = regexp.MustCompile(`PyTorch ([A-Z]+) memory summary, device ID ` + number)
-	summaryCounts = regexp.MustCompile(`([A-Z]+) OOMs: ` + number)
-	summaryRow    = regexp.MustCompile(`^\| *([A-Za-z][A-Za-z -]*?) *\| *(-?[0-9]+) ?([KMGTPE]?i?B)? *\| *(-?[0-9]+) ?([KMGTPE]?i?B)? *\|`)
-	statsEntry    = regexp.MustCompile(`['"]([a-z_]+(?:\.all\.(?:current|peak))?)['"](?:,|:) ?(-?[0-9]+)`)
+	summaryHead   = lazily(`PyTorch ([A-Z]+) memory summary, device ID ` + number)
+	summaryCounts = lazily(`([A-Z]+) OOMs: ` + number)
+	summaryRow    = lazily(`^\| *([A-Za-z][A-Za-z -]*?) *\| *(-?[0-9]+) ?([KMGTPE]?i?B)? *\| *(-?[0-9]+) ?([KMGTPE]?i?B)? *\|`)
+	statsEntry    = lazily(`['"]([a-z_]+(?:\.all\.(?:current|peak))?)['"](?:,|:) ?(-?[0-9]+)`)
 )
 
 // parseSummary reads the head of a table; nil if there is none. It is a failure only if the table counts one.
 func parseSummary(text string) *printed {
-	m := summaryHead.FindStringSubmatch(text)
+	m := summaryHead().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -36,11 +35,11 @@ func (f *printed) summaryLine(line []byte) bool {
 	if !strings.HasPrefix(text, "|") {
 		return false
 	}
-	if m := summaryCounts.FindStringSubmatch(text); m != nil {
+	if m := summaryCounts().FindStringSubmatch(text); m != nil {
 		f.state = m[2] == "0"
 		return true
 	}
-	m := summaryRow.FindStringSubmatch(text)
+	m := summaryRow().FindStringSubmatch(text)
 	if m == nil {
 		return true
 	}
@@ -69,7 +68,7 @@ func parseStats(text string) *printed {
 	}
 	f := newFailure(failure.FromTorch)
 	f.device, f.state = "cuda", true
-	for _, m := range statsEntry.FindAllStringSubmatch(text, -1) {
+	for _, m := range statsEntry().FindAllStringSubmatch(text, -1) {
 		v, err := strconv.ParseInt(m[2], 10, 64)
 		if err != nil || v < 0 {
 			continue

@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,30 +14,30 @@ import (
 // github.com/Ascend/pytorch; src/include/alloc.h of github.com/NVIDIA/nccl.
 var (
 	// 2.1 and later. The first versions wrote "capacty".
-	torchNew = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
+	torchNew = lazily(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
 		`(?: of which ` + torchSize + ` is free)?(.*)`)
-	torchNewUse = regexp.MustCompile(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
+	torchNewUse = lazily(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
 		torchSize + ` is reserved by PyTorch but unallocated)?`)
-	torchProcess = regexp.MustCompile(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
-	torchAllowed = regexp.MustCompile(torchSize + ` allowed;`)
+	torchProcess = lazily(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
+	torchAllowed = lazily(torchSize + ` allowed;`)
 	// To 2.0, and NPU. "cached" was reserved less allocated.
-	torchOld = regexp.MustCompile(`(?:([A-Z]{3,5}) out of memory\. |block with size larger than ` + xlaSize + `! )?Tried to allocate ` + torchSize +
+	torchOld = lazily(`(?:([A-Z]{3,5}) out of memory\. |block with size larger than ` + xlaSize + `! )?Tried to allocate ` + torchSize +
 		` \((GPU|NPU) *([0-9]*); ` + torchSize + ` total capacity` +
 		`(?:; ` + torchSize + ` already allocated(?:; ` + torchSize + ` current active)?(?:; ` + torchSize + ` free)?(?:; ` + torchSize + ` allowed)?(?:; ` + torchSize +
 		` (cached|reserved in total))?)?`)
-	torchMPS = regexp.MustCompile(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
+	torchMPS = lazily(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
 		`)?\)\.(?: Tried to allocate ` + torchSize + ` on (shared|private) pool)?`)
-	torchAsync = regexp.MustCompile(`Allocation on device ` + number + ` would exceed allowed memory\. \(out of memory\) Currently allocated ?: ` + torchSize + ` Requested ?: ` + torchSize +
+	torchAsync = lazily(`Allocation on device ` + number + ` would exceed allowed memory\. \(out of memory\) Currently allocated ?: ` + torchSize + ` Requested ?: ` + torchSize +
 		` Device limit ?: ` + torchSize + ` Free \(according to CUDA\) ?: ` + torchSize + `(?: PyTorch limit \(set by user-supplied memory fraction\) ?: ` + torchSize + `)?`)
-	torchCPU = regexp.MustCompile(`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate ` + number + ` bytes`)
-	torch1EB = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate more than 1EB memory`)
-	torchCut = regexp.MustCompile(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize) // the rest was cut off
+	torchCPU = lazily(`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate ` + number + ` bytes`)
+	torch1EB = lazily(`([A-Z]{3,5}) out of memory\. Tried to allocate more than 1EB memory`)
+	torchCut = lazily(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize) // the rest was cut off
 
 	// Without figures of the allocator. The words before tell errors from advice and source code.
-	ncclAlloc   = regexp.MustCompile(`(?:\[([0-9]+)\] \S+ NCCL WARN )?Failed to CUDA (?:calloc(?: async)?|malloc) ` + number + ` bytes`)
-	ncclFailure = regexp.MustCompile(`Cuda failure (?:[0-9]+ )?'out of memory'`)
-	library     = regexp.MustCompile(`(?:error|handle|failed|CuDNN): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
-	bareError   = regexp.MustCompile(`(?:(?:Error: |^)(CUDA|HIP|XPU|NPU)(?: driver)? error:|Error: (CUDA|HIP|XPU|NPU)) out of memory`)
+	ncclAlloc   = lazily(`(?:\[([0-9]+)\] \S+ NCCL WARN )?Failed to CUDA (?:calloc(?: async)?|malloc) ` + number + ` bytes`)
+	ncclFailure = lazily(`Cuda failure (?:[0-9]+ )?'out of memory'`)
+	library     = lazily(`(?:error|handle|failed|CuDNN): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
+	bareError   = lazily(`(?:(?:Error: |^)(CUDA|HIP|XPU|NPU)(?: driver)? error:|Error: (CUDA|HIP|XPU|NPU)) out of memory`)
 )
 
 // nccl is the operation of NCCL's own requests.
@@ -63,7 +62,7 @@ func parseTorchNew(text string) *printed {
 	if !strings.Contains(text, " has a total capac") { // regular expressions are slow
 		return nil
 	}
-	m := torchNew.FindStringSubmatch(text)
+	m := torchNew().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -77,10 +76,10 @@ func parseTorchNew(text string) *printed {
 	if next := strings.Index(rest, " out of memory. Tried"); next >= 0 { // of another failure
 		rest = rest[:next]
 	}
-	if allowed := torchAllowed.FindStringSubmatch(rest); allowed != nil {
+	if allowed := torchAllowed().FindStringSubmatch(rest); allowed != nil {
 		f.Allowed = f.figure(allowed[1])
 	}
-	if use := torchNewUse.FindStringSubmatch(rest); use != nil {
+	if use := torchNewUse().FindStringSubmatch(rest); use != nil {
 		allocated := f.figure(use[1])
 		f.Idle, f.Unallocated = f.figure(use[2]), f.figure(use[3])
 		f.Live = max(allocated-max(f.Idle, 0), 0)
@@ -100,7 +99,7 @@ const maxTail = 8 << 10
 // has no room beside the allocator. A process that uses less than the allocator reserved was not found.
 func (f *printed) processes(text string) {
 	const context = 1600 << 20
-	all := torchProcess.FindAllStringSubmatch(text, -1)
+	all := torchProcess().FindAllStringSubmatch(text, -1)
 	sum := int64(0)
 	for _, p := range all {
 		used := max(f.figure(p[3]), 0)
@@ -135,7 +134,7 @@ func parseTorchOld(text string) *printed {
 	if !strings.Contains(text, " total capacity") {
 		return nil
 	}
-	m := torchOld.FindStringSubmatch(text)
+	m := torchOld().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -159,7 +158,7 @@ func parseTorchOld(text string) *printed {
 }
 
 func parseTorchMPS(text string) *printed {
-	m := torchMPS.FindStringSubmatch(text)
+	m := torchMPS().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -171,7 +170,7 @@ func parseTorchMPS(text string) *printed {
 }
 
 func parseTorchAsync(text string) *printed {
-	m := torchAsync.FindStringSubmatch(text)
+	m := torchAsync().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -183,7 +182,7 @@ func parseTorchAsync(text string) *printed {
 
 // parseTorchOther reads texts with only the requested bytes.
 func parseTorchOther(text string) *printed {
-	if m := torchCPU.FindStringSubmatch(text); m != nil {
+	if m := torchCPU().FindStringSubmatch(text); m != nil {
 		f := newFailure(failure.FromHost)
 		f.device = "cpu"
 		f.requested = max(f.figure(m[1]), 0)
@@ -192,13 +191,13 @@ func parseTorchOther(text string) *printed {
 	if !strings.Contains(text, " out of memory. Tried") {
 		return nil
 	}
-	if m := torch1EB.FindStringSubmatch(text); m != nil {
+	if m := torch1EB().FindStringSubmatch(text); m != nil {
 		f := newFailure(failure.FromTorch)
 		f.device = strings.ToLower(m[1])
 		f.Absurd = true
 		return f
 	}
-	if m := torchCut.FindStringSubmatch(text); m != nil {
+	if m := torchCut().FindStringSubmatch(text); m != nil {
 		f := newFailure(failure.FromTorch)
 		f.device = strings.ToLower(m[1])
 		f.requested = max(f.figure(m[2]), 0)
@@ -211,7 +210,7 @@ func parseTorchOther(text string) *printed {
 func parseLibrary(text string) *printed {
 	f := newFailure(failure.FromLibrary)
 	f.device = "cuda"
-	if m := ncclAlloc.FindStringSubmatch(text); m != nil {
+	if m := ncclAlloc().FindStringSubmatch(text); m != nil {
 		f.requested, _ = size(m[2])
 		f.requested = max(f.requested, 0)
 		f.op = nccl
@@ -220,18 +219,18 @@ func parseLibrary(text string) *printed {
 		}
 		return f
 	}
-	if ncclFailure.MatchString(text) {
+	if ncclFailure().MatchString(text) {
 		f.op = nccl
 		return f
 	}
-	if m := library.FindStringSubmatch(text); m != nil {
+	if m := library().FindStringSubmatch(text); m != nil {
 		f.op, _, _ = strings.Cut(m[1], "_")
 		if m[2] != "" {
 			f.op = m[2]
 		}
 		return f
 	}
-	if m := bareError.FindStringSubmatch(text); m != nil {
+	if m := bareError().FindStringSubmatch(text); m != nil {
 		f.device = strings.ToLower(m[1] + m[2])
 		if m[1] == "" { // of PyTorch's allocator; perhaps its state follows
 			f.Source = failure.FromTorch

@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -19,12 +18,12 @@ type level struct {
 
 // Frames as Python, IPython and rich print them. IPython gives the line by an arrow below.
 var (
-	pythonFrame = regexp.MustCompile(`^\s*File "([^"]+)", line ([0-9]+)(?:, in (.+))?$`)
-	cellFrame   = regexp.MustCompile(`^(?:Input In|Cell In) ?\[[0-9 ]*\](?:, line ([0-9]+))?(?:, in (.+))?$`)
-	newFrame    = regexp.MustCompile(`^File (\S+):([0-9]+)(?:, in (.+))?$`)
-	oldFrame    = regexp.MustCompile(`^(\S+) in ([^ ].*)$`)
-	richFrame   = regexp.MustCompile(`^│ ([^ │]+\.py):([0-9]+) in (\S+) +│?$`)
-	arrow       = regexp.MustCompile(`^-+> ([0-9]+)`)
+	pythonFrame = lazily(`^\s*File "([^"]+)", line ([0-9]+)(?:, in (.+))?$`)
+	cellFrame   = lazily(`^(?:Input In|Cell In) ?\[[0-9 ]*\](?:, line ([0-9]+))?(?:, in (.+))?$`)
+	newFrame    = lazily(`^File (\S+):([0-9]+)(?:, in (.+))?$`)
+	oldFrame    = lazily(`^(\S+) in ([^ ].*)$`)
+	richFrame   = lazily(`^│ ([^ │]+\.py):([0-9]+) in (\S+) +│?$`)
+	arrow       = lazily(`^-+> ([0-9]+)`)
 	began       = []byte("Traceback (most recent call last)")
 	caught      = []byte("Exception has occurred") // by VS Code: the frames follow, innermost first
 )
@@ -63,7 +62,7 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 			arrowLine, loose = 0, 0
 			continue
 		}
-		if m := arrow.FindSubmatch(rest); m != nil {
+		if m := arrow().FindSubmatch(rest); m != nil {
 			arrowLine, _ = strconv.Atoi(string(m[1]))
 			continue
 		}
@@ -80,16 +79,16 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 // frameOf reads a line as a frame; arrow is the line number of the arrow below it.
 func frameOf(line []byte, arrow int) (f level, ok bool) {
 	atoi := func(b []byte) int { n, _ := strconv.Atoi(string(b)); return n }
-	if m := pythonFrame.FindSubmatch(line); m != nil {
+	if m := pythonFrame().FindSubmatch(line); m != nil {
 		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
 	}
-	if m := richFrame.FindSubmatch(line); m != nil {
+	if m := richFrame().FindSubmatch(line); m != nil {
 		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
 	}
-	if m := newFrame.FindSubmatch(line); m != nil {
+	if m := newFrame().FindSubmatch(line); m != nil {
 		return level{string(m[1]), function(m[3]), atoi(m[2])}, true
 	}
-	if m := cellFrame.FindSubmatch(line); m != nil {
+	if m := cellFrame().FindSubmatch(line); m != nil {
 		cell, _, _ := bytes.Cut(line, []byte("]"))
 		f = level{string(cell) + "]", function(m[2]), atoi(m[1])}
 		if f.line == 0 {
@@ -97,7 +96,7 @@ func frameOf(line []byte, arrow int) (f level, ok bool) {
 		}
 		return f, true
 	}
-	if m := oldFrame.FindSubmatch(line); m != nil && arrow > 0 && bytes.ContainsAny(m[1], "/\\<") {
+	if m := oldFrame().FindSubmatch(line); m != nil && arrow > 0 && bytes.ContainsAny(m[1], "/\\<") {
 		return level{string(m[1]), function(m[2]), arrow}, true
 	}
 	return level{}, false

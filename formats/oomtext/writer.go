@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
 )
 
@@ -67,7 +66,7 @@ func escapeLength(line []byte) int {
 // A prefix of a line. Those with a group name the writer.
 type prefix struct {
 	first func(c byte) bool // whether it may begin with this byte
-	re    *regexp.Regexp
+	re    pattern
 	what  string // before the number of the writer: "rank", "pid"; "" = the prefix names no writer
 }
 
@@ -77,22 +76,22 @@ func is(chars string) func(byte) bool {
 
 // prefixes of launchers and loggers. A line may have several.
 var prefixes = []prefix{
-	{is("["), regexp.MustCompile(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
-	{is("["), regexp.MustCompile(`^\[[A-Za-z_]\w*?([0-9]+)\]: ?`), "rank"},                             // torchrun --tee: [default3]:
-	{is("("), regexp.MustCompile(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
-	{is("("), regexp.MustCompile(`^\([A-Za-z]+_TP([0-9]+)(?:_EP[0-9]+)? pid=[0-9]+\) `), "rank"},       // vLLM: (Worker_TP1 pid=77)
-	{is("["), regexp.MustCompile(`^\[[0-9]+,([0-9]+)\]<std(?:out|err)>: ?`), "rank"},                   // mpirun --tag-output
-	{is(" >#"), regexp.MustCompile(`^ ?[>#]+ ?`), ""},                                                  // quoted
-	{is("("), regexp.MustCompile(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
-	{is("012"), regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes
-	{is("012"), regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWEF] \S+:[0-9]+\] `), ""},  // TensorFlow 2
-	{is("IWEF"), regexp.MustCompile(`^[IWEF][0-9]{4} [0-9:.]+ +[0-9]+ \S+:[0-9]+\] `), ""},             // absl
-	{is("IWEF"), regexp.MustCompile(`^[IWEF] \S+:[0-9]+\] `), ""},                                      // TensorFlow 1
-	{is("IWED"), regexp.MustCompile(`^(?:INFO|WARNING|ERROR|DEBUG) [0-9-]+ [0-9:]+ \[[^\]]+\] ?`), ""}, // vLLM
+	{is("["), lazily(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
+	{is("["), lazily(`^\[[A-Za-z_]\w*?([0-9]+)\]: ?`), "rank"},                             // torchrun --tee: [default3]:
+	{is("("), lazily(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
+	{is("("), lazily(`^\([A-Za-z]+_TP([0-9]+)(?:_EP[0-9]+)? pid=[0-9]+\) `), "rank"},       // vLLM: (Worker_TP1 pid=77)
+	{is("["), lazily(`^\[[0-9]+,([0-9]+)\]<std(?:out|err)>: ?`), "rank"},                   // mpirun --tag-output
+	{is(" >#"), lazily(`^ ?[>#]+ ?`), ""},                                                  // quoted
+	{is("("), lazily(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
+	{is("012"), lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes
+	{is("012"), lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWEF] \S+:[0-9]+\] `), ""},  // TensorFlow 2
+	{is("IWEF"), lazily(`^[IWEF][0-9]{4} [0-9:.]+ +[0-9]+ \S+:[0-9]+\] `), ""},             // absl
+	{is("IWEF"), lazily(`^[IWEF] \S+:[0-9]+\] `), ""},                                      // TensorFlow 1
+	{is("IWED"), lazily(`^(?:INFO|WARNING|ERROR|DEBUG) [0-9-]+ [0-9:]+ \[[^\]]+\] ?`), ""}, // vLLM
 }
 
 // srun is the prefix of "srun -l": the number of the task. Other lines may begin like that, so detectSrun decides.
-var srun = prefix{is("0123456789"), regexp.MustCompile(`^ *([0-9]{1,5}): `), "rank"}
+var srun = prefix{is("0123456789"), lazily(`^ *([0-9]{1,5}): `), "rank"}
 
 // detectSrun reports whether most lines of head begin with the number of a task, of which there are few.
 func detectSrun(head []byte) bool {
@@ -101,7 +100,7 @@ func detectSrun(head []byte) bool {
 		if lines++; lines > 2000 {
 			break
 		}
-		if m := srun.re.FindSubmatch(line); m != nil {
+		if m := srun.re().FindSubmatch(line); m != nil {
 			numbered++
 			tasks[string(m[1])] = true
 		}
@@ -122,7 +121,7 @@ func (r *reader) stripped(line []byte) (rest, named []byte, what, number string)
 			if !p.first(line[0]) {
 				continue
 			}
-			m := p.re.FindSubmatchIndex(line)
+			m := p.re().FindSubmatchIndex(line)
 			if m == nil {
 				continue
 			}

@@ -1,7 +1,6 @@
 package oomtext
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -14,33 +13,33 @@ import (
 // xla/stream_executor/integrations/tf_allocator_adapter.cc, xla/error/error_codes.h of github.com/openxla/xla.
 var (
 	// TPU, at compile time: long up to jax 0.9, then one sentence.
-	tpuSpace = regexp.MustCompile(`Ran out of memory in memory space ([a-z]+)\. Used ` + xlaSize + ` of ` + xlaSize + ` [a-z]+\.(?: Exceeded [a-z]+ capacity by ` + xlaSize + `)?`)
-	tpuTotal = regexp.MustCompile(`Total [a-z]+ usage >= ` + xlaSize + `: reserved (?:unknown size|` + xlaSize + `) program (?:unknown size|` + xlaSize +
+	tpuSpace = lazily(`Ran out of memory in memory space ([a-z]+)\. Used ` + xlaSize + ` of ` + xlaSize + ` [a-z]+\.(?: Exceeded [a-z]+ capacity by ` + xlaSize + `)?`)
+	tpuTotal = lazily(`Total [a-z]+ usage >= ` + xlaSize + `: reserved (?:unknown size|` + xlaSize + `) program (?:unknown size|` + xlaSize +
 		`) arguments (?:unknown size|` + xlaSize + `)`)
-	tpuTemp   = regexp.MustCompile(`HLO temp ` + xlaSize + ` \(([0-9.]+)% utilization`)
-	tpuBuffer = regexp.MustCompile(`[0-9]+\. Size: ` + xlaSize + `(?: Operator: (.*?))?(?: Shape: (.*?))?(?: Unpadded size: ` + xlaSize +
+	tpuTemp   = lazily(`HLO temp ` + xlaSize + ` \(([0-9.]+)% utilization`)
+	tpuBuffer = lazily(`[0-9]+\. Size: ` + xlaSize + `(?: Operator: (.*?))?(?: Shape: (.*?))?(?: Unpadded size: ` + xlaSize +
 		`)?(?: Extra memory due to padding: ` + xlaSize + ` \([0-9.]+x expansion\))?(?: XLA label: (.*?))?(?: Allocation type: ([A-Za-z ]+?))? =====`)
-	tpuShort = regexp.MustCompile(`Ran out of memory on ([A-Z]+), the total memory required for HLO temporaries \(` + xlaSize + `\) exceeds available [A-Z]+ \(` + xlaSize +
+	tpuShort = lazily(`Ran out of memory on ([A-Z]+), the total memory required for HLO temporaries \(` + xlaSize + `\) exceeds available [A-Z]+ \(` + xlaSize +
 		`\)\.(?: HLO module: (\S+?)\.(?: |$))?`)
-	tpuSingle = regexp.MustCompile(`Allocation \(size=` + number + `\) would exceed memory \(size=` + number + `\) :: #allocation[0-9]+ \[shape = '(.*?)', space=([a-z]+)`)
-	tpuSparse = regexp.MustCompile(`TPU TensorCore Hbm usage: ` + xlaSize + `, SparseCore Hbm usage ` + xlaSize + `, exceeding available bytes: ` + xlaSize)
+	tpuSingle = lazily(`Allocation \(size=` + number + `\) would exceed memory \(size=` + number + `\) :: #allocation[0-9]+ \[shape = '(.*?)', space=([a-z]+)`)
+	tpuSparse = lazily(`TPU TensorCore Hbm usage: ` + xlaSize + `, SparseCore Hbm usage ` + xlaSize + `, exceeding available bytes: ` + xlaSize)
 	// A kernel in on-chip memory, also cut off, and programs of which the message gives no figures.
-	tpuScoped = regexp.MustCompile(`Ran out of memory in memory space ([a-z]+)\b(?:.*? for %([\w.-]+)(?: = (\S+))?)?(?:.*?Scoped allocation with size ` + xlaSize + ` and limit ` + xlaSize +
+	tpuScoped = lazily(`Ran out of memory in memory space ([a-z]+)\b(?:.*? for %([\w.-]+)(?: = (\S+))?)?(?:.*?Scoped allocation with size ` + xlaSize + ` and limit ` + xlaSize +
 		` exceeded)?`)
 	// TPU, at run time.
-	tpuRun = regexp.MustCompile(`(?:Error loading program '([^']*)': )?Attempting to (?:allocate|reserve) ` + xlaSize + `( at the bottom of memory)?\. That was not possible\.(?: There are ` +
+	tpuRun = lazily(`(?:Error loading program '([^']*)': )?Attempting to (?:allocate|reserve) ` + xlaSize + `( at the bottom of memory)?\. That was not possible\.(?: There are ` +
 		xlaSize + ` free(?:, ` + xlaSize + ` reserved, and ` + xlaSize + ` reservable)?\.)?(?:;? ?\(([0-9x]+)_([A-Z0-9]+)\))?`)
 
 	// GPU and CPU.
-	gpuMemory  = regexp.MustCompile(`Out of (host )?memory while trying to allocate ` + xlaSize + `\.`)
-	gpuRequest = regexp.MustCompile(`Failed to allocate request for \S+ \(` + number + `B\) on device ordinal ` + number)
-	cpuMemory  = regexp.MustCompile(`Out of memory allocating ` + number + ` bytes`)
-	gpuStats   = regexp.MustCompile(`(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +` + xlaSize)
-	gpuBuffer  = regexp.MustCompile(`Buffer [0-9]+: Size: ` + xlaSize + `(?: Operator: (.*?))? (?:Entry Parameter Subshape: (\S+)|XLA Label: (\S+) Shape: (\S+)) =====`)
+	gpuMemory  = lazily(`Out of (host )?memory while trying to allocate ` + xlaSize + `\.`)
+	gpuRequest = lazily(`Failed to allocate request for \S+ \(` + number + `B\) on device ordinal ` + number)
+	cpuMemory  = lazily(`Out of memory allocating ` + number + ` bytes`)
+	gpuStats   = lazily(`(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +` + xlaSize)
+	gpuBuffer  = lazily(`Buffer [0-9]+: Size: ` + xlaSize + `(?: Operator: (.*?))? (?:Entry Parameter Subshape: (\S+)|XLA Label: (\S+) Shape: (\S+)) =====`)
 
-	opName     = regexp.MustCompile(`op_name="([^"]*)"`)
-	sourceFile = regexp.MustCompile(`source_file="([^"]*)"`)
-	sourceLine = regexp.MustCompile(`source_line=([0-9]+)`)
+	opName     = lazily(`op_name="([^"]*)"`)
+	sourceFile = lazily(`source_file="([^"]*)"`)
+	sourceLine = lazily(`source_line=([0-9]+)`)
 )
 
 // parseXLA reads the first text of XLA; nil if there is none.
@@ -54,7 +53,7 @@ func parseXLA(text string) *printed {
 }
 
 func parseTPULong(text string) *printed {
-	m := tpuSpace.FindStringSubmatch(text)
+	m := tpuSpace().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -62,7 +61,7 @@ func parseTPULong(text string) *printed {
 	f.program, f.device, f.memory = true, "tpu", m[1]
 	f.Needed, f.Capacity, f.Exceeded = f.figure(m[2]), f.figure(m[3]), f.figure(m[4])
 	listed := int64(0)
-	for _, b := range tpuBuffer.FindAllStringSubmatch(text, -1) {
+	for _, b := range tpuBuffer().FindAllStringSubmatch(text, -1) {
 		size := max(f.figure(b[1]), 0)
 		x := buffer{size: size, unpadded: size, count: 1, shape: b[3], label: b[6], kind: kindOf(b[7])}
 		if padding, _ := sizeOf(b[5]); padding > 0 {
@@ -78,10 +77,10 @@ func parseTPULong(text string) *printed {
 		f.buffers = append(f.buffers, x)
 	}
 	arguments, temp := int64(unknown), int64(unknown)
-	if t := tpuTotal.FindStringSubmatch(text); t != nil {
+	if t := tpuTotal().FindStringSubmatch(text); t != nil {
 		arguments = f.figure(t[4])
 	}
-	if t := tpuTemp.FindStringSubmatch(text); t != nil {
+	if t := tpuTemp().FindStringSubmatch(text); t != nil {
 		temp = f.figure(t[1])
 	}
 	f.rest(lifetime.Parameter, "arguments", arguments)
@@ -125,13 +124,13 @@ func (f *printed) beyondRounding(bytes int64) int64 {
 
 // from reads the operator of a buffer.
 func (b *buffer) from(operator string) {
-	if m := opName.FindStringSubmatch(operator); m != nil {
+	if m := opName().FindStringSubmatch(operator); m != nil {
 		b.op = m[1]
 	}
-	if m := sourceFile.FindStringSubmatch(operator); m != nil {
+	if m := sourceFile().FindStringSubmatch(operator); m != nil {
 		b.file = m[1]
 	}
-	if m := sourceLine.FindStringSubmatch(operator); m != nil {
+	if m := sourceLine().FindStringSubmatch(operator); m != nil {
 		b.line, _ = strconv.Atoi(m[1])
 	}
 }
@@ -164,16 +163,16 @@ func (f *printed) moduleFromNames() {
 func parseTPUShort(text string) *printed {
 	f := newFailure(failure.FromCompiler)
 	f.program, f.device, f.memory = true, "tpu", "hbm"
-	if m := tpuShort.FindStringSubmatch(text); m != nil {
+	if m := tpuShort().FindStringSubmatch(text); m != nil {
 		f.memory, f.module = strings.ToLower(m[1]), m[4]
 		f.Needed, f.Capacity = f.figure(m[2]), f.figure(m[3])
 		// The text says "HLO temporaries", but the figure is the whole buffer assignment.
 		f.rest(lifetime.Plain, "the whole program", f.Needed)
-	} else if m := tpuSingle.FindStringSubmatch(text); m != nil {
+	} else if m := tpuSingle().FindStringSubmatch(text); m != nil {
 		f.memory = m[4]
 		f.requested, f.Capacity = max(f.figure(m[1]), 0), f.figure(m[2])
 		f.buffers = []buffer{{size: f.requested, unpadded: f.requested, count: 1, shape: m[3], kind: lifetime.Plain}}
-	} else if m := tpuSparse.FindStringSubmatch(text); m != nil {
+	} else if m := tpuSparse().FindStringSubmatch(text); m != nil {
 		tensor, sparse := f.figure(m[1]), f.figure(m[2])
 		f.Needed, f.Capacity = units.AddSat(tensor, sparse), f.figure(m[3])
 		f.rest(lifetime.Plain, "TensorCore", tensor)
@@ -189,7 +188,7 @@ func parseTPUShort(text string) *printed {
 
 // parseTPUScoped reads the message of a kernel whose on-chip memory is too small, such as one of Pallas.
 func parseTPUScoped(text string) *printed {
-	m := tpuScoped.FindStringSubmatch(text)
+	m := tpuScoped().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -203,7 +202,7 @@ func parseTPUScoped(text string) *printed {
 }
 
 func parseTPURun(text string) *printed {
-	m := tpuRun.FindStringSubmatch(text)
+	m := tpuRun().FindStringSubmatch(text)
 	if m == nil {
 		return nil
 	}
@@ -227,14 +226,14 @@ func parseTPURun(text string) *printed {
 func parseGPU(text string) *printed {
 	f := newFailure(failure.FromXLA)
 	f.device = "gpu"
-	if m := gpuMemory.FindStringSubmatch(text); m != nil {
+	if m := gpuMemory().FindStringSubmatch(text); m != nil {
 		f.requested = max(f.figure(m[2]), 0)
 		if m[1] != "" {
 			f.Source, f.device = failure.FromHost, "host"
 		}
-	} else if m := gpuRequest.FindStringSubmatch(text); m != nil {
+	} else if m := gpuRequest().FindStringSubmatch(text); m != nil {
 		f.requested, f.device = max(f.figure(m[1]), 0), backend("gpu", m[2])
-	} else if m := cpuMemory.FindStringSubmatch(text); m != nil {
+	} else if m := cpuMemory().FindStringSubmatch(text); m != nil {
 		f.requested = max(f.figure(m[1]), 0)
 		f.Source, f.device = failure.FromHost, "cpu"
 	} else {
@@ -247,7 +246,7 @@ func parseGPU(text string) *printed {
 // assignment reads the buffer assignment of a GPU program.
 func (f *printed) assignment(text string) {
 	stats := map[string]int64{}
-	for _, m := range gpuStats.FindAllStringSubmatch(text, -1) {
+	for _, m := range gpuStats().FindAllStringSubmatch(text, -1) {
 		if _, twice := stats[m[1]]; !twice {
 			stats[m[1]] = max(f.figure(m[2]), 0)
 		}
@@ -258,7 +257,7 @@ func (f *printed) assignment(text string) {
 	}
 	f.program, f.Needed = true, total
 	parameters, others := int64(0), int64(0)
-	for _, m := range gpuBuffer.FindAllStringSubmatch(text, -1) {
+	for _, m := range gpuBuffer().FindAllStringSubmatch(text, -1) {
 		size := max(f.figure(m[1]), 0)
 		b := buffer{size: size, unpadded: size, count: 1, shape: m[3] + m[5], label: m[4]}
 		b.from(m[2])
