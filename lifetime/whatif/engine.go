@@ -121,11 +121,19 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
 	known := e.Law.First < 0 && h.FromStart()
 	below, above, exact, onlyAdds := 0.0, 0.0, known, true
+	var inPasses off // beside both, of what passes need
 	for _, edit := range s {
 		of := edit.kind.off
-		if exact = exact && of.exact && (len(s) == 1 || of.below+of.above == 0); !exact {
+		if exact = exact && of.exact && (len(s) == 1 || of.below+of.above == 0); exact {
+			continue
+		}
+		if of.inPasses {
+			inPasses.below, inPasses.above = inPasses.below+of.below, inPasses.above+of.above
+		} else {
 			below, above = below+of.below, above+of.above
 		}
+	}
+	for _, edit := range s {
 		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
 	}
 	if e.OneStep && len(s) > 0 {
@@ -135,11 +143,17 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		below, above = below+offMiddle, above+offMiddle
 	}
 	r.Exact = exact && m.less+m.more == 0
-	r.Low = max(0, int64((1-min(below, 1))*float64(r.Peak))-m.less)
+	passes, steps := m.peaks(r.Peak)
+	between := func(peak int64, of float64) int64 { return int64(max(0, 1+of) * float64(peak)) }
+	if inPasses.below+inPasses.above == 0 {
+		passes, steps = max(passes, steps), 0
+	}
+	r.Low = max(0, max(between(passes, -below-inPasses.below), between(steps, -below-min(offSteps.below, inPasses.below)))-m.less)
 	if onlyAdds && r.Low < r.Peak {
 		r.Low = max(r.Low, min(e.least(), r.Peak))
 	}
-	r.High = units.AddSat(r.Peak, int64(above*float64(r.Peak))+m.more)
+	r.High = units.AddSat(max(between(passes, above+inPasses.above), between(steps, above+min(offSteps.above, inPasses.above))), m.more)
+	below, above = below+inPasses.below, above+inPasses.above
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
 		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low))-m.less)

@@ -5,6 +5,7 @@ package whatif
 type off struct {
 	below, above float64
 	exact        bool // alone: to the byte in all programs
+	inPasses     bool // it changes nothing that steps of optimizers need
 }
 
 var (
@@ -18,12 +19,12 @@ var (
 	offDrop       = off{exact: true}            // by definition
 	offForEach    = off{below: .01, above: .01}
 	offFreeEarly  = off{below: .03, above: .03} // where in the pass the program frees it is open
-	offBatch      = off{below: .04, above: .05}
-	offSequence   = off{below: .04, above: .04}
+	offBatch      = off{below: .04, above: .05, inPasses: true}
+	offSequence   = off{below: .04, above: .04, inPasses: true}
 	offCache      = off{below: .01, above: .01} // beside what may grow with it
-	offChunks     = off{below: .03, above: .03}
-	offCheckpoint = off{below: .08, above: .10}
-	offOffload    = off{below: .10, above: .10}
+	offChunks     = off{below: .03, above: .03, inPasses: true}
+	offCheckpoint = off{below: .08, above: .10, inPasses: true}
+	offOffload    = off{below: .10, above: .10, inPasses: true}
 	offLayers     = off{below: .03, above: .03}
 	offFreeze     = off{below: .10, above: .05}
 	offLora       = off{below: .10, above: .05}
@@ -32,6 +33,9 @@ var (
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .16, above: .25}
 )
+
+// offSteps is the same for what steps of optimizers need if only passes are changed: other blocks are not split.
+var offSteps = off{below: .03, above: .04}
 
 // offReserved is the same for reserved bytes of all edits: how blocks fit into segments is erratic.
 var offReserved = off{below: .20, above: .25}

@@ -861,6 +861,42 @@ func (m *model) peakEvent() (event int) {
 	return event
 }
 
+// peaks returns the highest allocated memory in passes and in steps of optimizers, one of which is peak; steps is 0 if they are not known, as where
+// the optimizer calls the passes.
+func (m *model) peaks(peak int64) (passes, steps int64) {
+	level := int64(0)
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.begin.n < 0 {
+			level += b.size
+		}
+	}
+	passes = level
+	k := 0 // the first step that does not end before
+	order, _ := m.order()
+	for _, it := range order {
+		switch it.rank {
+		case rankAllocate:
+			level += m.buffers[it.index].size
+		case rankFree:
+			level -= m.buffers[it.index].size
+		}
+		n := m.at(it).n
+		for k < len(m.steps) && n >= m.steps[k].end {
+			k++
+		}
+		if !m.closure && k < len(m.steps) && n >= m.steps[k].optimizer {
+			steps = max(steps, level)
+		} else {
+			passes = max(passes, level)
+		}
+	}
+	split := peak - max(passes, steps) // what the allocator did not split off
+	if steps > 0 {
+		steps += split
+	}
+	return passes + split, steps
+}
+
 // inUse returns the bytes in use after an event of the recording, without what the allocator did not split off.
 func (m *model) inUse(event int) (bytes int64) {
 	if len(m.axis) == 0 {
