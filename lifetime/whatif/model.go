@@ -2,8 +2,8 @@ package whatif
 
 import (
 	"cmp"
+	"iter"
 	"math"
-
 	"slices"
 	"strings"
 
@@ -843,19 +843,41 @@ func (m *model) peak() int64 {
 	return h.Run(h.Settings, replay.Device{}).PeakLive // it does not depend on addresses
 }
 
+// levels yields what is in use after each call and the number of its event, in order; first what is at the start, at -1.
+func (m *model) levels(sizeOf func(b *buffer) int64) iter.Seq2[float64, int64] {
+	return func(yield func(n float64, level int64) bool) {
+		level := int64(0)
+		for i := range m.buffers {
+			if b := &m.buffers[i]; b.begin.n < 0 {
+				level += sizeOf(b)
+			}
+		}
+		if !yield(-1, level) {
+			return
+		}
+		order, _ := m.order()
+		for _, it := range order {
+			switch it.rank {
+			case rankAllocate:
+				level += sizeOf(&m.buffers[it.index])
+			case rankFree:
+				level -= sizeOf(&m.buffers[it.index])
+			}
+			if !yield(m.at(it).n, level) {
+				return
+			}
+		}
+	}
+}
+
+func (b *buffer) bytes() int64 { return b.size }
+
 // peakEvent returns the number of the event with which most bytes are in use.
 func (m *model) peakEvent() (event int) {
-	level, most := int64(0), int64(math.MinInt64)
-	order, _ := m.order()
-	for _, it := range order {
-		switch it.rank {
-		case rankAllocate:
-			level += m.buffers[it.index].size
-		case rankFree:
-			level -= m.buffers[it.index].size
-		}
+	most := int64(math.MinInt64)
+	for n, level := range m.levels((*buffer).bytes) {
 		if level > most {
-			most, event = level, int(m.at(it).n)
+			most, event = level, max(int(n), 0)
 		}
 	}
 	return event
@@ -864,23 +886,8 @@ func (m *model) peakEvent() (event int) {
 // peaks returns the highest allocated memory in passes and in steps of optimizers, one of which is peak; steps is 0 if they are not known, as where
 // the optimizer calls the passes.
 func (m *model) peaks(peak int64) (passes, steps int64) {
-	level := int64(0)
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b.begin.n < 0 {
-			level += b.size
-		}
-	}
-	passes = level
 	k := 0 // the first step that does not end before
-	order, _ := m.order()
-	for _, it := range order {
-		switch it.rank {
-		case rankAllocate:
-			level += m.buffers[it.index].size
-		case rankFree:
-			level -= m.buffers[it.index].size
-		}
-		n := m.at(it).n
+	for n, level := range m.levels((*buffer).bytes) {
 		for k < len(m.steps) && n >= m.steps[k].end {
 			k++
 		}
@@ -926,27 +933,12 @@ func (m *model) doubt(by off) (peak int64) {
 // least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single
 // calls, which libraries choose anew for other sizes. A program that only takes more has as much in use.
 func (m *model) least() (most int64) {
-	level := int64(0)
-	sizeOf := func(b *buffer) int64 {
+	for _, level := range m.levels(func(b *buffer) int64 {
 		if b.category == purpose.Workspace && b.end != never {
 			return 0
 		}
 		return m.h.BlockSizeOf(int(b.like))
-	}
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b.start {
-			level += sizeOf(b)
-		}
-	}
-	most = level
-	order, _ := m.order()
-	for _, it := range order {
-		switch it.rank {
-		case rankAllocate:
-			level += sizeOf(&m.buffers[it.index])
-		case rankFree:
-			level -= sizeOf(&m.buffers[it.index])
-		}
+	}) {
 		most = max(most, level)
 	}
 	return most
