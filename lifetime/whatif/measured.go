@@ -11,7 +11,7 @@ type off struct {
 var (
 	offNextStep   = off{below: .0001, above: .0001}
 	offOptimizer  = off{below: .0001, above: .0001}
-	offGradients  = off{below: .005, above: .001} // others move the peak to where gradients are added
+	offGradients  = off{below: .005, above: .003} // others move the peak to where gradients are added
 	offAccumulate = off{below: .005, above: .005}
 	offClosure    = off{below: .03, above: .01} // beside offAccumulate, where the optimizer calls the passes
 	offCut        = off{below: .01, above: .01} // beside offAccumulate, where a failed request cuts off a pass

@@ -618,7 +618,7 @@ func (m *model) chunkLoss(n int) string {
 		if from < 0 || p.back == p.end {
 			continue
 		}
-		if !slices.ContainsFunc(all[from:to+1], func(b *buffer) bool { return b.saved }) {
+		if !slices.ContainsFunc(all[from:to+1], func(b *buffer) bool { return b.end.n > p.back }) {
 			return "what the loss keeps for the backward pass is not on the device"
 		}
 		isBig := func(size int64) bool { return size == big || size == big/2 } // half under autocast

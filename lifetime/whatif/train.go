@@ -357,7 +357,7 @@ func (m *model) accumulated(k, whole int) (all []buffer) {
 // deathsOfStep is deaths of all passes of a step, also of what blocks compute again.
 func (m *model) deathsOfStep(k int) (all []float64) {
 	for _, b := range m.inStep(k) {
-		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation && b.phase == purpose.Forward) && b.end != never {
+		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation && !(b.added && b.phase == purpose.Backward)) && b.end != never {
 			all = append(all, b.end.n)
 		}
 	}
