@@ -69,7 +69,7 @@ func TestPageHeadline(t *testing.T) {
 	chromium := browser.Start(t)
 	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
 	const first = "document.querySelector('main > :first-child').innerText.split(/\\n+/).slice(0, 2).join('|')"
-	want := "frag_oom.pickle|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20). Held: <listcomp> (frag.py:12) 108 MiB in 18. " +
+	want := "frag_oom.pickle|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20). Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers. " +
 		"Use few sizes, and allocate long-lived buffers first."
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a failure begins with\n%q, want\n%q", got, want)
