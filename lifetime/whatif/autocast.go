@@ -52,6 +52,7 @@ type autocaster struct {
 	saved []*buffer // by end
 	dead  []float64
 	most  bool
+	terms map[*buffer]bool // that are added to gradients which are kept, as a pass that makes these shows
 }
 
 // done returns when the node that makes a gradient has ended: with what it saved, or with the gradient if it saved nothing.
@@ -85,9 +86,24 @@ func (m *model) autocast() string {
 // castPasses changes all passes. most: operands of products that are not known are copied, and kept.
 func (m *model) castPasses(most bool) string {
 	var all []*autocaster
+	var first []*buffer // of the first backward pass that makes gradients
 	for k := range m.passes {
 		if p := &m.passes[k]; p.back < p.end {
-			a := &autocaster{m: m, pass: k, most: most, uses: m.lastUses(k, m.units(k)), half: map[*buffer]bool{}, moved: map[*buffer][2]pos{}}
+			a := &autocaster{
+				m: m, pass: k, most: most, uses: m.lastUses(k, m.units(k)), half: map[*buffer]bool{}, moved: map[*buffer][2]pos{}, terms: map[*buffer]bool{},
+			}
+			switch backward := m.ofPass(k, purpose.Backward); {
+			case slices.ContainsFunc(backward, a.isGradient):
+				if first == nil {
+					first = backward
+				}
+			case slices.EqualFunc(first, backward, func(x, y *buffer) bool { return x.place == y.place && x.size == y.size }):
+				for q, b := range backward {
+					if a.isGradient(first[q]) {
+						a.terms[b] = true
+					}
+				}
+			}
 			if refused := a.cast(); refused != "" {
 				return refused
 			}
@@ -111,6 +127,9 @@ func (m *model) castPasses(most bool) string {
 	m.buffers, m.moved = append(m.buffers, added...), true
 	return ""
 }
+
+// isGradient reports whether a buffer is a gradient, or is added to one.
+func (a *autocaster) isGradient(b *buffer) bool { return b.category == purpose.Gradient || a.terms[b] }
 
 // put adds a copy that is like a buffer. What forward makes and backward frees is saved, as in recordings of such programs.
 func (a *autocaster) put(like *buffer, size int64, begin, end pos) {
@@ -161,7 +180,7 @@ func (a *autocaster) cast() string {
 	backward := m.ofPass(a.pass, purpose.Backward)
 	var gradients []*buffer // of matrices, last first
 	for q, b := range backward {
-		if b.category == purpose.Gradient && (ofProducts[m.places[b.place].op] || a.isClone(backward, q)) {
+		if a.isGradient(b) && (ofProducts[m.places[b.place].op] || a.isClone(backward, q)) {
 			gradients = append(gradients, b)
 		}
 	}
@@ -351,13 +370,17 @@ func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, s
 		}
 		op := opOf(b)
 		switch {
-		case b.category == purpose.Gradient && ofProducts[op]:
+		case a.isGradient(b) && ofProducts[op]:
 			done := a.done(b)
 			a.put(b, b.size/2, b.begin, pos{done, .7, 0, 0})
-			a.moved[b] = [2]pos{{done, .6, 0, 0}, b.end}
+			end := b.end
+			if end.compare(pos{done, .65, 0, 0}) < 0 { // it is added to another one
+				end = pos{done, .65, 0, 0}
+			}
+			a.moved[b] = [2]pos{{done, .6, 0, 0}, end}
 			var input *buffer // gradient of the operand
 			for _, j := range [...]int{q - 1, q + 1} {
-				if j >= 0 && j < len(backward) && ofProducts[opOf(backward[j])] && backward[j].category != purpose.Gradient {
+				if j >= 0 && j < len(backward) && ofProducts[opOf(backward[j])] && !a.isGradient(backward[j]) {
 					input = backward[j]
 					break
 				}
@@ -378,9 +401,9 @@ func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, s
 				a.moved[input] = [2]pos{{done, .3, 0, 0}, end}
 			}
 			isHalf = input == nil || !copied[b]
-		case b.category == purpose.Gradient && a.isClone(backward, q):
+		case a.isGradient(b) && a.isClone(backward, q):
 			a.put(b, b.size, pos{b.begin.n, -.2, 0, 0}, pos{b.begin.n, .2, 0, 0})
-		case b.category == purpose.Gradient:
+		case a.isGradient(b):
 		case ofProducts[op]:
 			isHalf = true
 			if _, ok := a.moved[b]; !ok {

@@ -19,7 +19,7 @@ var law = []string{
 
 // TestLifetimes: whatever is changed together, each buffer ends after it begins, and what is in use in equal passes does not grow.
 func TestLifetimes(t *testing.T) {
-	for _, file := range []string{"whatif/gpt_small", "whatif/mlp", "whatif/named", "whatif/llama", "whatif/lightning", "whatif/cut_second", "whatif/one_step"} {
+	for _, file := range []string{"whatif/gpt_small", "whatif/mlp", "whatif/named", "whatif/llama", "whatif/lightning", "whatif/cut_second", "whatif/one_step", "whatif/accumulated"} {
 		e := engineIn(t, file+".pickle.zst")
 		grown := growth(e.program)
 		for i, x := range law {
@@ -80,6 +80,19 @@ func TestTogether(t *testing.T) {
 		if rest := strings.Trim(strings.Replace(edits, isKept, "", 1), ","); rest != edits && rest != "precision=amp" {
 			check(kept, rest)
 		}
+	}
+}
+
+// TestAutocastOfTerms: what a pass adds to gradients that are kept is cast too, as a pass that makes them shows.
+func TestAutocastOfTerms(t *testing.T) {
+	const real = 205885952
+	s, err := Parse("precision=amp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := engineOf(t, "accumulated").Run(s, replay.Device{})
+	if off := float64(r.Peak)/real - 1; r.Low > real || r.High < real || off < -.02 || off > .02 {
+		t.Errorf("%d (%d to %d), but the program needed %d (%s)", r.Peak, r.Low, r.High, real, r.Refused)
 	}
 }
 
