@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-	"github.com/chromedp/chromedp/kb"
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
@@ -146,8 +145,10 @@ func TestPageZoomBack(t *testing.T) {
 	p.Do(chromedp.KeyEvent("]"))
 	p.Do(chromedp.KeyEvent("g"))
 	p.WaitFor("memlane.tab === 'growth' && memlane.timeline.from === 50000 && memlane.timeline.to === 150000")
-	p.Do(chromedp.Focus(".flame button:last-of-type"), chromedp.KeyEvent(kb.Enter))
-	p.Do(chromedp.Focus("#panel .note button"), chromedp.KeyEvent(kb.Enter))
+	for _, button := range []string{".flame button:last-of-type", "#panel .note button"} { // at once: the panel may be drawn again between two calls
+		p.WaitFor("document.querySelector(%s) !== null", browser.Quote(button))
+		p.Set("document.querySelector(%s).click()", browser.Quote(button))
+	}
 	p.WaitFor("location.hash.includes('&function=')")
 	shown := p.Text("#panel .note")
 	p = browser.Open(t, chromium, address+browser.Eval[string](p, "location.hash"))
