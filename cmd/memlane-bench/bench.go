@@ -76,7 +76,7 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 		}
 		rows := work.rows(file)
 		lasts := b.ofLast(rows)
-		costs, err := b.measureRows(ctx, append(rows[:len(rows):len(rows)], lasts...))
+		costs, err := b.measureRows(ctx, slices.Concat(rows, lasts))
 		if err != nil {
 			return err
 		}

@@ -378,7 +378,7 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 	if capacity == 0 {
 		return out
 	}
-	fits, sure := e.Fits(edits, capacity)
+	fits, sure := e.Fits(edits, &r, capacity)
 	if sure && (!fits || !e.Unfinished) {
 		out.Fits = &fits
 	}

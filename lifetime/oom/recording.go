@@ -41,8 +41,10 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Captu
 	if d.Reason != Limit && d.Reason != Larger {
 		j.replay()
 	}
-	if usable, _ := freeFor(j.until, j.Mark); d.Reason == Fragmented && d.Mark.Requested <= mib && usable.Largest >= d.Mark.Requested {
-		d.Words += "; the largest free block is for requests of more than 1 MiB"
+	if d.Reason == Fragmented && d.Mark.Requested <= mib {
+		if usable, _ := freeFor(j.until, j.Mark); usable.Largest >= d.Mark.Requested {
+			d.Words += "; the largest free block is for requests of more than 1 MiB"
+		}
 	}
 	cycle, waiting := j.cycles()
 	fits := waiting > 0 && leakFilled(&j.State, j.Mark, j.Reason, waiting, j.fitted)

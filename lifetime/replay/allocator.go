@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"hash/maphash"
 	"math"
 	"slices"
 
@@ -131,22 +132,17 @@ func (a *allocator) fingerprint() (sum uint64) {
 		if b.size == 0 {
 			continue
 		}
-		h := b.addr
-		for _, x := range [...]uint64{uint64(b.size), uint64(b.group), flag(b.used), flag(b.mapped), flag(b.pending)} {
-			h = (h ^ x) * 0x9e3779b97f4a7c15
-			h ^= h >> 29
-		}
-		sum += h
+		sum += maphash.Comparable(seed, struct {
+			addr                  uint64
+			size                  int64
+			group                 int32
+			used, mapped, pending bool
+		}{b.addr, b.size, b.group, b.used, b.mapped, b.pending})
 	}
 	return sum
 }
 
-func flag(is bool) uint64 {
-	if is {
-		return 1
-	}
-	return 0
-}
+var seed = maphash.MakeSeed() // of fingerprints, which are only compared with each other
 
 // add returns a new block. Pointers to other blocks are then invalid.
 func (a *allocator) add(b block) int32 {

@@ -57,7 +57,8 @@ type autocaster struct {
 
 // done returns when the node that makes a gradient has ended: with what it saved, or with the gradient if it saved nothing.
 func (a *autocaster) done(gradient *buffer) float64 {
-	if n := a.m.consumed(a.pass, a.dead, gradient.begin.n); n < a.m.passes[a.pass].end {
+	end := a.m.passes[a.pass].end
+	if n := consumed(a.dead, gradient.begin.n, end); n < end {
 		return n
 	}
 	return gradient.begin.n + after
@@ -373,12 +374,8 @@ func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, s
 		case a.isGradient(b) && ofProducts[op]:
 			done := a.done(b)
 			a.put(b, b.size/2, b.begin, pos{done, .7, 0, 0})
-			end := b.end
-			if end.compare(pos{done, .65, 0, 0}) < 0 { // it is added to another one
-				end = pos{done, .65, 0, 0}
-			}
-			a.moved[b] = [2]pos{{done, .6, 0, 0}, end}
-			var input *buffer // gradient of the operand
+			a.moved[b] = [2]pos{{done, .6, 0, 0}, b.end.later(pos{done, .65, 0, 0})} // it may be added to another one at once
+			var input *buffer                                                        // gradient of the operand
 			for _, j := range [...]int{q - 1, q + 1} {
 				if j >= 0 && j < len(backward) && ofProducts[opOf(backward[j])] && !a.isGradient(backward[j]) {
 					input = backward[j]
@@ -394,11 +391,7 @@ func (a *autocaster) castBackward(backward []*buffer, copied map[*buffer]bool, s
 			}
 			if input != nil && copied[b] {
 				a.put(input, input.size/2, input.begin, pos{done, .4, 0, 0})
-				end := input.end
-				if end.compare(pos{done, .35, 0, 0}) < 0 {
-					end = pos{done, .35, 0, 0}
-				}
-				a.moved[input] = [2]pos{{done, .3, 0, 0}, end}
+				a.moved[input] = [2]pos{{done, .3, 0, 0}, input.end.later(pos{done, .35, 0, 0})}
 			}
 			isHalf = input == nil || !copied[b]
 		case a.isGradient(b) && a.isClone(backward, q):

@@ -124,6 +124,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	var inPasses off // beside both, of what passes need
 	for _, edit := range s {
 		of := edit.kind.off
+		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
 		if exact = exact && of.exact && (len(s) == 1 || of.below+of.above == 0); exact {
 			continue
 		}
@@ -133,9 +134,6 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 			below, above = below+of.below, above+of.above
 		}
 	}
-	for _, edit := range s {
-		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
-	}
 	if e.OneStep && len(s) > 0 {
 		below, above = below+offNextStep.below, above+offNextStep.above
 	}
@@ -143,11 +141,11 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		below, above = below+offMiddle, above+offMiddle
 	}
 	r.Exact = exact && m.less+m.more == 0
-	passes, steps := m.peaks(r.Peak)
-	between := func(peak int64, of float64) int64 { return int64(max(0, 1+of) * float64(peak)) }
-	if inPasses.below+inPasses.above == 0 {
-		passes, steps = max(passes, steps), 0
+	passes, steps := r.Peak, int64(0)
+	if inPasses.below+inPasses.above > 0 {
+		passes, steps = m.peaks(r.Peak)
 	}
+	between := func(peak int64, of float64) int64 { return int64(max(0, 1+of) * float64(peak)) }
 	r.Low = max(0, max(between(passes, -below-inPasses.below), between(steps, -below-min(offSteps.below, inPasses.below)))-m.less)
 	if onlyAdds && r.Low < r.Peak {
 		r.Low = max(r.Low, min(e.least(), r.Peak))
@@ -246,10 +244,9 @@ func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
 	return m, r
 }
 
-// Fits says whether a scenario that can be predicted finds memory for all its requests with a capacity. It is sure if it also does, or does not, with as
+// Fits says whether a scenario that can be predicted, as r without a limit, finds memory for all its requests with a capacity. It is sure if it also does, or does not, with as
 // much less or more as predictions were off.
-func (e *Engine) Fits(s Scenario, capacity int64) (fits, sure bool) {
-	r := e.Run(s, replay.Device{})
+func (e *Engine) Fits(s Scenario, r *Result, capacity int64) (fits, sure bool) {
 	if r.Low > capacity {
 		return false, true
 	}

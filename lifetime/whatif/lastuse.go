@@ -216,14 +216,15 @@ func (m *model) deaths(k int) (all []float64) {
 	return slices.Compact(all)
 }
 
-// consumed returns when a gradient that backward makes at an event has been added to another one: with the next end of what was saved.
-func (m *model) consumed(k int, dead []float64, n float64) float64 {
-	i, _ := slices.BinarySearch(dead, n)
-	for i < len(dead) && dead[i] <= n {
+// consumed returns when a gradient that backward makes at event n has been added to another one: with the next end of what was saved. dead has those
+// ends; after the last one it is where the pass, or what runs before the optimizer, ends.
+func consumed(dead []float64, n, end float64) float64 {
+	i, ok := slices.BinarySearch(dead, n)
+	if ok {
 		i++
 	}
 	if i == len(dead) {
-		return m.passes[k].end
+		return max(end, n)
 	}
 	return dead[i]
 }

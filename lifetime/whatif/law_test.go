@@ -70,7 +70,7 @@ func TestTogether(t *testing.T) {
 			}
 			for _, share := range []float64{.8, .95, .99, 1.01, 1.05, 1.2} { // of the least capacity with which it ran; 0 = not tried
 				capacity := int64(share * float64(enough))
-				if fits, sure := e.Fits(s, capacity); enough > 0 && sure && fits != (share > 1) {
+				if fits, sure := e.Fits(s, &r, capacity); enough > 0 && sure && fits != (share > 1) {
 					t.Errorf("%s surely fits %d bytes: %t, but %d are needed", edits, capacity, fits, enough)
 				}
 			}

@@ -245,8 +245,9 @@ func (m *model) offload(units func(k int) []unit) string {
 				copied += 2 * b.size
 			case b.category == purpose.Gradient && b.size > smallWeight:
 				c := *b
-				end := unpacked(at(m.consumed(k, dead, b.begin.n)))
-				if end == at(m.consumed(k, dead, b.begin.n)) {
+				then := at(consumed(dead, b.begin.n, p.end))
+				end := unpacked(then)
+				if end == then {
 					end.a = after
 				}
 				c.begin, c.end, c.category = pos{node(b.begin.n+after) - after, 1, b.begin.n, 0}, end, purpose.TemporaryData
@@ -597,6 +598,7 @@ const smallest = 64
 // chunkLoss computes the loss and the product before it in n parts under checkpointing.
 func (m *model) chunkLoss(n int) string {
 	var added []buffer
+	weights := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
 	gone, bigs, cut := map[*buffer]bool{}, map[int64]bool{}, false
 	for k := range m.passes {
 		p := &m.passes[k]
@@ -626,7 +628,7 @@ func (m *model) chunkLoss(n int) string {
 			from--
 		}
 		bigs[big], bigs[big/2] = true, true
-		added = append(added, m.chunkPass(k, all[from:to+1], isBig, float64(n), gone)...)
+		added = append(added, m.chunkPass(k, all[from:to+1], isBig, weights, float64(n), gone)...)
 	}
 	if added == nil && !cut {
 		return "no cross entropy with a backward pass is on a stack"
@@ -665,7 +667,7 @@ func (m *model) chunkCut(k int, all []*buffer, parts int64) bool {
 }
 
 // chunkPass returns what takes the place of the loss of pass k, and adds what that was to gone.
-func (m *model) chunkPass(k int, forward []*buffer, isBig func(size int64) bool, parts float64, gone map[*buffer]bool) (added []buffer) {
+func (m *model) chunkPass(k int, forward []*buffer, isBig func(size int64) bool, weights map[int64]bool, parts float64, gone map[*buffer]bool) (added []buffer) {
 	p := m.passes[k]
 	var loss []buffer
 	last := 0.0
@@ -682,7 +684,6 @@ func (m *model) chunkPass(k int, forward []*buffer, isBig func(size int64) bool,
 	var products []buffer         // of backward, of the product's size
 	var gradient, operand *buffer // of the weight of the product
 	backward := m.ofPass(k, purpose.Backward)
-	weights := m.sizes(func(b *buffer) bool { return b.category == purpose.ModelParameter })
 	if i := slices.IndexFunc(backward, func(b *buffer) bool {
 		op := m.places[b.place].op
 		isAdded := b.category == purpose.TemporaryData && weights[b.size] && (op == "" || ofProducts[op]) // to one that is kept
@@ -726,7 +727,7 @@ func (m *model) chunkPass(k int, forward []*buffer, isBig func(size int64) bool,
 		for i := range loss {
 			if b := &loss[i]; b.size >= smallest {
 				again := *b
-				again.phase, again.part = purpose.Backward, purpose.Recomputation
+				again.phase = purpose.Backward
 				put(again, off(b.begin.n), off(b.end.n), int64(float64(b.size)/parts))
 			}
 		}

@@ -24,6 +24,14 @@ var (
 	never   = at(noEvent)
 )
 
+// later returns the later one of two places.
+func (p pos) later(o pos) pos {
+	if p.compare(o) < 0 {
+		return o
+	}
+	return p
+}
+
 func (p pos) compare(o pos) int {
 	return cmp.Or(cmp.Compare(p.n, o.n), cmp.Compare(p.a, o.a), cmp.Compare(p.b, o.b), cmp.Compare(p.c, o.c))
 }
@@ -650,11 +658,21 @@ func (m *model) at(it item) pos {
 	return m.others[it.index].at
 }
 
-// order returns all calls of the program in order, and where those begin that are not before event n.
-func (m *model) order() (all []item, begins []int32) {
-	if !m.moved {
-		return m.settled(), nil
+// order returns all calls of the program in order.
+func (m *model) order() (all []item) {
+	if m.moved {
+		all, _ = m.byEvent()
+		return all
 	}
+	all = make([]item, m.n) // positions are numbers of events
+	for p, it := range m.positions {
+		all[int(p.n)] = it
+	}
+	return all
+}
+
+// byEvent returns all calls of the program in order, and where those begin that are not before event n.
+func (m *model) byEvent() (all []item, begins []int32) {
 	begins = make([]int32, m.n+2)
 	event := func(p pos) int { return int(min(p.n, float64(m.n))) }
 	for p := range m.positions {
@@ -681,15 +699,6 @@ func (m *model) order() (all []item, begins []int32) {
 	return all, begins
 }
 
-// settled is order of a program whose positions are numbers of events.
-func (m *model) settled() []item {
-	all := make([]item, m.n)
-	for p, it := range m.positions {
-		all[int(p.n)] = it
-	}
-	return all
-}
-
 // positions calls yield for all calls of the program.
 func (m *model) positions(yield func(p pos, it item) bool) {
 	put := func(p pos, rank int8, i int) bool { return p == never || p.n < 0 || yield(p, item{rank, int32(i)}) }
@@ -711,8 +720,8 @@ func (m *model) settle() {
 	if !m.moved {
 		return
 	}
-	items, numbers := m.order()
 	m.moved = false
+	items, numbers := m.byEvent()
 	for n, k := range numbers[:m.n+1] { // now: of the first event that is not before event n
 		for int(k) < len(items) && m.at(items[k]).compare(at(float64(n))) < 0 {
 			k++
@@ -728,18 +737,7 @@ func (m *model) settle() {
 	for i := range m.axis {
 		m.axis[i] = now(m.axis[i])
 	}
-	for i := range m.passes {
-		p := &m.passes[i]
-		p.begin, p.back, p.end = now(p.begin), now(p.back), now(p.end)
-	}
-	for i := range m.steps {
-		s := &m.steps[i]
-		s.begin, s.optimizer, s.end = now(s.begin), now(s.optimizer), now(s.end)
-	}
-	for i := range m.gaps {
-		g := &m.gaps[i]
-		g.begin, g.end = now(g.begin), now(g.end)
-	}
+	m.movePasses(now)
 	for n, it := range items {
 		p := at(float64(n))
 		switch it.rank {
@@ -767,6 +765,22 @@ func (m *model) settle() {
 	}
 	m.sorted = len(from)
 	permute(m.buffers, from)
+}
+
+// movePasses gives events of passes, steps and gaps other numbers.
+func (m *model) movePasses(now func(n float64) float64) {
+	for i := range m.passes {
+		p := &m.passes[i]
+		p.begin, p.back, p.end = now(p.begin), now(p.back), now(p.end)
+	}
+	for i := range m.steps {
+		s := &m.steps[i]
+		s.begin, s.optimizer, s.end = now(s.begin), now(s.optimizer), now(s.end)
+	}
+	for i := range m.gaps {
+		g := &m.gaps[i]
+		g.begin, g.end = now(g.begin), now(g.end)
+	}
 }
 
 // permute moves element from[i] of a list to i. It leaves -1 in from.
@@ -816,8 +830,7 @@ func (m *model) program() (*replay.History, []replay.Call) {
 	}
 	calls := make([]replay.Call, 0, m.n)
 	kinds := [...]replay.CallKind{rankAllocate: replay.Allocate, rankFree: replay.Free, rankRequestFree: replay.RequestFree}
-	order, _ := m.order()
-	for _, it := range order {
+	for _, it := range m.order() {
 		if it.rank != rankOther {
 			calls = append(calls, replay.Call{Kind: kinds[it.rank], Request: int(it.index)})
 			continue
@@ -855,8 +868,7 @@ func (m *model) levels(sizeOf func(b *buffer) int64) iter.Seq2[float64, int64] {
 		if !yield(-1, level) {
 			return
 		}
-		order, _ := m.order()
-		for _, it := range order {
+		for _, it := range m.order() {
 			switch it.rank {
 			case rankAllocate:
 				level += sizeOf(&m.buffers[it.index])

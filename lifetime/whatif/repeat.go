@@ -12,10 +12,10 @@ type gap struct{ begin, end float64 }
 // same calls of the allocator. ok is false if there are not enough of them.
 func (m *model) shorten() (short *model, ok bool) {
 	out := m.repeated(m.stepBegins())
-	if out == nil {
+	if len(out) == 0 {
 		out = m.repeated(m.passBegins())
 	}
-	if out == nil {
+	if len(out) == 0 {
 		return nil, false
 	}
 	short = &model{
@@ -26,45 +26,37 @@ func (m *model) shorten() (short *model, ok bool) {
 	for i, o := range out {
 		before[i+1] = before[i] + o.to - o.from
 	}
-	find := func(n float64) (i int, in bool) {
-		i, _ = slices.BinarySearchFunc(out, n, func(o span, n float64) int {
-			if o.to <= n {
-				return -1
-			}
-			return 1
-		})
-		return i, i < len(out) && out[i].from <= n
-	}
 	moved := func(n float64) float64 {
 		if n < 0 {
 			return n
 		}
-		i, _ := find(n)
+		i, _ := out.find(n)
 		return n - before[i]
 	}
 	isOut := func(n float64) bool {
-		_, in := find(n)
+		_, in := out.find(n)
 		return in
 	}
 	for _, o := range out {
-		short.gaps = append(short.gaps, gap{moved(o.to), moved(o.to) + o.period})
+		short.gaps = append(short.gaps, gap{o.to, o.to + o.period})
 	}
 	passes, steps := make([]int32, len(m.passes)), make([]int32, len(m.steps)) // as they are numbered now
 	for i, p := range m.passes {
 		if !isOut(p.begin) {
-			short.passes = append(short.passes, pass{moved(p.begin), moved(p.back), moved(p.end), p.step, p.cut})
+			short.passes = append(short.passes, p)
 		}
 		passes[i] = int32(len(short.passes) - 1)
 	}
 	for i, s := range m.steps {
 		if !isOut(s.begin) {
-			short.steps = append(short.steps, step{moved(s.begin), moved(s.optimizer), moved(s.end), s.open})
+			short.steps = append(short.steps, s)
 		}
 		steps[i] = int32(len(short.steps) - 1)
 	}
 	for i := range short.passes {
 		short.passes[i].step = steps[short.passes[i].step]
 	}
+	short.movePasses(moved)
 	for i := range m.buffers {
 		b := m.buffers[i]
 		if isOut(b.begin.n) {
@@ -119,8 +111,22 @@ type span struct {
 	period   float64 // events of each
 }
 
-// repeated returns what to leave out of periods that begin at events, in order; nil if too few are equal.
-func (m *model) repeated(begins []float64) (out []span) {
+// spans are in order, and further apart than a period.
+type spans []span
+
+// find returns the first span that ends after event n, and whether n is in it.
+func (all spans) find(n float64) (i int, in bool) {
+	i, _ = slices.BinarySearchFunc(all, n, func(o span, n float64) int {
+		if o.to <= n {
+			return -1
+		}
+		return 1
+	})
+	return i, i < len(all) && all[i].from <= n
+}
+
+// repeated returns what to leave out of periods that begin at events.
+func (m *model) repeated(begins []float64) (out spans) {
 	const least = keptFirst + 2
 	if len(begins) < least+1 {
 		return nil
@@ -137,26 +143,31 @@ func (m *model) repeated(begins []float64) (out []span) {
 		}
 		first = k
 	}
-	// What is older than a period before them, and ends in them, ends at another place in each.
-	for i := range m.buffers {
+	differ := make([]bool, len(out))
+	for i := range m.buffers { // what is older than a period before them, and ends in them, ends at another place in each
 		b := &m.buffers[i]
 		for _, n := range [...]float64{b.end.n, b.requestFree} {
-			k, found := slices.BinarySearchFunc(out, n, func(o span, n float64) int {
-				if o.to <= n {
-					return -1
-				} else if o.from > n {
-					return 1
-				}
-				return 0
-			})
-			if found && b.begin.n < out[k].from-out[k].period {
-				out = slices.Delete(out, k, k+1)
+			if k, in := out.find(n); in && b.begin.n < out[k].from-out[k].period {
+				differ[k] = true
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(o span) bool {
-		return slices.ContainsFunc(m.others, func(other other) bool { return other.at.n >= o.from-o.period && other.at.n < o.to+o.period })
-	})
+	for _, o := range m.others { // in them, or in the period before or after them
+		k, _ := out.find(o.at.n)
+		if k < len(out) && o.at.n >= out[k].from-out[k].period {
+			differ[k] = true
+		}
+		if k > 0 && o.at.n < out[k-1].to+out[k-1].period {
+			differ[k-1] = true
+		}
+	}
+	equal := out[:0]
+	for k, o := range out {
+		if !differ[k] {
+			equal = append(equal, o)
+		}
+	}
+	return equal
 }
 
 // isRepeated reports whether the second of two periods makes what the first one makes, in the same order, and frees it by the end of the period

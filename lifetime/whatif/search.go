@@ -152,7 +152,9 @@ func (e *Engine) room(edits, of string, capacity int64) Room {
 		return Room{0, high}
 	}
 	low := largest(func(f float64) bool {
-		is, sure := e.Fits(with(f), capacity)
+		s := with(f)
+		r := e.Run(s, replay.Device{})
+		is, sure := e.Fits(s, &r, capacity)
 		return is && sure
 	})
 	return Room{min(low, high), high} // what fits does not always grow with the capacity: blocks fall otherwise

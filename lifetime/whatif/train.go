@@ -300,7 +300,7 @@ func (m *model) accumulate(n int) string {
 				c.begin = pos{anchor, float64(r), b.begin.n, 0}
 				switch {
 				case b.category == purpose.Gradient:
-					c.end, c.category = pos{anchor, float64(r), max(m.consumedIn(dead, b.begin.n, s.optimizer), b.begin.n), after}, purpose.TemporaryData
+					c.end, c.category = pos{anchor, float64(r), consumed(dead, b.begin.n, s.optimizer), after}, purpose.TemporaryData
 				case b.end != never && b.end.n <= max(anchor, tail):
 					c.end = pos{anchor, float64(r), b.end.n, 0}
 				case b.category == purpose.Input && b.end != never && b.end.n >= s.end && r+1 < n:
@@ -348,32 +348,21 @@ func (m *model) accumulated(k, whole int) (all []buffer) {
 	own := m.inPass(k)
 	for i := range own {
 		if g := &own[i]; g.category == purpose.Gradient {
-			m.until(g, pos{m.consumed(k, dead, g.begin.n), after, 0, 0})
+			m.until(g, pos{consumed(dead, g.begin.n, p.end), after, 0, 0})
 		}
 	}
 	return all
 }
 
-// deathsOfStep is deaths of all passes of a step, also of what blocks compute again.
+// deathsOfStep is deaths of all passes of a step, also of what is computed again.
 func (m *model) deathsOfStep(k int) (all []float64) {
 	for _, b := range m.inStep(k) {
-		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation && !(b.added && b.phase == purpose.Backward)) && b.end != never {
+		if int(b.step) == k && (b.saved || b.part == purpose.Recomputation) && b.end != never {
 			all = append(all, b.end.n)
 		}
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-func (m *model) consumedIn(dead []float64, n, end float64) float64 {
-	i, ok := slices.BinarySearch(dead, n)
-	if ok {
-		i++
-	}
-	if i == len(dead) {
-		return end
-	}
-	return dead[i]
 }
 
 // keepGradients is zero_grad(set_to_none=False): the first gradients stay, later ones are added to them.
@@ -397,7 +386,7 @@ func (m *model) keepGradients() string {
 			dead[k] = m.deathsOfStep(k)
 			elsewhere = elsewhere || m.isElsewhere(k, dead[k])
 		}
-		m.until(b, pos{max(m.consumedIn(dead[k], b.begin.n, m.steps[k].optimizer), b.begin.n), after, 0, 0})
+		m.until(b, pos{consumed(dead[k], b.begin.n, m.steps[k].optimizer), after, 0, 0})
 	}
 	if !any {
 		return "no gradient of a parameter is known"

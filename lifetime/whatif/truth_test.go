@@ -757,6 +757,6 @@ func TestEveryEdit(t *testing.T) {
 
 // runsOut reports whether the recorded program surely finds no memory for all its requests with a capacity.
 func runsOut(e *Engine, capacity int64) bool {
-	fits, sure := e.Fits(nil, capacity)
+	fits, sure := e.Fits(nil, &e.Recorded, capacity)
 	return !fits && sure
 }
