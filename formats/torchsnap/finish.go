@@ -196,33 +196,32 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 		s.region.Site = r.b.Site(lifetime.Site{Stack: s.stack})
 		r.b.LiveRegion(to, s.region)
 		next := s.region.Addr // blocks of PyTorch 2.0 have no address: they are in order, without gaps
-		for _, v := range r.d.Items(s.blocks) {
-			if !v.IsRecord(int(kindBlock)) {
-				continue
-			}
-			b := r.blocks.At(v.Record())
+		if !s.blocks.IsRecord(int(kindBlocks)) {
+			continue
+		}
+		list := s.blocks.Record()
+		if r.lists[list] == nil {
+			r.b.Lose(loss.IncompleteRecord, 1, 0, "a list of blocks of two segments")
+		}
+		for i := range r.lists[list] {
+			b := &r.lists[list][i]
 			if b.hasAddr {
 				next = b.addr
 			}
 			r.live(to, b, next)
 			next += uint64(max(b.size, 0))
 		}
+		r.lists[list] = nil // all lists may be as large as the model
 	}
 }
 
-// live adds a block that is in use. Inactive blocks still have the size and frames
-// of their last allocation.
+// live adds a block that is in use.
 func (r *reader) live(to build.SpaceRef, b *block, addr uint64) {
-	switch b.state {
-	case pickle.KnownString(stateInactive):
-		return
-	case pickle.KnownString(stateAllocated), pickle.KnownString(statePending), pickle.KnownString(stateAwaiting):
-	default:
-		r.b.Lose(loss.UnknownAction, 1, max(b.size, 0), fmt.Sprintf("a block in state %.40q", r.d.Str(b.state)))
+	if b.state == inactive {
 		return
 	}
 	live := build.Block{
-		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state != pickle.KnownString(stateAllocated),
+		Addr: addr, Requested: b.requested, Occupied: b.size, Pending: b.state == pending,
 		Site: r.siteOf(b.stack),
 	}
 	if b.size == 0 {

@@ -28,6 +28,8 @@ func TestLies(t *testing.T) {
 	again := pickletest.Share(alloc(5))
 	open := pickletest.Share(raw("]"))
 	seen := pickletest.Share(list{alloc(1), free(2)})
+	one := pickletest.Share(block(base, mib, mib, "active_allocated"))
+	all := pickletest.Share(list{block(base, mib, mib, "active_allocated"), block(base+mib, mib, mib, "inactive")})
 	for _, c := range []struct {
 		name   string
 		data   any
@@ -90,6 +92,9 @@ func TestLies(t *testing.T) {
 		{"an event twice", snapshot(empty, list{again, free(6), again, free(8)}), "cuda:0 2/1/2", losses{loss.BeforeWindow: 1}},
 		{"one history for two devices", snapshot(empty, seen, seen), "cuda:0 1/1/1", losses{}},
 		{"one history for device and host", append(snapshot(empty, seen), "host_traces", seen, "host_segments", list{}), "cuda:0 1/1/1", losses{}},
+		{"a block of two segments", snapshot(list{segment(0, base, mib, one), segment(0, base+2*mib, mib, one, block(base+2*mib, mib, mib, "active_pending_free"))}, empty), "cuda:0 2/0/0", losses{loss.NotAHistory: 1, loss.IncompleteRecord: 1}},
+		{"one list of blocks of two segments", snapshot(list{dict{"device", 0, "address", base, "total_size", 2 * mib, "blocks", all}, dict{"device", 0, "address", base + 2*mib, "total_size", 2 * mib, "blocks", all}}, empty),
+			"cuda:0 1/0/0", losses{loss.NotAHistory: 1, loss.IncompleteRecord: 1}},
 		{"frames before they are complete", snapshot(empty, list{event("alloc", base, mib, 1, "frames", open), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"frames that are not frames", snapshot(empty, list{event("alloc", base, mib, 1, "frames", list{5, stackOf("f"), nil}), free(2)}), "cuda:0 1/1/1", losses{}},
 		{"a frame with invalid fields", snapshot(empty, list{event("alloc", base, mib, 1, "frames", list{dict{"name", 5, "filename", nil, "line", power(70)}}), free(2)}), "cuda:0 1/1/1", losses{}},

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/memlane/memlane/formats/torchsnap/internal/pickle"
-	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -40,7 +39,9 @@ type reader struct {
 	lastList  pickle.Value
 	lastTrace *trace
 
-	blocks      chunked.List[block]
+	blocks      []block   // read since the last list of blocks
+	earlier     int       // number of blocks before them
+	lists       [][]block // of the segments
 	segments    []segment
 	annotations []annotation
 	streams     map[int64]int64 // stream pointer -> index, in order of appearance
@@ -58,7 +59,8 @@ const (
 	kindSegment
 	kindHistory
 	kindAnnotation
-	kindStack // a list of frames; the others are dicts
+	kindStack  // a list of frames
+	kindBlocks // a list of blocks; the others are dicts
 )
 
 // kinds lists the dicts that are records. A dict is of the first kind whose keys, a
@@ -130,13 +132,22 @@ type trace struct {
 	used     bool // the program used the device: it has a segment, or an event other than a snapshot of no bytes
 }
 
+// block is a block of a segment, or an entry of a block's history.
 type block struct {
 	addr            uint64
 	size, requested int64
-	state           pickle.Value
 	stack           lifetime.StackID
+	state           blockState
 	hasAddr         bool
 }
+
+type blockState uint8
+
+const (
+	inactive blockState = iota // or not known; it still has the size and frames of its last allocation
+	allocated
+	pending // its free was requested
+)
 
 type segment struct {
 	device int64
@@ -222,7 +233,7 @@ func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, er
 // place names the current record, such as "event 17": the 17th event of the file.
 func (r *reader) place() string { return fmt.Sprintf("%s %d", kinds[r.kind].name, r.counts[r.kind]) }
 
-// List implements pickle.Handler. A list of frames becomes a stack. A list whose events
+// List implements pickle.Handler. A list of frames becomes a stack, a list of blocks one of lists. A list whose events
 // were added to the builder is a history.
 func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, error) {
 	if tr := r.traces[list]; tr != nil {
@@ -232,6 +243,9 @@ func (r *reader) List(items []pickle.Value, list pickle.Value) (pickle.Value, er
 	if r.d.Unfinished() {
 		r.unfinished = append(r.unfinished, list)
 		return pickle.Keep, nil
+	}
+	if len(items) > 0 && items[0].IsRecord(int(kindBlock)) {
+		return r.blockList(items), nil
 	}
 	r.stack = r.stack[:0]
 	for _, v := range items {
@@ -284,15 +298,46 @@ func (r *reader) frame(f *fields) pickle.Value {
 }
 
 func (r *reader) history(f *fields) pickle.Value {
-	r.blocks.Add(block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
-	return newRecord(kindHistory, r.blocks.N-1)
+	return r.keep(kindHistory, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
+}
+
+// keep returns a record of a block.
+func (r *reader) keep(k kind, b block) pickle.Value {
+	r.blocks = append(r.blocks, b)
+	return newRecord(k, r.earlier+len(r.blocks)-1)
+}
+
+// read returns the block of a record, nil if it is part of an earlier list.
+func (r *reader) read(record pickle.Value) *block {
+	if i := record.Record() - r.earlier; i >= 0 {
+		return &r.blocks[i]
+	}
+	return nil
+}
+
+// blockList takes a list of blocks.
+func (r *reader) blockList(items []pickle.Value) pickle.Value {
+	kept := make([]block, 0, len(items))
+	for _, v := range items {
+		if !v.IsRecord(int(kindBlock)) {
+			continue
+		}
+		if b := r.read(v); b == nil {
+			r.b.Lose(loss.IncompleteRecord, 1, 0, "a block in two lists")
+		} else {
+			kept = append(kept, *b)
+		}
+	}
+	r.earlier, r.blocks = r.earlier+len(r.blocks), r.blocks[:0]
+	r.lists = append(r.lists, kept)
+	return newRecord(kindBlocks, len(r.lists)-1)
 }
 
 func (r *reader) block(f *fields) pickle.Value {
 	if r.d.Unfinished() {
 		return r.lose()
 	}
-	b := block{size: r.size(f.get(keySize)), state: f.get(keyState), stack: stackOf(f.get(keyFrames))}
+	b := block{size: r.size(f.get(keySize)), stack: stackOf(f.get(keyFrames))}
 	b.addr, b.hasAddr = r.d.Uint64(f.get(keyAddress))
 	if f.hasAll(1<<keyAddress) && !b.hasAddr {
 		return r.lose()
@@ -303,14 +348,23 @@ func (r *reader) block(f *fields) pickle.Value {
 	}
 	// PyTorch 2.0 writes the frames into the block's history, newest first.
 	if h := r.d.Items(f.get(keyHistory)); len(h) > 0 && b.stack == 0 && h[0].IsRecord(int(kindHistory)) {
-		first := r.blocks.At(h[0].Record())
-		b.stack = first.stack
-		if !f.hasAll(1 << keyRequestedSize) {
-			b.requested = first.requested
+		if first := r.read(h[0]); first != nil {
+			b.stack = first.stack
+			if !f.hasAll(1 << keyRequestedSize) {
+				b.requested = first.requested
+			}
 		}
 	}
-	r.blocks.Add(b)
-	return newRecord(kindBlock, r.blocks.N-1)
+	switch state := f.get(keyState); state {
+	case pickle.KnownString(stateInactive):
+	case pickle.KnownString(stateAllocated):
+		b.state = allocated
+	case pickle.KnownString(statePending), pickle.KnownString(stateAwaiting):
+		b.state = pending
+	default:
+		r.b.Lose(loss.UnknownAction, 1, max(b.size, 0), fmt.Sprintf("a block in state %.40q", r.d.Str(state)))
+	}
+	return r.keep(kindBlock, b)
 }
 
 func (r *reader) segment(f *fields) pickle.Value {

@@ -197,8 +197,8 @@ type Block struct {
 	Addr      uint64
 	Requested int64
 	Occupied  int64
-	Inferred  bool // Occupied was computed from Requested
 	Site      lifetime.SiteID
+	Inferred  bool // Occupied was computed from Requested
 	Pending   bool // end state only: its free was requested but not completed
 }
 
