@@ -31,6 +31,9 @@ PLATFORMS = {
     "win_arm64": ("windows", "arm64"),
 }
 
+# Parts of the program that building memlane leaves out by default.
+TAGS = "parquet"
+
 # What would change the program if the environment set it.
 FIXED = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOEXPERIMENT": "", "GOFIPS140": "off", "GOWORK": "off", "GOAMD64": "v1", "GOARM64": "v8.0"}
 
@@ -66,7 +69,7 @@ def licences(env: dict[str, str]) -> dict[str, str]:
 
     found = {Path(go("env", "GOROOT"), "LICENSE"): "go/LICENSE", ROOT / "render/web/page/uplot/LICENSE": "uPlot/LICENSE"}
     package = "{{with .Module}}{{if not .Main}}{{.Path}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}"
-    for line in sorted(set(go("list", "-deps", "-f", package, "./cmd/memlane").splitlines()) - {""}):
+    for line in sorted(set(go("list", "-deps", "-tags", TAGS, "-f", package, "./cmd/memlane").splitlines()) - {""}):
         path, module, folder = line.split("\t")
         below = Path(folder).relative_to(module)
         folders = [below, *below.parents]
@@ -92,7 +95,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         program = ROOT / "build" / "python" / f"{system}_{machine}" / name
         program.parent.mkdir(parents=True, exist_ok=True)
         env = dict(os.environ, GOOS=system, GOARCH=machine, **FIXED)
-        command = ["go", "build", "-trimpath", "-buildvcs=true", "-ldflags", "-s -w", "-o", str(program), "./cmd/memlane"]
+        command = ["go", "build", "-tags", TAGS, "-trimpath", "-buildvcs=true", "-ldflags", "-s -w", "-o", str(program), "./cmd/memlane"]
         subprocess.run(command, cwd=ROOT, env=env, check=True)
         program.chmod(0o755)
         build_data["pure_python"] = False

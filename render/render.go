@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"io"
 
 	"github.com/memlane/memlane/lifetime"
@@ -47,8 +48,8 @@ var Exports = []Export{
 	{Name: "json", Extension: ".json", Doc: "the model as JSON: buffers, regions, marks, sites, stacks, losses", Write: whole(model.Write)},
 	{Name: "csv", Extension: ".csv", Doc: "a table for spreadsheets: --table buffers, sites, stacks or usage",
 		Tables: tables.Names(), Write: table(tables.WriteCSV)},
-	{Name: "parquet", Extension: ".parquet", Doc: "the same tables for DuckDB, pandas and Spark",
-		Tables: tables.Names(), Binary: true, Write: table(tables.WriteParquet)},
+	{Name: "parquet", Extension: ".parquet", Doc: "the same tables for DuckDB, pandas and Spark; needs a released program or -tags parquet",
+		Tables: tables.Names(), Binary: true, Write: table(writeParquet)},
 	{Name: "perfetto", Extension: ".pftrace", Doc: "a trace for ui.perfetto.dev: counters, buffers and their stacks", Binary: true, Write: whole(perfetto.Write)},
 	{Name: "perfetto.json", Extension: ".perfetto.json", Doc: "the same as JSON, for chrome://tracing too; many times larger", Write: whole(perfetto.WriteJSON)},
 	{Name: "collapsed", Extension: ".folded", Doc: "folded stacks of the peak, for flamegraph.pl and speedscope", Write: whole(collapsed.Write)},
@@ -66,6 +67,14 @@ var Exports = []Export{
 // whole adapts a function without options.
 func whole(write func(io.Writer, *lifetime.Capture) error) func(io.Writer, *lifetime.Capture, Options) error {
 	return func(w io.Writer, c *lifetime.Capture, _ Options) error { return write(w, c) }
+}
+
+// writeParquet fails without the package render/tables/parquet.
+func writeParquet(w io.Writer, c *lifetime.Capture, table string) error {
+	if tables.WriteParquet == nil {
+		return errors.New("this program is without the package render/tables/parquet")
+	}
+	return tables.WriteParquet(w, c, table)
 }
 
 // table adapts a function that writes one table.

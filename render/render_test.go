@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render"
+	_ "github.com/memlane/memlane/render/tables/parquet"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens")

@@ -154,7 +154,7 @@ func findMemlane(ctx context.Context, named, folder string) (string, error) {
 		return exec.LookPath(named)
 	}
 	built := filepath.Join(folder, "memlane")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", built, "github.com/memlane/memlane/cmd/memlane").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-tags", "parquet", "-o", built, "github.com/memlane/memlane/cmd/memlane").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build memlane; run this in its module, or give the program with --memlane: %w: %s", err, out)
 	}
 	return built, nil

@@ -55,6 +55,8 @@ func export(c *cli.Context) error {
 	switch {
 	case c.String("table") != "" && to.Tables == nil:
 		return usage("--table: the format %s has no tables", to.Name)
+	case to.Name == "parquet" && tables.WriteParquet == nil:
+		return usage("export: this program was built without Parquet; add -tags parquet to go install or go run, take a released program, or use --to csv")
 	case to.Binary && toStdout(c) && terminalOf(c.App.Writer) != nil:
 		return usage("export: %s is binary; write it to a file with -o, or pipe it to a program", to.Name)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/memlane/memlane/internal/nativetest"
+	_ "github.com/memlane/memlane/render/tables/parquet"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/tables"
+	_ "github.com/memlane/memlane/render/tables/parquet"
 )
 
 // history is a space of n buffers at a thousand sites. Each buffer lives until a thousand more were allocated.

@@ -18,18 +18,19 @@ import (
 func WriteCSV(w io.Writer, c *lifetime.Capture, table string) error {
 	switch table {
 	case Buffers, "":
-		return writeCSV(w, buffers(c))
+		return writeCSV(w, BufferRows(c))
 	case Sites:
-		return writeCSV(w, sites(c))
+		return writeCSV(w, SiteRows(c))
 	case Stacks:
-		return writeCSV(w, stacks(c))
+		return writeCSV(w, StackRows(c))
 	case Usage:
-		return writeCSV(w, usage(c))
+		return writeCSV(w, UsageRows(c))
 	}
-	return unknown(table)
+	return Unknown(table)
 }
 
-func unknown(table string) error {
+// Unknown is the error about a table that does not exist.
+func Unknown(table string) error {
 	return fmt.Errorf("unknown table %q; available: %s", table, strings.Join(Names(), ", "))
 }
 

@@ -13,10 +13,10 @@ import (
 
 // TestCSV: a CSV table has the values of its rows, whatever their type.
 func TestCSV(t *testing.T) {
-	testCSV[bufferRow](t)
-	testCSV[siteRow](t)
-	testCSV[stackRow](t)
-	testCSV[usageRow](t)
+	testCSV[BufferRow](t)
+	testCSV[SiteRow](t)
+	testCSV[StackRow](t)
+	testCSV[UsageRow](t)
 }
 
 func testCSV[R any](t *testing.T) {

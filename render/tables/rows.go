@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"io"
 	"iter"
 	"slices"
 	"strings"
@@ -18,12 +19,17 @@ const (
 	Usage   = "usage"
 )
 
+// WriteParquet writes a table of a capture as a Parquet file. It fails if there is no such table. It is nil unless package
+// render/tables/parquet is part of the program.
+var WriteParquet func(w io.Writer, c *lifetime.Capture, table string) error
+
 // Names returns the names of the tables, the default first.
 func Names() []string { return []string{Buffers, Sites, Stacks, Usage} }
 
 // The rows of the tables. Their tags are the column names; none is a word of SQL that needs quotes.
 
-type bufferRow struct {
+// BufferRow is a row of [Buffers].
+type BufferRow struct {
 	Space       string `parquet:"space,dict"`
 	Unit        string `parquet:"unit,dict"` // of times: ns, event or instruction
 	Begin       int64  `parquet:"begin_at"`
@@ -69,7 +75,8 @@ type SiteText struct {
 	Region   string `parquet:"region,dict"`
 }
 
-type siteRow struct {
+// SiteRow is a row of [Sites].
+type SiteRow struct {
 	Space string `parquet:"space,dict"`
 	Site  uint32 `parquet:"site"`
 	place
@@ -87,7 +94,8 @@ type siteRow struct {
 	LiveRequested      int64 `parquet:"live_requested"`
 }
 
-type stackRow struct {
+// StackRow is a row of [Stacks].
+type StackRow struct {
 	Stack    uint32 `parquet:"stack"`
 	Depth    int64  `parquet:"depth"`
 	Function string `parquet:"function,dict"`
@@ -97,7 +105,8 @@ type stackRow struct {
 	Kind     string `parquet:"kind,dict"`
 }
 
-type usageRow struct {
+// UsageRow is a row of [Usage].
+type UsageRow struct {
 	Space   string `parquet:"space,dict"`
 	Unit    string `parquet:"unit,dict"`
 	Measure string `parquet:"measure,dict"`
@@ -105,8 +114,9 @@ type usageRow struct {
 	Bytes   int64  `parquet:"bytes"`
 }
 
-func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
-	return func(yield func(bufferRow) bool) {
+// BufferRows yields the rows of [Buffers].
+func BufferRows(c *lifetime.Capture) iter.Seq[BufferRow] {
+	return func(yield func(BufferRow) bool) {
 		places := map[lifetime.SiteID]place{}
 		edges := map[lifetime.Edge]string{0: ""}
 		for _, s := range c.Spaces {
@@ -123,7 +133,7 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 					sides = b.Edge.String()
 					edges[b.Edge] = sides
 				}
-				row := bufferRow{
+				row := BufferRow{
 					Space: id, Unit: s.Axis.Unit(), Begin: b.Begin, End: b.End,
 					Live: b.Edge&lifetime.EndOpen != 0, BeginUnseen: b.Edge&lifetime.BeginUnseen != 0,
 					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: at,
@@ -144,7 +154,7 @@ func buffers(c *lifetime.Capture) iter.Seq[bufferRow] {
 }
 
 // judged sets what a buffer is for.
-func (r *bufferRow) judged(c *lifetime.Capture, s *lifetime.Space, buffer int) {
+func (r *BufferRow) judged(c *lifetime.Capture, s *lifetime.Space, buffer int) {
 	b, id := &s.Buffers[buffer], s.PurposeOf(buffer)
 	p := c.Purpose(id)
 	r.Category = Clean(c.Category(&s.SpaceInfo, b.Kind, b.Site, id))
@@ -169,12 +179,13 @@ func TextOf(t *lifetime.Tables, id lifetime.SiteID) SiteText {
 	return SiteText{Clean(t.FunctionName(id)), Clean(f.File), int64(f.Line), Clean(s.Op), Clean(s.Shape), Clean(s.DType), Clean(s.Region)}
 }
 
-func sites(c *lifetime.Capture) iter.Seq[siteRow] {
-	return func(yield func(siteRow) bool) {
+// SiteRows yields the rows of [Sites].
+func SiteRows(c *lifetime.Capture) iter.Seq[SiteRow] {
+	return func(yield func(SiteRow) bool) {
 		for _, s := range c.Spaces {
 			id := Clean(s.ID())
 			for _, sum := range s.Summary().Sites {
-				if !yield(siteRow{
+				if !yield(SiteRow{
 					id, uint32(sum.Site), placeOf(c, sum.Site),
 					sum.Allocated.Count, sum.Allocated.Bytes, sum.Allocated.Requested,
 					sum.Freed.Count, sum.Freed.Bytes, sum.Freed.Requested,
@@ -202,8 +213,9 @@ func usedStacks(c *lifetime.Capture) []lifetime.StackID {
 	return slices.Compact(used)
 }
 
-func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
-	return func(yield func(stackRow) bool) {
+// StackRows yields the rows of [Stacks].
+func StackRows(c *lifetime.Capture) iter.Seq[StackRow] {
+	return func(yield func(StackRow) bool) {
 		for _, id := range usedStacks(c) {
 			calls, cut := c.Innermost(nil, id)
 			if cut {
@@ -214,7 +226,7 @@ func stacks(c *lifetime.Capture) iter.Seq[stackRow] {
 				if number == 0 {
 					f.Function = frame.OuterCalls
 				}
-				if !yield(stackRow{
+				if !yield(StackRow{
 					uint32(id), int64(depth), Clean(f.Function), Clean(f.File), int64(f.Line), int64(f.Column), f.Kind.String(),
 				}) {
 					return

@@ -8,10 +8,11 @@ import (
 	"github.com/memlane/memlane/lifetime/region"
 )
 
-func usage(c *lifetime.Capture) iter.Seq[usageRow] {
-	return func(yield func(usageRow) bool) {
+// UsageRows yields the rows of [Usage].
+func UsageRows(c *lifetime.Capture) iter.Seq[UsageRow] {
+	return func(yield func(UsageRow) bool) {
 		for _, s := range c.Spaces {
-			row := usageRow{Space: Clean(s.ID()), Unit: s.Axis.Unit()}
+			row := UsageRow{Space: Clean(s.ID()), Unit: s.Axis.Unit()}
 			for _, series := range seriesOf(s) {
 				row.Measure = series.measure.String()
 				for level := range lastLevels(series.levels) {

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/render/tables"
+	"github.com/memlane/memlane/render/tables/parquet"
 )
 
 // shard is how many captures share a row group, in the order of their names: a query for
@@ -16,15 +17,15 @@ const shard = 256
 // The tables are Parquet files. Equal fleets give the same bytes.
 
 func writeRanks(w io.Writer, d *Data) error {
-	return tables.WriteGroups(w, inShards(rankRows(d.Fleet), func(r *rankRow) string { return r.Capture }))
+	return parquet.WriteGroups(w, inShards(rankRows(d.Fleet), func(r *rankRow) string { return r.Capture }))
 }
 
 func writeSites(w io.Writer, d *Data) error {
-	return tables.WriteGroups(w, inShards(siteRows(d.Fleet), func(r *siteRow) string { return r.Capture }))
+	return parquet.WriteGroups(w, inShards(siteRows(d.Fleet), func(r *siteRow) string { return r.Capture }))
 }
 
 func writeFindings(w io.Writer, d *Data) error {
-	return tables.WriteGroups(w, inShards(findingRows(d.Fleet), func(r *findingRow) string { return r.Capture }))
+	return parquet.WriteGroups(w, inShards(findingRows(d.Fleet), func(r *findingRow) string { return r.Capture }))
 }
 
 // rankRow is one memory of a capture, or a capture without memories, for example one that

@@ -1,4 +1,4 @@
-package tables
+package parquet
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/render/tables"
 )
 
 // made returns a capture of n buffers.
@@ -36,22 +37,22 @@ func made(t *testing.T, n int64) *lifetime.Capture {
 // TestParquet: parquet-go reads back every row as written, and the bytes are the same every time.
 func TestParquet(t *testing.T) {
 	c := made(t, rowGroup+10) // more than are held in memory
-	readBack(t, c, Buffers, buffers(c))
+	readBack(t, c, tables.Buffers, tables.BufferRows(c))
 	c = made(t, batch+10)
-	readBack(t, c, Sites, sites(c))
-	readBack(t, c, Stacks, stacks(c))
-	readBack(t, c, Usage, usage(c))
+	readBack(t, c, tables.Sites, tables.SiteRows(c))
+	readBack(t, c, tables.Stacks, tables.StackRows(c))
+	readBack(t, c, tables.Usage, tables.UsageRows(c))
 	empty := &lifetime.Capture{}
-	readBack(t, empty, Buffers, buffers(empty))
+	readBack(t, empty, tables.Buffers, tables.BufferRows(empty))
 }
 
 func readBack[R comparable](t *testing.T, c *lifetime.Capture, table string, rows iter.Seq[R]) {
 	t.Helper()
 	var first, second bytes.Buffer
-	if err := WriteParquet(&first, c, table); err != nil {
+	if err := tables.WriteParquet(&first, c, table); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteParquet(&second, c, table); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
+	if err := tables.WriteParquet(&second, c, table); err != nil || !bytes.Equal(first.Bytes(), second.Bytes()) {
 		t.Errorf("%s: two runs wrote different bytes, %v", table, err)
 	}
 	have, err := parquet.Read[R](bytes.NewReader(first.Bytes()), int64(first.Len()))
@@ -72,7 +73,7 @@ func readBack[R comparable](t *testing.T, c *lifetime.Capture, table string, row
 // TestNoTable: an unknown table gives one clear error.
 func TestNoTable(t *testing.T) {
 	want := `unknown table "rows"; available: buffers, sites, stacks, usage`
-	for _, err := range []error{WriteCSV(&bytes.Buffer{}, made(t, 1), "rows"), WriteParquet(&bytes.Buffer{}, made(t, 1), "rows")} {
+	for _, err := range []error{tables.WriteCSV(&bytes.Buffer{}, made(t, 1), "rows"), tables.WriteParquet(&bytes.Buffer{}, made(t, 1), "rows")} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%v", err)
 		}

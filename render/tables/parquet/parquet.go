@@ -1,4 +1,6 @@
-package tables
+// Package parquet writes tables as Parquet files, for DuckDB, pandas and Spark. A program that contains it can write them by
+// [tables.WriteParquet]. It is a package of its own because the library of the format takes a quarter of the time to build memlane.
+package parquet
 
 import (
 	"errors"
@@ -9,21 +11,23 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/render/tables"
 )
 
-// WriteParquet writes a table of a capture as a Parquet file. It fails if there is no such table.
-func WriteParquet(w io.Writer, c *lifetime.Capture, table string) error {
+func init() { tables.WriteParquet = write }
+
+func write(w io.Writer, c *lifetime.Capture, table string) error {
 	switch table {
-	case Buffers, "":
-		return writeParquet(w, buffers(c))
-	case Sites:
-		return writeParquet(w, sites(c))
-	case Stacks:
-		return writeParquet(w, stacks(c))
-	case Usage:
-		return writeParquet(w, usage(c))
+	case tables.Buffers, "":
+		return writeRows(w, tables.BufferRows(c))
+	case tables.Sites:
+		return writeRows(w, tables.SiteRows(c))
+	case tables.Stacks:
+		return writeRows(w, tables.StackRows(c))
+	case tables.Usage:
+		return writeRows(w, tables.UsageRows(c))
 	}
-	return unknown(table)
+	return tables.Unknown(table)
 }
 
 const (
@@ -34,7 +38,7 @@ const (
 	batch = 1024
 )
 
-func writeParquet[R any](w io.Writer, rows iter.Seq[R]) error {
+func writeRows[R any](w io.Writer, rows iter.Seq[R]) error {
 	return WriteGroups(w, func(yield func(iter.Seq[R]) bool) { yield(rows) })
 }
 
