@@ -120,12 +120,21 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 		return nil
 	}
 	all := lowering(t, s, e, 0)
-	if more := e.Needs.Peak - e.Recorded.Peak; len(all) > 0 && float64(more) >= worthwhile*float64(e.Needs.Peak) {
-		next := scenarioOf(e, e.Start(), 0)
-		next.Advice = "Nothing changed: the step after the recorded one needs this, and the changes are of it."
-		all = slices.Insert(all, 0, Remedy{next, e, e.Start()})
+	start := scenarioOf(e, e.Start(), 0)
+	switch more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; {
+	case len(all) == 0 || float64(more) < worthwhile*float64(e.Needs.Peak):
+		return all
+	case e.OneStep:
+		start.Advice = "Nothing changed: the step after the recorded one needs this, and the changes are of it."
+	case e.Capacity() > 0:
+		start.Advice = "Nothing changed: the changes lower this."
+	default:
+		return all
 	}
-	return all
+	if e.Unfinished {
+		start.Advice += " The recording ends in the middle of what the program does, whose rest may need more."
+	}
+	return slices.Insert(all, 0, Remedy{start, e, e.Start()})
 }
 
 // LargestSavingOf returns the one of SavingsOf that lowers the peak most, the cheapest of several; nil if there is none. It takes less time than all.

@@ -46,6 +46,9 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Captu
 			d.Words += "; the largest free block is for requests of more than 1 MiB"
 		}
 	}
+	if free := d.Mark.Free.Or(-1); d.Reason == Fragmented && free >= segmentFor(d.Mark.Requested) {
+		d.Words += "; the device had " + units.Bytes(free) + " more, which a limit of the program keeps from it"
+	}
 	cycle, waiting := j.cycles()
 	fits := waiting > 0 && leakFilled(&j.State, j.Mark, j.Reason, waiting, j.fitted)
 	j.nameLeak(found)
@@ -155,10 +158,13 @@ func (j *recorded) without(bytes int64) string {
 func leakFilled(state *failure.Failure, failed *lifetime.Mark, without Reason, leaked int64, joined bool) bool {
 	const notable = 0.05 // of the live bytes
 	unallocated := max(state.Unallocated, 0)
-	fits := units.AddSat(leaked, units.AddSat(unallocated, failed.Free.Or(0))) >= failed.Requested
+	fits := false
 	switch without {
 	case Exhausted, Outside:
-	case Fragmented:
+		fits = units.AddSat(leaked, units.AddSat(unallocated, failed.Free.Or(0))) >= failed.Requested
+	case Limit: // keeps what the device has free from the program
+		fits = units.AddSat(leaked, unallocated) >= failed.Requested
+	case Fragmented, PrivatePools:
 		fits = leaked >= failed.Requested && (!joined || leaked >= unallocated)
 	default:
 		return false

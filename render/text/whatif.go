@@ -105,6 +105,9 @@ func roomOf(s *answer.WhatIfScenario) (text string) {
 
 // Saving returns the peak with a change that lowers it, and the change with what it costs, in words.
 func Saving(of *answer.WhatIfScenario) (peak, change string) {
+	if len(of.Edits) == 0 {
+		return Between(of.LowBytes, of.HighBytes), "the request that failed"
+	}
 	return Between(of.LowBytes, of.HighBytes), changeOf(of)
 }
 
