@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -26,13 +27,10 @@ type timeline struct {
 	before [purpose.OtherPhase + 1][]int32 // spans of each phase before a span
 }
 
-// optimizerStep begins the annotation that every optimizer of PyTorch makes (torch/optim/optimizer.py, profile_hook_step).
-const optimizerStep = "Optimizer.step#"
-
 // optimizerSteps finds the calls of steps of optimizers that marks record.
 func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 	for _, m := range marks {
-		name, ok := strings.CutPrefix(m.Text, optimizerStep)
+		name, ok := strings.CutPrefix(m.Text, program.OptimizerStep)
 		if m.Kind == lifetime.OOM || !ok && !strings.HasPrefix(m.Text, "Optimizer.zero_grad#") {
 			continue
 		}
@@ -70,7 +68,7 @@ func (l *timeline) addSteps() {
 		for ; next < len(l.spans) && l.spans[next].begin <= m.Begin; next++ {
 			all = append(all, l.spans[next])
 		}
-		isStep := strings.HasPrefix(m.Text, optimizerStep)
+		isStep := strings.HasPrefix(m.Text, program.OptimizerStep)
 		if n := len(all); isStep && n > 0 && all[n-1].phase == purpose.Backward && all[n-1].end < m.Begin &&
 			(next == len(l.spans) || l.spans[next].phase != purpose.Backward && l.spans[next].begin >= m.End) {
 			all = append(all, span{phase: purpose.OptimizerPhase, begin: m.Begin, end: max(m.Begin, m.End-1)})

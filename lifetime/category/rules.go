@@ -149,7 +149,7 @@ var groups = []group{
 			"torch/optim, _init_group",
 			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
 		{"counted_state", purpose.FromSize,
-			"older than the recording; each size has exactly the parameters and the states that the optimizer keeps, and states came last",
+			"older than the first step; each size has exactly the parameters and the states that the optimizer keeps, and it made none later",
 			"torch/optim, _init_group",
 			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
 		{"without_stack", purpose.FromFrames,

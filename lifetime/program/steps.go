@@ -51,8 +51,9 @@ func (s *Steps) add(begin, end int64) {
 	s.Begins, s.Ends = append(s.Begins, begin), append(s.Ends, end)
 }
 
-// optimizerStep is the prefix of an annotation that PyTorch records in each iteration.
-const optimizerStep = "Optimizer.step#"
+// OptimizerStep is the prefix of an annotation that PyTorch records in each iteration; the class of the optimizer follows. (torch/optim/optimizer.py,
+// profile_hook_step)
+const OptimizerStep = "Optimizer.step#"
 
 // Steps returns the steps of the process that a space belongs to, from any of its devices: marked steps, else those that end with annotated
 // steps of an optimizer, else those that end with steps of an optimizer that allocations tell, else those of the call sites that allocate
@@ -138,7 +139,7 @@ func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
 	for i := range s.Marks {
 		m := &s.Marks[i]
 		n := len(steps.Ends)
-		if !strings.HasPrefix(m.Text, optimizerStep) || m.Begin >= s.End || n > 0 && m.Begin < steps.Ends[n-1] {
+		if !strings.HasPrefix(m.Text, OptimizerStep) || m.Begin >= s.End || n > 0 && m.Begin < steps.Ends[n-1] {
 			continue
 		}
 		if n == 0 {

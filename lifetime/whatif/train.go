@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -60,8 +61,11 @@ func (m *model) optimizer(per states, temporaries int) string {
 			mid, has = mid || b.start, true
 		}
 	}
-	if kept && !has {
+	switch {
+	case kept && !has:
 		return "no state of an optimizer is known"
+	case !kept && !has && m.mayHaveStates(parameters, m.steps[first].optimizer):
+		return "what the optimizer keeps is not known"
 	}
 	m.drop(func(b *buffer) bool {
 		return b.category == purpose.OptimizerState && !kept || b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping &&
@@ -88,6 +92,30 @@ func (m *model) optimizer(per states, temporaries int) string {
 		}
 	}
 	return ""
+}
+
+// mayHaveStates reports whether the optimizer keeps states, and nothing tells which of the buffers in the sizes of parameters are them: a program
+// read them from a checkpoint before the first step, at a time.
+func (m *model) mayHaveStates(parameters []buffer, first float64) bool {
+	keeps := func(of lifetime.Mark) bool {
+		name, ok := strings.CutPrefix(of.Text, program.OptimizerStep)
+		return ok && !strings.HasPrefix(name, "SGD")
+	}
+	if !slices.ContainsFunc(m.s.Marks, keeps) {
+		return false
+	}
+	all, sizes := int64(0), map[int64]bool{}
+	for i := range parameters {
+		all += parameters[i].size
+		sizes[parameters[i].size] = true
+	}
+	unknown := int64(0)
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.UnknownCategory && b.end == never && (b.start || b.begin.n < first) && sizes[b.size] {
+			unknown += b.size
+		}
+	}
+	return unknown >= all-all/10
 }
 
 // adam8bit is an optimizer with states of 8 bits. Parameters of two bytes have twice as many elements.

@@ -541,6 +541,7 @@ func TestFamilies(t *testing.T) {
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
 		{"clip", "batch=0.5", 21591040, .35},
 		{"clip", "no_grad", 24248832, .20},
+		{"resume", "optimizer=sgd", 18627072, .01},
 	} {
 		s, err := Parse(of.edits)
 		if err != nil {
@@ -549,6 +550,20 @@ func TestFamilies(t *testing.T) {
 		r := engineOf(t, of.capture).Run(s, replay.Device{})
 		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || math.Abs(off) > of.off {
 			t.Errorf("%s, %s: %d (%d to %d), but the program needed %d (%s)", of.capture, of.edits, r.Peak, r.Low, r.High, of.real, r.Refused)
+		}
+	}
+}
+
+// TestUnknownStates: which buffers are the states of an optimizer is not known if a variable holds all that was read from a checkpoint.
+func TestUnknownStates(t *testing.T) {
+	e := engineOf(t, "resume_kept")
+	for _, edits := range []string{"optimizer=sgd", "optimizer=adam8bit", "optimizer.device=host"} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Run(s, replay.Device{}); !strings.Contains(r.Refused, "is not known") {
+			t.Errorf("%s: %d, %q", edits, r.Peak, r.Refused)
 		}
 	}
 }
