@@ -54,6 +54,12 @@ func (p *Program) callsOf(h *history) map[moduleFunction]map[int]interval {
 	return h.calls
 }
 
+// inModule reports whether a module allocated: it was called, or its forward was.
+func (p *Program) inModule(site lifetime.SiteID) bool {
+	f := p.At(site)
+	return f.All&CallsModule != 0 || f.Has(InModule)
+}
+
 // inModules yields the functions on the stack of a site that module calls run, with their lines.
 func (p *Program) inModules(site lifetime.SiteID) func(yield func(moduleFunction, int) bool) {
 	return func(yield func(moduleFunction, int) bool) {
@@ -69,6 +75,7 @@ func (p *Program) inModules(site lifetime.SiteID) func(yield func(moduleFunction
 				continue
 			}
 			module := p.stacks.frames[id].flags&CallsModule != 0
+			inModule = inModule || f.Function == "forward" // stacks may lack what calls it
 			if inModule && !module && !yield(moduleFunction{hash, f.Function, f.File}, f.Line) {
 				return
 			}
@@ -108,7 +115,7 @@ func (p *Program) inOneCall(h *history, site lifetime.SiteID) bool {
 	if i < len(h.backward) && h.backward[i].first <= first {
 		return true
 	}
-	if p.At(site).All&CallsModule == 0 {
+	if !p.inModule(site) {
 		return false
 	}
 	for in := range p.inModules(site) {

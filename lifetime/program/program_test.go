@@ -43,6 +43,9 @@ var torch = map[string]frame.Frame{
 	"no_grad":  {Function: "decorate_context", File: "/site-packages/torch/utils/_contextlib.py", Line: 6},
 	"library":  {Function: "collect", File: "/site-packages/probes/probe.py", Line: 7},
 	"theirs":   {Function: "forward", File: "/site-packages/models/model.py", Line: 8},
+	"embeds":   {Function: "forward", File: "model.py", Line: 36},
+	"blocks":   {Function: "forward", File: "model.py", Line: 56},
+	"predicts": {Function: "forward", File: "model.py", Line: 67},
 	"C":        {Function: "_PyEval_EvalFrameDefault", File: "ceval.c"},
 	"node":     {Function: "torch::autograd::MulBackward0::apply(std::vector<at::Tensor>&&)", File: "Functions.cpp"},
 	"engine":   {Function: "torch::autograd::Engine::thread_main()", File: "engine.cpp"},
@@ -199,6 +202,27 @@ func TestLayersAreNoSteps(t *testing.T) {
 		p, space := r.program(t)
 		if steps := p.Steps(space("cuda:0")); len(steps.Begins) != c.steps {
 			t.Errorf("%d passes of %d layers have %d steps", c.passes, c.layers, len(steps.Begins))
+		}
+	}
+}
+
+// TestLayersWithoutCalls: the layers of one pass, if stacks have no frame of what calls modules.
+func TestLayersWithoutCalls(t *testing.T) {
+	for _, passes := range []int{1, 12} {
+		r := record()
+		for range passes {
+			r.alloc("cuda:0", "train load", false)
+			r.alloc("cuda:0", "train target", false)
+			r.alloc("cuda:0", "train embeds", true)
+			for range 12 {
+				r.alloc("cuda:0", "train blocks block attend", true)
+				r.alloc("cuda:0", "train blocks block project", true)
+			}
+			r.alloc("cuda:0", "train predicts", true)
+		}
+		p, space := r.program(t)
+		if steps := len(p.Steps(space("cuda:0")).Begins); steps != passes/12*12 {
+			t.Errorf("%d passes have %d steps", passes, steps)
 		}
 	}
 }

@@ -148,7 +148,7 @@ func (p *Program) areLayers(h *history, n int) bool {
 		if len(h.buffers[site]) != n {
 			continue
 		}
-		if p.At(site).All&CallsModule != 0 || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == purpose.Backward {
+		if p.inModule(site) || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == purpose.Backward {
 			all++
 			if n > p.passesOf(h)+1 || p.inOneCall(h, site) || p.inOnePass(h, h.buffers[site]) {
 				looping++
