@@ -2,6 +2,8 @@ package whatif
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -12,29 +14,78 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// trained returns the parameters that get gradients in the first step that has them, and the step.
-func (m *model) trained() (all []buffer, of int) {
+// trained returns the parameters that get gradients in any step, and the first step that has some. The nets of a program may take turns, each
+// with an optimizer of its own, or only some layers may be trained at first.
+func (m *model) trained() (all []buffer, first int) {
+	first = -1
+	need := map[int64]int{}
 	for k := range m.steps {
-		need := map[int64]int{}
-		n := 0
-		for i := range m.buffers {
-			if b := &m.buffers[i]; b.category == purpose.Gradient && (int(b.step) == k || b.start) {
-				need[b.size]++
-				n++
-			}
+		in := m.gradientsIn(k)
+		if len(in) > 0 && first < 0 {
+			first = k
 		}
-		if n == 0 {
-			continue
+		for size, n := range in {
+			need[size] = max(need[size], n)
 		}
-		for i := range m.buffers {
-			if b := &m.buffers[i]; b.category == purpose.ModelParameter && need[b.size] > 0 {
-				need[b.size]--
-				all = append(all, *b)
-			}
-		}
-		return all, k
 	}
-	return nil, -1
+	m.withStates(need)
+	return m.parametersOf(need), first
+}
+
+// trainedIn returns the parameters that get gradients in step k, those of all steps if it has none of its own.
+func (m *model) trainedIn(k int) []buffer {
+	if in := m.gradientsIn(k); len(in) > 0 {
+		return m.parametersOf(in)
+	}
+	all, _ := m.trained()
+	return all
+}
+
+// gradientsIn returns how many gradients of each size a step has.
+func (m *model) gradientsIn(k int) map[int64]int {
+	in := map[int64]int{}
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.Gradient && (int(b.step) == k || b.start) {
+			in[b.size]++
+		}
+	}
+	return in
+}
+
+// withStates adds to the parameters that need gradients in a step those that take turns with others of their size: the optimizers keep states for
+// all.
+func (m *model) withStates(need map[int64]int) {
+	states, each := map[int64]int{}, math.MaxInt
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.OptimizerState && b.size > scalar {
+			states[b.size]++
+		}
+	}
+	for size, n := range need {
+		if size > scalar {
+			each = min(each, states[size]/n)
+		}
+	}
+	if each == 0 || each == math.MaxInt { // not for each
+		return
+	}
+	for size, n := range states {
+		if n%each == 0 {
+			need[size] = max(need[size], n/each)
+		}
+	}
+}
+
+// parametersOf returns parameters of the given sizes.
+func (m *model) parametersOf(need map[int64]int) (all []buffer) {
+	need = maps.Clone(need)
+	for i := range m.buffers {
+		if b := &m.buffers[i]; b.category == purpose.ModelParameter && need[b.size] > 0 {
+			need[b.size]--
+			all = append(all, *b)
+		}
+	}
+	return all
 }
 
 // states returns the sizes of what an optimizer keeps of a parameter.
@@ -87,8 +138,10 @@ func (m *model) optimizer(per states, temporaries int) string {
 				b.category, b.phase, b.step, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
 			}
 		}
-		for k := range m.steps {
-			m.addTemporaries(temporaries, p, float64(q), k)
+	}
+	for k := range m.steps {
+		for q, p := range m.trainedIn(k) {
+			m.addTemporaries(temporaries, &p, float64(q), k)
 		}
 	}
 	return ""

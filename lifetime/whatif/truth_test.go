@@ -542,6 +542,12 @@ func TestFamilies(t *testing.T) {
 		{"clip", "batch=0.5", 21591040, .35},
 		{"clip", "no_grad", 24248832, .20},
 		{"resume", "optimizer=sgd", 18627072, .01},
+		{"turns_nets", "optimizer=momentum", 19655680, .001},
+		{"turns_nets", "optimizer=sgd", 15975936, .001},
+		{"turns_nets", "optimizer=adamw", 27306496, .001},
+		{"turns_layers", "optimizer=momentum", 28310016, .001},
+		{"turns_layers", "optimizer=sgd", 21800960, .001},
+		{"turns_layers", "optimizer=adamw", 41064960, .001},
 	} {
 		s, err := Parse(of.edits)
 		if err != nil {

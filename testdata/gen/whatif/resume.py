@@ -1,11 +1,11 @@
 """A training that goes on from a checkpoint, which it reads to the device; prints the allocator's peak, and records into the file OUT if that is set.
 usage: resume.py [keep=1] [optim=sgd] [steps=N]
 keep: a variable holds the checkpoint to the end."""
-import os, pickle, sys, tempfile
+import os, sys, tempfile
 import torch, torch.nn as nn
+import record
 
 opt = dict(a.split("=", 1) for a in sys.argv[1:])
-out = os.environ.get("OUT")
 
 
 def model(): return nn.Sequential(*(layer for n in range(3) for layer in (nn.Linear(512 + 64 * n, 576 + 64 * n), nn.ReLU())))
@@ -26,8 +26,7 @@ for p in m.parameters(): p.grad = torch.zeros_like(p)
 o.step()
 file = os.path.join(tempfile.mkdtemp(), "checkpoint.pt")
 torch.save({"model": m.state_dict(), "optimizer": o.state_dict()}, file)
-if out:
-    torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")
+record.start()
 m = model().cuda(); o = optimizer(m)
 kept = go_on(file, m, o)
 for state in o.state.values(): state["step"] = torch.tensor(1.)
@@ -35,13 +34,4 @@ for i in range(int(opt.get("steps", 4))):
     loss = m(torch.randn(256, 512, device="cuda")).pow(2).mean()
     loss.backward()
     o.step(); o.zero_grad()
-print("PEAK", torch.cuda.max_memory_allocated())
-if out:
-    snapshot = torch.cuda.memory._snapshot()
-    here = os.path.dirname(os.path.abspath(__file__))
-    for trace in snapshot["device_traces"] + [s["blocks"] for s in snapshot["segments"]] + [snapshot["segments"]]:
-        for event in trace:
-            for frame in event.get("frames", []):
-                frame["filename"] = frame["filename"].replace(sys.prefix, "/env").replace(here, "/app")
-    with open(out, "wb") as f:
-        pickle.dump(snapshot, f)
+record.end()
