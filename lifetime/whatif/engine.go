@@ -227,15 +227,22 @@ func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
 func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
 	m = of.clone()
 	m.recomputed, m.copied, m.less, m.more = 0, 0, 0, 0
+	rows := 1.0 // times as many
 	for _, edit := range s {
 		m.settle()
 		if r.Refused = edit.kind.apply(m, edit.Value); r.Refused != "" {
 			r.Refused = edit.String() + ": " + r.Refused
 			return nil, r
 		}
-		if edit.Name == "accumulate" {
+		switch edit.Name {
+		case "accumulate":
 			r.Passes = int(number(edit.Value)) - 1
+		case "batch", "sequence":
+			rows *= number(edit.Value)
 		}
+	}
+	if rows > 1 {
+		m.sumMore(rows)
 	}
 	if e.OneStep {
 		m.freedLate()
@@ -261,5 +268,27 @@ func (e *Engine) Fits(s Scenario, r *Result, capacity int64) (fits, sure bool) {
 	if by <= 0 {
 		return fits, false
 	}
-	return fits, e.fits(s, int64(min(float64(capacity)/by, math.MaxInt64/2))) == fits
+	sure = e.fits(s, int64(min(float64(capacity)/by, math.MaxInt64/2))) == fits
+	return fits, sure && (!fits || e.fitsWithSums(s, r, capacity))
+}
+
+// fitsWithSums reports whether a program that fits a capacity with a margin does so also with what sums over more rows may need.
+func (e *Engine) fitsWithSums(s Scenario, r *Result, capacity int64) bool {
+	m, _ := e.edited(s)
+	if len(m.sums) == 0 {
+		return true
+	}
+	capacity = int64(float64(capacity) / (float64(r.High-m.more)/float64(r.Peak) + offFits.above))
+	run := func(m *model) replay.Outcome {
+		more := m.clone()
+		more.buffers, more.moved = append(more.buffers, m.sums...), true
+		h, _ := more.program()
+		return h.Range(h.Settings, replay.Device{Capacity: capacity})
+	}
+	o := run(m)
+	if !o.Repeats {
+		m, _ = e.whole(s)
+		o = run(m)
+	}
+	return !o.OOM
 }

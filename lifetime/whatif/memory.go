@@ -377,6 +377,52 @@ func (m *model) scale(f float64) string {
 	return refused
 }
 
+// Scratch of the sums of a gradient over more rows than fit a group of threads: each group writes a partial sum for each of its threads. Over
+// fewer than 1,024 rows there is none. (aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig and global_memory_size)
+const (
+	groups       = 16              // for 1,024 rows
+	bytesOfGroup = 4 * 128         // for each element of the result
+	mostScratch  = 2368 * 64 << 10 // on a device of 148 multiprocessors
+	largestBias  = 512 << 10
+)
+
+// sumMore widens the range by what sums over f times as many rows may need, of those gradients of biases whose sums need nothing as recorded: how
+// many rows they have is not known.
+func (m *model) sumMore(f float64) {
+	biases, weight := map[int64]bool{}, int64(0)
+	for i := range m.buffers { // a bias follows its matrix
+		if b := &m.buffers[i]; b.category == purpose.ModelParameter {
+			if b.size < weight && b.size <= largestBias && weight%b.size == 0 {
+				biases[b.size] = true
+			}
+			weight = b.size
+		}
+	}
+	element := int64(4)
+	if m.halved {
+		element = 2
+	}
+	more, n := m.clone(), len(m.buffers)
+	for i := range n {
+		b := &m.buffers[i]
+		op := m.places[b.place].op
+		isAdded := b.category == purpose.TemporaryData && (op == "sum" || op == "") // to the gradient of a pass before
+		if b.category != purpose.Gradient && !isAdded || b.phase != purpose.Backward || !biases[b.size] {
+			continue
+		}
+		group := b.size / element * bytesOfGroup
+		if i+2 < n {
+			if next := &m.buffers[i+1]; next.end.compare(m.buffers[i+2].begin) < 0 && m.h.SizeOf(int(next.like))%group == 0 {
+				continue // it needs some, which grows
+			}
+		}
+		size := min(int64(f*groups*float64(group)), mostScratch)
+		more.add(b, pos{b.begin.n, after, 0, 0}, pos{b.begin.n, after, 1, 0}, size).category = purpose.TemporaryData
+	}
+	m.sums = more.buffers[n:]
+	m.leaveOpen(more)
+}
+
 // leaveOpen widens the range of the peak up to that of another program.
 func (m *model) leaveOpen(other *model) {
 	by := other.peak() - m.peak()

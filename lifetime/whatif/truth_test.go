@@ -560,6 +560,30 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// TestSums: sums over more rows than recorded take scratch that the recording does not have. With four times the batch, 84 MiB are enough and 80
+// are not.
+func TestSums(t *testing.T) {
+	e := engineOf(t, "rows")
+	for edits, real := range map[string]int64{"batch=2": 42089984, "batch=4": 64110080, "batch=8": 108150272} {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := e.Run(s, replay.Device{}); r.Low > real || r.High < real {
+			t.Errorf("%s: %d to %d, but the program needed %d", edits, r.Low, r.High, real)
+		}
+		if edits != "batch=4" {
+			continue
+		}
+		for mib := int64(44); mib < 128; mib += 4 {
+			r := e.Run(s, replay.Device{})
+			if fits, sure := e.Fits(s, &r, mib<<20); sure && fits != (mib >= 84) {
+				t.Errorf("%s: it is sure that it fits %d MiB: %t", edits, mib, fits)
+			}
+		}
+	}
+}
+
 // TestUnknownStates: which buffers are the states of an optimizer is not known if a variable holds all that was read from a checkpoint.
 func TestUnknownStates(t *testing.T) {
 	e := engineOf(t, "resume_kept")
