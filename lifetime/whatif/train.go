@@ -326,6 +326,11 @@ func (m *model) addScalars() string {
 
 const scalar = 4 // bytes
 
+// ofVariables are the categories of what a variable holds until it has the next one.
+var ofVariables = map[purpose.Category]bool{
+	purpose.Input: true, purpose.Activation: true, purpose.TemporaryData: true, purpose.UnknownCategory: true,
+}
+
 // accumulate runs n passes for each step of the optimizer.
 func (m *model) accumulate(n int) string {
 	any, whole, elsewhere := false, -1, false
@@ -337,6 +342,11 @@ func (m *model) accumulate(n int) string {
 	}
 	var added []buffer
 	held := map[*buffer]pos{}
+	type likes struct {
+		place int32
+		size  int64
+	}
+	ends := map[likes]float64{} // when the next step drops what a variable holds
 	for k := range m.steps {
 		s := m.steps[k]
 		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.step) == k && p.back < p.end && !p.cut })
@@ -364,10 +374,27 @@ func (m *model) accumulate(n int) string {
 				anchor = max(anchor, b.end.n)
 			}
 		}
+		until := noEvent // the end of the next step
+		if k+1 < len(m.steps) {
+			until = m.steps[k+1].end
+		}
+		// What a variable holds into the next step, it holds into the next pass. In the last step it does as in those before.
+		isHeld := func(b *buffer) (long float64, ok bool) {
+			like := likes{b.place, b.size}
+			switch {
+			case int(b.step) != k || !ofVariables[b.category] || b.end.n < s.end:
+			case b.end.n < until && b.end != never:
+				ends[like] = b.end.n - s.end
+				return ends[like], true
+			case b.end == never:
+				long, ok = ends[like]
+				return long, ok
+			}
+			return 0, false
+		}
 		for i := range of {
-			// what is held into the next step is held into the next pass
-			if b := &of[i]; int(b.step) == k && b.category == purpose.Input && b.end != never && b.end.n >= s.end {
-				held[b] = pos{anchor, 1, s.begin + b.end.n - s.end, 0}
+			if long, ok := isHeld(&of[i]); ok {
+				held[&of[i]] = pos{anchor, 1, s.begin + long, 0}
 			}
 		}
 		for r := 1; r < n; r++ {
@@ -384,8 +411,10 @@ func (m *model) accumulate(n int) string {
 					c.end, c.category = pos{anchor, float64(r), consumed(dead, b.begin.n, s.optimizer), after}, purpose.TemporaryData
 				case b.end != never && b.end.n <= max(anchor, tail):
 					c.end = pos{anchor, float64(r), b.end.n, 0}
-				case b.category == purpose.Input && b.end != never && b.end.n >= s.end && r+1 < n:
-					c.end = pos{anchor, float64(r + 1), s.begin + b.end.n - s.end, 0}
+				default:
+					if long, ok := isHeld(b); ok && r+1 < n {
+						c.end = pos{anchor, float64(r + 1), s.begin + long, 0}
+					}
 				}
 				added = append(added, c)
 			}

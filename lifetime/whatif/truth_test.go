@@ -542,6 +542,8 @@ func TestFamilies(t *testing.T) {
 		{"clip", "batch=0.5", 21591040, .35},
 		{"clip", "no_grad", 24248832, .20},
 		{"resume", "optimizer=sgd", 18627072, .01},
+		{"variable", "accumulate=2", 45790208, .001},
+		{"variable", "accumulate=4", 45790208, .001},
 		{"turns_nets", "optimizer=momentum", 19655680, .001},
 		{"turns_nets", "optimizer=sgd", 15975936, .001},
 		{"turns_nets", "optimizer=adamw", 27306496, .001},
