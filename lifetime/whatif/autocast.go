@@ -73,6 +73,9 @@ func (m *model) autocast() string {
 	if !slices.ContainsFunc(m.buffers, func(b buffer) bool { return b.phase == purpose.Forward && m.places[b.place].op != "" }) {
 		return "which operators run is not recorded: record with stacks=\"all\""
 	}
+	if slices.ContainsFunc(m.buffers, func(b buffer) bool { return layersOverTime[m.places[b.place].op] }) {
+		return "what a whole recurrent layer casts is not recorded"
+	}
 	most := m.clone()
 	if refused := m.castPasses(false); refused != "" {
 		return refused
@@ -83,6 +86,9 @@ func (m *model) autocast() string {
 	}
 	return ""
 }
+
+// layersOverTime are operations that run many products inside, and cast for each.
+var layersOverTime = map[string]bool{"lstm": true, "gru": true, "rnn_tanh": true, "rnn_relu": true}
 
 // castPasses changes all passes. most: operands of products that are not known are copied, and kept.
 func (m *model) castPasses(most bool) string {

@@ -562,6 +562,17 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// TestRecurrent: what a whole recurrent layer casts is not known.
+func TestRecurrent(t *testing.T) {
+	s, err := Parse("precision=amp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := engineOf(t, "recurrent").Run(s, replay.Device{}); !strings.Contains(r.Refused, "recurrent layer") {
+		t.Errorf("%d, %q", r.Peak, r.Refused)
+	}
+}
+
 // TestSums: sums over more rows than recorded take scratch that the recording does not have. With four times the batch, 84 MiB are enough and 80
 // are not.
 func TestSums(t *testing.T) {

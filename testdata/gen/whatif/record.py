@@ -1,12 +1,12 @@
 """Records into the file OUT, if that is set, without the paths of a machine."""
-import os, pickle, sys
+import os, pickle, re, sys
 import torch
 
 out = os.environ.get("OUT")
 
 
-def start():
-    if out: torch.cuda.memory._record_memory_history(max_entries=100_000, stacks="python")
+def start(stacks="python"):
+    if out: torch.cuda.memory._record_memory_history(max_entries=100_000, stacks=stacks)
 
 
 def end():
@@ -17,6 +17,7 @@ def end():
     for trace in snapshot["device_traces"] + [s["blocks"] for s in snapshot["segments"]] + [snapshot["segments"]]:
         for event in trace:
             for frame in event.get("frames", []):
-                frame["filename"] = frame["filename"].replace(sys.prefix, "/env").replace(here, "/app")
+                name = frame["filename"].replace(sys.prefix, "/env").replace(here, "/app")
+                frame["filename"] = re.sub(r"^/\S*/(Python-\d)", r"/usr/src/\1", name)
     with open(out, "wb") as f:
         pickle.dump(snapshot, f)
