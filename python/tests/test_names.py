@@ -208,6 +208,25 @@ with memlane.record("out") as r: r.dump("x")
 
 
 @needs_torch
+def test_cycle_while_collecting(tmp_path: Path) -> None:
+    """A cycle waits for the collector at the end, although the collector is on and a snapshot makes many objects."""
+    rows = run(
+        tmp_path,
+        """
+class Class: pass
+with memlane.record("out", stacks="python") as r:
+    for _ in range(20_000):
+        torch.empty(300 << 8, device="cuda")
+    gc.collect()
+    gc.set_threshold(20_000)
+    cycle = Class(); cycle.itself = cycle; cycle.t = torch.empty(700 << 8, device="cuda"); del cycle
+    r.dump("x")
+""",
+    )
+    assert [row["kind"] for row in rows.values()] == ["cycle"], rows
+
+
+@needs_torch
 def test_nothing_is_changed(tmp_path: Path) -> None:
     """A dump leaves references, the collector, allocated bytes and locals as they were."""
     run(

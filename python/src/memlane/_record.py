@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import os
 import re
 import signal
@@ -11,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -29,6 +31,18 @@ def known_rank() -> int | None:
             return int(os.environ[name])
     jax = sys.modules.get("jax")
     return int(jax.process_index()) if jax is not None and "torch" not in sys.modules else None
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keeps the garbage collector off: a snapshot makes so many objects that it would run, and drop cycles that hold tensors."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _say(text: str) -> None:
@@ -257,21 +271,22 @@ class Recorder:
         path = os.path.join(folder, stem + end)
         os.makedirs(folder, exist_ok=True)  # it may have been removed
         part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
-        finder = self._finder(backend)
-        try:
-            backend.dump(part)
-            if path in self._wrote:
-                os.replace(part, path)
-            elif not self._publish(part, path):
-                path = os.path.join(folder, f"{stem}_{socket.gethostname().replace(os.sep, '_')}-{os.getpid()}{end}")
-                os.replace(part, path)
-        finally:
-            if os.path.exists(part):
-                os.remove(part)
-        self._wrote.add(path)
-        if finder is not None:
-            self._add_names(finder, path)
-        return path
+        with _uncollected():
+            finder = self._finder(backend)
+            try:
+                backend.dump(part)
+                if path in self._wrote:
+                    os.replace(part, path)
+                elif not self._publish(part, path):
+                    path = os.path.join(folder, f"{stem}_{socket.gethostname().replace(os.sep, '_')}-{os.getpid()}{end}")
+                    os.replace(part, path)
+            finally:
+                if os.path.exists(part):
+                    os.remove(part)
+            self._wrote.add(path)
+            if finder is not None:
+                self._add_names(finder, path)
+            return path
 
     def _finder(self, backend: _Torch | _Jax) -> Any:
         try:
