@@ -66,6 +66,7 @@ def fail():
     raise ValueError
 def cycle():
     a = Class(); b = Class(); a.b = b; b.a = a; a.t = T("cycle")
+    itself = [T("list cycle")]; itself.append(itself)
 def thread():
     inside = T("thread"); ready.set(); stop.wait(); del inside
 kept, by_key, odd, proxy, slots, generated, called = [T("list")], {("a", 1): T("dict")}, Odd(), Proxy(), Slots(), generator(), closure()
@@ -121,7 +122,7 @@ def test_walk(tmp_path: Path) -> None:
     assert ast.literal_eval(done.stdout) == {
         "list": "kept[0]", "dict": "by_key[('a', 1)]", "odd": "odd[1]", "slots": "slots.t", "cached": "cached.<lru_cache>[1]", "class": "Class.shared",
         "generator": "generated.inside", "closure": "called.<closure>.inside", "error": "error.__traceback__.fail().inside", "thread": "inside",
-        "local": "local", "cycle": "Class -> Class -> Class",
+        "local": "local", "cycle": "Class -> Class -> Class", "list cycle": "list -> list",
     }  # fmt: skip
 
 

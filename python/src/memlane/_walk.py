@@ -422,8 +422,8 @@ def _up(o: Any, above: dict[int, list[Any]]) -> tuple[str, bool]:
                 queue.append(holder)
         cycle = _cycle(top, above) if len(came) < _NEAR else None
         if cycle:
-            names = [n for n in map(_name, cycle) if n]
-            return " -> ".join([*names, names[0]]) if names else "", True
+            names = [n for n in map(_name, cycle) if n] or [type(o).__qualname__ for o in cycle]
+            return " -> ".join([*names, names[0]]), True
     return (_name(top) or type(top).__name__) if top is not o else "", False
 
 
