@@ -19,7 +19,8 @@ func TestLeakFilled(t *testing.T) {
 		{Exhausted, 20, 90, 0, true, false},
 		{Exhausted, 20, 90, 10, true, true},
 		{Exhausted, 4, 50, 0, true, false}, // less than a twentieth
-		{Limit, 20, 70, 0, true, false},    // whatever leaks, the device has more
+		{Limit, 20, 70, 0, true, true},     // under a limit of the program's own
+		{Limit, 20, 90, 10, true, false},   // which keeps what the device has free from it
 		{Fragmented, 70, 50, 0, true, true},
 		{Fragmented, 40, 50, 0, true, false},
 		{Fragmented, 55, 50, 0, true, false}, // 60 MiB are free in pieces that another setting joins
