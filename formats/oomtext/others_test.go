@@ -119,6 +119,12 @@ func TestOthers(t *testing.T) {
 		{"MPS, cut off", "MPS backend out of memory (MPS allocated: 8.00 GiB, other allocations: 1.00 GiB, max allowed: 9.00 GiB).", "torch mps limit limit 9216 live 8192 outside 1024", "HIGH_WATERMARK"},
 		{"the process itself in a container", v2 + "Process 77 has 15.40 GiB memory in use. Of the allocated memory 10.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.",
 			"torch cuda:0 exhausted asked 1024 capacity 16384 live 10240 reserved 11264 outside 4505 others 102 free 512", "smaller batch"},
+		{"three processes in a container", v2 + "Process 7 has 7.20 GiB memory in use. Process 8 has 4.10 GiB memory in use. Process 9 has 3.70 GiB memory in use. Of the allocated memory " +
+			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 12083 free 512", "nvidia-smi"},
+		{"the same in another order", v2 + "Process 9 has 3.70 GiB memory in use. Process 8 has 4.10 GiB memory in use. Process 7 has 7.20 GiB memory in use. Of the allocated memory " +
+			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 12083 free 512", "nvidia-smi"},
+		{"two processes that may be the own one", v2 + "Process 7 has 8.90 GiB memory in use. Process 8 has 6.50 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and " +
+			"256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 3072 reserved 3328 outside 12544 free 512", "nvidia-smi"},
 		{"a process that was not found", v2 + "Including non-PyTorch memory, this process has 0 bytes memory in use. Of the allocated memory 14.50 GiB is allocated by PyTorch, and 512.00 MiB is " +
 			"reserved by PyTorch but unallocated.", "torch cuda:0 exhausted asked 1024 capacity 16384 live 14848 reserved 15360 outside 512 free 512", "smaller batch"},
 		{"unlisted processes", v2 + "Including non-PyTorch memory, this process has 4.00 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 512.00 MiB is " +

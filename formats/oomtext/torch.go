@@ -94,12 +94,12 @@ func parseTorchNew(text string) *printed {
 // maxTail is the length of the figures after the first ones, with room for many processes.
 const maxTail = 8 << 10
 
-// processes reads the processes on the device. In a container the own process has a number that it does not know: it is
-// the one that uses what the allocator reserved and little more, 0 to 1.6 GiB for the context and for libraries, or for which the device
-// has no room beside the allocator. A process that uses less than the allocator reserved was not found.
+// processes reads the processes on the device. A process that uses less than the allocator reserved was not found.
 func (f *printed) processes(text string) {
-	const context = 1600 << 20
 	all := torchProcess().FindAllStringSubmatch(text, -1)
+	if len(all) == 0 {
+		return
+	}
 	sum := int64(0)
 	for _, p := range all {
 		used := max(f.figure(p[3]), 0)
@@ -108,26 +108,39 @@ func (f *printed) processes(text string) {
 			f.InProcess = used
 		}
 	}
-	if len(all) == 0 {
-		return
-	}
-	tolerance := 4 * f.Rounding
-	if f.InProcess >= 0 && f.InProcess < f.Reserved-tolerance {
+	if f.InProcess >= 0 && f.InProcess < f.Reserved-4*f.Rounding {
 		sum -= f.InProcess
 		f.InProcess = unknown
 	}
+	among := false
 	if f.InProcess < 0 && f.Reserved >= 0 {
-		room := f.Capacity - max(f.free, 0) - sum + tolerance // for the allocator, if all listed processes are others
-		for _, p := range all {
-			used, _ := size(p[3])
-			if more := used - f.Reserved; more >= -tolerance && (more < context && used > f.InProcess || room < f.Reserved && f.InProcess < 0) {
-				f.InProcess = used
+		f.InProcess, among = f.own(all, sum)
+	}
+	if f.Others = sum - max(f.InProcess, 0); among || f.Others == 0 && f.InProcess < 0 {
+		f.Others = unknown // which of them is the process is not known, or none was listed
+	}
+}
+
+// own returns the bytes that the own process uses, -1 if it is not known. In a container it has a number that it does not know: it is the
+// one that uses what the allocator reserved and least more, up to 1.6 GiB for the context and for libraries. It is the only one that uses
+// as much if the device has no room for the allocator beside all that are listed; among is true if several do.
+func (f *printed) own(all [][]string, sum int64) (used int64, among bool) {
+	const context = 1600 << 20
+	tolerance := 4 * f.Rounding
+	closest, fitting := int64(unknown), 0
+	for _, p := range all {
+		if used, _ := size(p[3]); used >= f.Reserved-tolerance {
+			if fitting++; closest < 0 || used < closest {
+				closest = used
 			}
 		}
 	}
-	if f.Others = sum - max(f.InProcess, 0); f.Others == 0 && f.InProcess < 0 {
-		f.Others = unknown // none was listed
+	noRoom := f.Capacity-max(f.free, 0)-sum+tolerance < f.Reserved
+	switch {
+	case fitting > 0 && closest-f.Reserved < context, fitting == 1 && noRoom:
+		return closest, false
 	}
+	return unknown, fitting > 1 && noRoom
 }
 
 func parseTorchOld(text string) *printed {
