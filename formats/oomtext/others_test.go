@@ -118,7 +118,14 @@ func TestOthers(t *testing.T) {
 			"0 bytes reserved in total by PyTorch)", "torch xpu:0 limit asked 6144 capacity 15872 limit 4096 live 0 reserved 0", "smaller blocks"},
 		{"MPS, cut off", "MPS backend out of memory (MPS allocated: 8.00 GiB, other allocations: 1.00 GiB, max allowed: 9.00 GiB).", "torch mps limit limit 9216 live 8192 outside 1024", "HIGH_WATERMARK"},
 		{"the process itself in a container", v2 + "Process 77 has 15.40 GiB memory in use. Of the allocated memory 10.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.",
-			"torch cuda:0 exhausted asked 1024 capacity 16384 live 10240 reserved 11264 outside 4505 others 102 free 512", "smaller batch"},
+			"torch cuda:0 outside asked 1024 capacity 16384 live 10240 reserved 11264 outside 4505 others 102 free 512", "in this process"},
+		{"the process itself, outside of the allocator", v2 + "Including non-PyTorch memory, this process has 15.40 GiB memory in use. Of the allocated memory 6.00 GiB is allocated by PyTorch, and " +
+			"96.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 6144 reserved 6240 outside 9529 others 102 free 512", "in this process"},
+		{"the same, but more is in pieces", v2 + "Including non-PyTorch memory, this process has 15.40 GiB memory in use. Of the allocated memory 6.00 GiB is allocated by PyTorch, and " +
+			"5.00 GiB is reserved by PyTorch but unallocated.", "torch cuda:0 fragmented asked 1024 capacity 16384 live 6144 reserved 11264 outside 4505 others 102 free 512", "expandable_segments"},
+		{"the same, but the request would not fit without it", strings.Replace(v2, "1.00 GiB", "6.00 GiB", 1) + "Including non-PyTorch memory, this process has 15.40 GiB memory in use. Of the " +
+			"allocated memory 12.00 GiB is allocated by PyTorch, and 96.00 MiB is reserved by PyTorch but unallocated.",
+			"torch cuda:0 exhausted asked 6144 capacity 16384 live 12288 reserved 12384 outside 3385 others 102 free 512", "smaller batch"},
 		{"three processes in a container", v2 + "Process 7 has 7.20 GiB memory in use. Process 8 has 4.10 GiB memory in use. Process 9 has 3.70 GiB memory in use. Of the allocated memory " +
 			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 12083 free 512", "nvidia-smi"},
 		{"the same in another order", v2 + "Process 9 has 3.70 GiB memory in use. Process 8 has 4.10 GiB memory in use. Process 7 has 7.20 GiB memory in use. Of the allocated memory " +

@@ -127,10 +127,12 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until 
 // judge sets the state and the reason.
 func (d *Diagnosis) judge(t *lifetime.Tables) {
 	s, m := d.Space, d.Mark
+	f := &facts{Failure: failure.Unknown("")} // nothing is known of one that is told briefly
 	switch {
 	case !d.Brief || m.Failure != nil:
 		d.State = stateAt(s, m)
-		d.because(t, factsOf(s, m, &d.State).reason(d.evidence()))
+		f = factsOf(s, m, &d.State)
+		d.because(t, f.reason(d.evidence()))
 	case DidSurvive(s, m):
 		d.State = failure.Unknown("")
 		d.because(t, Survived)
@@ -145,6 +147,9 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.Words = "the driver refused to enlarge the pool"
 	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:
 		d.Words = "the program holds more than the device has: the driver moves it to host memory"
+	case d.Reason == Outside && f.processHolds() && !f.othersHold():
+		d.Words = "the process itself holds " + units.Bytes(f.ownOutside()) + " outside of this allocator"
+		d.Advice = "Find what else allocates in this process: NCCL, cuDNN, RMM, another framework."
 	case d.Reason == Outside && d.State.Source == failure.FromXLA:
 		d.Words = "the program is small: other arrays or another process hold the memory"
 	case d.State.Source == failure.FromVLLM && d.State.Capacity > 0:

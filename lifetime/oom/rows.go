@@ -23,6 +23,7 @@ const (
 	freeShare     = 0.1      // of the reserved bytes, that are free
 	littleShare   = 0.01     // the same, if it is twice the request
 	oftenFree     = 0.25     // the same, if the request is not known
+	ownAtOnce     = 2 << 30  // bytes of the process itself that its allocator does not have
 	paddedShare   = 0.6      // of the listed buffers, that are not padding
 )
 
@@ -168,6 +169,7 @@ var rows = []row{
 	{"", NotGranted, func(f *facts) bool { return f.free >= f.requested+max(clearlyFree, 2*f.Rounding) }},
 	{"", Other, func(f *facts) bool { return share(f.Others, f.Capacity) > othersShare }},
 	{"", Outside, (*facts).othersHold},
+	{"", Outside, (*facts).processHolds},
 	{"", PrivatePools, func(f *facts) bool {
 		of := share(f.idle, f.held)
 		return f.idle > 0 && f.idle >= f.unalloc && (of > freeShare || f.idle >= f.requested && of >= littleShare)
@@ -189,6 +191,21 @@ func (f *facts) inPieces() bool {
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
 func (f *facts) othersHold() bool {
 	return f.unexplained > f.contexts()
+}
+
+// ownOutside returns the bytes that the process itself uses outside of its allocator; -1 if they are not known.
+func (f *facts) ownOutside() int64 {
+	if f.InProcess < 0 || f.Reserved < 0 {
+		return -1
+	}
+	return max(f.InProcess-f.Reserved, 0)
+}
+
+// processHolds reports whether the process itself uses that much outside of its allocator that the request would have fit without it. What
+// the allocator has in pieces or in private pools is the reason if it is more.
+func (f *facts) processHolds() bool {
+	own := f.ownOutside()
+	return own > max(ownAtOnce, f.contexts()) && own >= max(f.unalloc, f.idle) && units.AddSat(own, max(f.free, 0)) >= f.requested
 }
 
 // contexts returns the bytes that contexts and libraries may take without anything unusual.
