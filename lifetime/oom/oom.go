@@ -147,6 +147,9 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.Words = "the driver refused to enlarge the pool"
 	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:
 		d.Words = "the program holds more than the device has: the driver moves it to host memory"
+	case d.single():
+		d.Words = "this one request is larger than all live buffers together"
+		d.Advice = Larger.advice("", other, "")
 	case d.Reason == Outside && f.processHolds() && !f.othersHold():
 		d.Words = "the process itself holds " + units.Bytes(f.ownOutside()) + " outside of this allocator"
 		d.Advice = "Find what else allocates in this process: NCCL, cuDNN, RMM, another framework."
@@ -165,6 +168,13 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 	} else if s.Axis == lifetime.ProgramOrder && !d.Brief {
 		d.remedies(t)
 	}
+}
+
+// single reports whether the request alone is larger than all that is live: the memory is not full of buffers.
+func (d *Diagnosis) single() bool {
+	said := d.State.Source
+	return d.Reason == Exhausted && d.State.Live >= 0 && d.Mark.Requested > units.AddSat(d.State.Live, max(d.State.Idle, 0)) &&
+		(said == "" || said == failure.FromTorch || said == failure.FromTensorFlow)
 }
 
 // evidence returns the kind of evidence.

@@ -174,7 +174,7 @@ func leakFilled(state *failure.Failure, failed *lifetime.Mark, without Reason, l
 
 // holding advises to hold less at the place that held most, and computes the peak up to the failure without its buffers.
 func (j *recorded) holding() {
-	if j.Reason != Exhausted || j.until.UsageOnly() {
+	if j.Reason != Exhausted || j.single() || j.until.UsageOnly() {
 		return
 	}
 	held := map[lifetime.Place]int64{}
@@ -309,7 +309,7 @@ func (j *recorded) proved(s replay.Settings, law *replay.Law) {
 		j.Words = inPieces
 	}
 	j.Advice = "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
-	if j.Reason == Exhausted {
+	if j.Reason == Exhausted && !j.single() {
 		j.Words += ", but for a little that is free in pieces"
 		j.Advice += " It helps a little; then: " + before
 	}
