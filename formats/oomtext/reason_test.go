@@ -36,3 +36,34 @@ func TestSingleRequest(t *testing.T) {
 		test.run(t)
 	}
 }
+
+// TestCut: figures that a cut text does not have are not counted as memory outside of the allocator, and decide nothing.
+func TestCut(t *testing.T) {
+	const (
+		v2 = "CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 40.00 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 39.00 GiB memory in use. " +
+			"Of the allocated memory 25.00 GiB is allocated by PyTorch,"
+		v1     = "CUDA out of memory. Tried to allocate 3.00 GiB (GPU 0; 40.00 GiB total capacity; 25.00 GiB already allocated; 1.00 GiB free;"
+		listed = "CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 40.00 GiB of which 1.00 GiB is free. Process 7 has 39.00 GiB memory in use. " +
+			"Of the allocated memory 25.00 GiB is allocated by PyTorch,"
+		words = "cut off"
+	)
+	for _, test := range []reasonTest{
+		{"2.x", v2, "unknown", words, "_record_memory_history"},
+		{"whole", v2 + " and 13.00 GiB is reserved by PyTorch but unallocated.", "fragmented", "", ""},
+		{"whole, outside", v2 + " and 1.00 GiB is reserved by PyTorch but unallocated.", "outside", "13.0 GiB outside", ""},
+		{"in a container", listed, "unknown", words, ""},
+		{"1.x", v1, "unknown", words, ""},
+		{"1.x, whole", v1 + " 38.00 GiB reserved in total by PyTorch)", "fragmented", "", ""},
+		{"only the request", "CUDA out of memory. Tried to allocate 3.00 GiB", "unknown", words, ""},
+		{"nearly all is live", strings.Replace(v1, "25.00", "38.20", 1), "exhausted", "live", ""},
+		{"larger than the device", strings.Replace(v1, "3.00", "50.00", 1), "larger_than_device", "", "Split"},
+	} {
+		test.run(t)
+	}
+	if f := failuresOf(t, v2)[0]; f.OutsideBytes != nil || *f.OthersBytes != 0 {
+		t.Errorf("outside %v", f.OutsideBytes)
+	}
+	if f := failuresOf(t, listed)[0]; f.OutsideBytes != nil || f.OthersBytes != nil {
+		t.Errorf("outside %v, others %v", f.OutsideBytes, f.OthersBytes)
+	}
+}

@@ -87,6 +87,7 @@ func parseTorchNew(text string) *printed {
 			f.Reserved = units.AddSat(allocated, f.Unallocated)
 		}
 	}
+	f.Cut = f.Unallocated < 0
 	f.processes(rest)
 	return f
 }
@@ -112,7 +113,7 @@ func (f *printed) processes(text string) {
 		sum -= f.InProcess
 		f.InProcess = unknown
 	}
-	among := false
+	among := f.InProcess < 0 && f.Reserved < 0
 	if f.InProcess < 0 && f.Reserved >= 0 {
 		f.InProcess, among = f.own(all, sum)
 	}
@@ -166,6 +167,8 @@ func parseTorchOld(text string) *printed {
 		f.Unallocated, f.Reserved = reserved, units.AddSat(f.Live, reserved)
 	case "reserved in total":
 		f.Unallocated, f.Reserved = max(reserved-f.Live, 0), reserved
+	default:
+		f.Cut = true
 	}
 	return f
 }
@@ -212,6 +215,7 @@ func parseTorchOther(text string) *printed {
 	}
 	if m := torchCut().FindStringSubmatch(text); m != nil {
 		f := newFailure(failure.FromTorch)
+		f.Cut = true
 		f.device = strings.ToLower(m[1])
 		f.requested = max(f.figure(m[2]), 0)
 		return f

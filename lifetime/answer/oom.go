@@ -314,7 +314,7 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
 	}
-	if state.InProcess >= 0 && state.Live >= 0 {
+	if state.InProcess >= 0 && state.Live >= 0 && !state.Cut {
 		out.OutsideBytes = figureOf(max(state.InProcess-max(state.Reserved, state.Live), 0))
 	}
 	switch rest := state.Unlisted(m.Free.Or(-1)); {

@@ -14,6 +14,7 @@ type Failure struct {
 
 	Survived bool  // the text says that the program went on
 	Absurd   bool  // the request was for more than 2^60 bytes: a wrong size
+	Cut      bool  // the end of the text is missing, and figures with it
 	Growth   bool  // an allocator asked the driver for more, and did not get it
 	Rounding int64 // largest rounding error of the figures: half a unit of their last digit
 

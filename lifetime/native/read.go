@@ -391,7 +391,7 @@ func (f *fields) failure() *failure.Failure {
 			*figure = f.int(key)
 		}
 	}
-	for key, flag := range map[string]*bool{"first": &failure.First, "survived": &failure.Survived, "growth": &failure.Growth, "absurd": &failure.Absurd} {
+	for key, flag := range map[string]*bool{"first": &failure.First, "survived": &failure.Survived, "cut": &failure.Cut, "growth": &failure.Growth, "absurd": &failure.Absurd} {
 		*flag = f.key[key] == "true"
 	}
 	return &failure

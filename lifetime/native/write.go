@@ -135,7 +135,7 @@ func (n *writer) failure(f *failure.Failure) {
 	for _, flag := range []struct {
 		key string
 		set bool
-	}{{"first", f.First}, {"survived", f.Survived}, {"growth", f.Growth}, {"absurd", f.Absurd}} {
+	}{{"first", f.First}, {"survived", f.Survived}, {"cut", f.Cut}, {"growth", f.Growth}, {"absurd", f.Absurd}} {
 		if flag.set {
 			fmt.Fprintf(n.w, " %s=true", flag.key)
 		}

@@ -147,6 +147,8 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.Words = "the driver refused to enlarge the pool"
 	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:
 		d.Words = "the program holds more than the device has: the driver moves it to host memory"
+	case d.Reason == Unknown && d.State.Cut:
+		d.Words = "the text is cut off before the figures that decide"
 	case d.single():
 		d.Words = "this one request is larger than all live buffers together"
 		d.Advice = Larger.advice("", other, "")

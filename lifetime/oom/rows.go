@@ -169,6 +169,7 @@ var rows = []row{
 	{"", NotGranted, func(f *facts) bool { return f.free >= f.requested+max(clearlyFree, 2*f.Rounding) }},
 	{"", Other, func(f *facts) bool { return share(f.Others, f.Capacity) > othersShare }},
 	{"", Outside, (*facts).othersHold},
+	{"", Unknown, func(f *facts) bool { return f.Cut && f.unsaid() > outsideAtOnce }},
 	{"", Outside, (*facts).processHolds},
 	{"", PrivatePools, func(f *facts) bool {
 		of := share(f.idle, f.held)
@@ -206,6 +207,12 @@ func (f *facts) ownOutside() int64 {
 func (f *facts) processHolds() bool {
 	own := f.ownOutside()
 	return own > max(ownAtOnce, f.contexts()) && own >= max(f.unalloc, f.idle) && units.AddSat(own, max(f.free, 0)) >= f.requested
+}
+
+// unsaid returns the bytes of the device of which a text that was cut off does not say whether they are free in pieces or used outside of
+// the allocator.
+func (f *facts) unsaid() int64 {
+	return f.Capacity - max(f.free, 0) - max(f.Others, 0) - f.held
 }
 
 // contexts returns the bytes that contexts and libraries may take without anything unusual.
