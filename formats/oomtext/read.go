@@ -205,6 +205,13 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	r.failures = append(r.failures, f)
+	if f.counted > 0 && w.knows(f) {
+		f.state = true
+		return
+	}
+	if !f.state {
+		w.note(f)
+	}
 	r.known[f.figures()] = f
 	w.last = f
 }
@@ -278,9 +285,9 @@ const nearby = 256
 func (f *printed) bare() bool { return f.requested == 0 && f.Live < 0 && f.Needed < 0 && !f.Absurd }
 
 // onDeviceOf reports whether two texts may be of one device: "cuda" may be "cuda:1".
-func (f *printed) onDeviceOf(o *printed) bool {
-	return strings.HasPrefix(f.device, o.device) || strings.HasPrefix(o.device, f.device)
-}
+func (f *printed) onDeviceOf(o *printed) bool { return onDevice(f.device, o.device) }
+
+func onDevice(x, y string) bool { return strings.HasPrefix(x, y) || strings.HasPrefix(y, x) }
 
 // complete adds the figures of a later text about the same failure.
 func (f *printed) complete(later *printed) {

@@ -1,6 +1,7 @@
 package oomtext_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -65,5 +66,52 @@ func TestCut(t *testing.T) {
 	}
 	if f := failuresOf(t, listed)[0]; f.OutsideBytes != nil || f.OthersBytes != nil {
 		t.Errorf("outside %v, others %v", f.OutsideBytes, f.OthersBytes)
+	}
+}
+
+// tableOf returns a memory_summary() with figures in MiB.
+func tableOf(ooms, live, reserved, pieces int) string {
+	return fmt.Sprintf(`|===========================================================================|
+|                  PyTorch CUDA memory summary, device ID 0                 |
+|            CUDA OOMs: %d            |        cudaMalloc retries: 4        |
+| Allocated memory      |   %d MiB |   7000 MiB |     80 GiB |     74 GiB |
+| GPU reserved memory   |   %d MiB |   %d MiB |     16 GiB |      8 GiB |
+| Non-releasable memory |   %d MiB |   4000 MiB |     40 GiB |     37 GiB |
+`, ooms, live, reserved, reserved, pieces)
+}
+
+// TestTable: a table alone says what is in pieces, not whether a request that it does not have would fit.
+func TestTable(t *testing.T) {
+	for _, test := range []reasonTest{
+		{"in pieces", tableOf(1, 5000, 8000, 2900), "fragmented", "2.83 GiB of 7.81 GiB", ""},
+		{"full", tableOf(1, 7800, 8000, 150), "exhausted", "", "batch"},
+		{"whole segments are free", tableOf(1, 500, 8000, 20), "unknown", "later", "_record_memory_history"},
+		{"without that row", strings.ReplaceAll(tableOf(1, 500, 8000, 20), "Non-rel", "Rel"), "unknown", "", ""},
+	} {
+		test.run(t)
+	}
+}
+
+// TestCountedOOMs: a table of the allocator whose failures were printed is no failure of its own.
+func TestCountedOOMs(t *testing.T) {
+	const oom = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 50.00 MiB is free. Of the allocated memory 7.50 GiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n"
+	other := strings.ReplaceAll(oom, " 2.00", " 3.00")
+	far := strings.Repeat("step\n", 300)
+	for _, test := range []struct {
+		name, text string
+		want       int
+	}{
+		{"its table", oom + tableOf(1, 5000, 8000, 2900), 1},
+		{"tables of one failure", tableOf(1, 5000, 8000, 2900) + far + tableOf(1, 5100, 8000, 2800), 1},
+		{"its table, after failures that were not printed", oom + tableOf(3, 5000, 8000, 2900), 1},
+		{"a later failure that was not printed", oom + far + tableOf(2, 5000, 8000, 2900), 2},
+		{"two failures and their table", oom + other + far + tableOf(2, 5000, 8000, 2900), 2},
+		{"another device", strings.ReplaceAll(oom, "GPU 0", "GPU 1") + tableOf(1, 5000, 8000, 2900), 2},
+		{"an error without figures", "RuntimeError: CUDA out of memory.\n" + tableOf(1, 5000, 8000, 2900), 1},
+		{"an error that the launcher repeats", oom + tableOf(1, 5000, 8000, 2900) + oom, 1},
+	} {
+		if all := failuresOf(t, test.text); len(all) != test.want {
+			t.Errorf("%s: %d failures", test.name, len(all))
+		}
 	}
 }

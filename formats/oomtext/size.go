@@ -63,7 +63,8 @@ type printed struct {
 
 	lastRequested int64 // of the last text about it
 
-	state bool // no failure: only the state of an allocator
+	state   bool  // no failure: only the state of an allocator
+	counted int64 // of such a state: failures that the allocator counted; 0 for other texts
 
 	device, memory, allocator, module string
 	op, shape, dtype                  string // of the request

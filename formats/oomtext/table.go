@@ -36,7 +36,8 @@ func (f *printed) summaryLine(line []byte) bool {
 		return false
 	}
 	if m := summaryCounts().FindStringSubmatch(text); m != nil {
-		f.state = m[2] == "0"
+		f.counted, _ = strconv.ParseInt(m[2], 10, 64)
+		f.state = f.counted == 0
 		return true
 	}
 	m := summaryRow().FindStringSubmatch(text)
@@ -51,6 +52,8 @@ func (f *printed) summaryLine(line []byte) bool {
 		f.Requested = current
 	case "gpu reserved memory":
 		f.Reserved = current
+	case "non-releasable memory":
+		f.InPieces = current
 	}
 	if f.Live >= 0 && f.Reserved >= 0 {
 		f.Unallocated = max(f.Reserved-f.Live, 0)
@@ -82,8 +85,10 @@ func parseStats(text string) *printed {
 			f.Requested = v
 		case "reserved_bytes.all.current":
 			f.Reserved = v
+		case "inactive_split_bytes.all.current":
+			f.InPieces = v
 		case "num_ooms":
-			f.state = v == 0
+			f.counted, f.state = v, v == 0
 		}
 	}
 	if f.Reserved < 0 || f.Live < 0 {

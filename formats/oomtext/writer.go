@@ -21,6 +21,27 @@ type writer struct {
 
 	open *message // the text that it has begun
 	last *printed // the last failure that it printed
+
+	failed map[string]int64 // failures that it printed, by device
+}
+
+// knows reports whether the failures that a state counts were printed before it: as many of its device, or one right before.
+func (w *writer) knows(f *printed) bool {
+	printed := int64(0)
+	for device, n := range w.failed {
+		if onDevice(device, f.device) {
+			printed += n
+		}
+	}
+	return f.counted <= printed || w.last != nil && !w.last.state && onDevice(w.last.device, f.device) && f.Line-w.last.Line < nearby
+}
+
+// note counts a failure.
+func (w *writer) note(f *printed) {
+	if w.failed == nil {
+		w.failed = map[string]int64{}
+	}
+	w.failed[f.device] += max(f.counted, 1)
 }
 
 // plain returns a line without escape sequences.

@@ -149,6 +149,10 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.Words = "the program holds more than the device has: the driver moves it to host memory"
 	case d.Reason == Unknown && d.State.Cut:
 		d.Words = "the text is cut off before the figures that decide"
+	case d.Reason == Unknown && m.Requested == 0 && f.isLater():
+		d.Words = "the figures are of a later moment: an allocator that fails keeps no whole free segments"
+	case d.Reason == Fragmented && m.Requested == 0 && d.State.InPieces >= 0:
+		d.Words = fmt.Sprintf("%s of %s reserved are free, but in pieces", units.Bytes(d.State.InPieces), units.Bytes(d.State.Reserved))
 	case d.single():
 		d.Words = "this one request is larger than all live buffers together"
 		d.Advice = Larger.advice("", other, "")

@@ -134,10 +134,13 @@ var rows = []row{
 	{"", Larger, func(f *facts) bool { return f.Absurd || f.requested >= absurd }},
 	{"", Outside, func(f *facts) bool { return f.ofMPS() && f.InProcess-f.Live > f.InProcess/2 }},
 	{"", Limit, (*facts).ofMPS},
-	{failure.FromTorch, Fragmented, func(f *facts) bool { // the state may be that after the failure
-		return f.requested == 0 && f.Reserved > 0 && float64(f.Unallocated) >= oftenFree*float64(f.Reserved)
+	{failure.FromTorch, Unknown, func(f *facts) bool { return f.requested == 0 && f.isLater() }},
+	{failure.FromTorch, Fragmented, func(f *facts) bool { // whatever the request was, a quarter is in pieces
+		return f.requested == 0 && f.Reserved > 0 && float64(f.InPieces) >= oftenFree*float64(f.Reserved)
 	}},
-	{failure.FromTorch, Exhausted, func(f *facts) bool { return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 }},
+	{failure.FromTorch, Exhausted, func(f *facts) bool {
+		return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 && float64(f.Unallocated) < oftenFree*float64(f.Reserved)
+	}},
 	{"", Unknown, func(f *facts) bool { return f.requested == 0 }},
 
 	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
@@ -192,6 +195,11 @@ func (f *facts) inPieces() bool {
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
 func (f *facts) othersHold() bool {
 	return f.unexplained > f.contexts()
+}
+
+// isLater reports whether a state is not that of a failure: an allocator gives whole free segments back before it fails.
+func (f *facts) isLater() bool {
+	return f.Reserved > 0 && f.InPieces >= 0 && float64(f.Unallocated-f.InPieces) >= oftenFree*float64(f.Reserved)
 }
 
 // ownOutside returns the bytes that the process itself uses outside of its allocator; -1 if they are not known.
