@@ -234,6 +234,9 @@ func (m *message) failure() *printed {
 		}
 	}
 	if f != nil {
+		if f.Source == failure.FromTorch {
+			f.dialect(text)
+		}
 		f.Line = m.line
 		f.Times += m.repeated()
 	}

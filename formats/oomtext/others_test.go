@@ -107,7 +107,7 @@ func TestOthers(t *testing.T) {
 			"xla-run tpu fragmented asked 6144 free 6656 by load the program", "before other arrays"},
 
 		{"cut off at the beginning", "Tried to allocate 20.00 MiB (GPU 0; 2.00 GiB total capacity; 1.25 GiB already allocated; 2.00 MiB free; 1.50 GiB reserved in total by PyTorch)",
-			"torch cuda:0 fragmented asked 20 capacity 2048 live 1280 reserved 1536 outside 510 free 2", "expandable_segments"},
+			"torch cuda:0 fragmented asked 20 capacity 2048 live 1280 reserved 1536 outside 510 free 2", "few sizes"},
 		{"cut off at the end", "NPU out of memory. Tried to allocate 52.00 MiB (NPU 0; 60.00 GiB total capacity; 59.00 GiB already allocated;",
 			"torch npu:0 exhausted asked 52 capacity 61440 live 60416", "smaller batch"},
 		{"quoted", "> # RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 0; 4.00 GiB total capacity; 7.00 GiB already allocated;\n" +

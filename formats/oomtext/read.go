@@ -62,6 +62,8 @@ type reader struct {
 	left     int64 // buffers in the model so far
 	jax      bool  // its own files print
 
+	conf allocConf
+
 	noticed map[string]context // the last of each writer
 	last    context            // the last of all
 }
@@ -80,6 +82,7 @@ func (r *reader) all() {
 		if r.open == 0 { // most lines with a token open nothing
 			if k, _, _ := opener(clean); k == terminated {
 				r.notice(clean, line)
+				r.conf.notice(clean)
 				continue
 			}
 		}
@@ -151,6 +154,8 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, piece []byte) {
 		return
 	}
 	before := r.in.before(piece)
+	r.conf.locate(before)
+	r.conf.locate(piece)
 	r.jax = r.jax || names(piece, wordsOfJAX) || names(before, wordsOfJAX)
 	if !whole {
 		r.prepend(m, before, w)
@@ -201,6 +206,7 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	f.writer, f.frames, f.lastRequested, f.context = w, m.frames, f.requested, r.contextOf(w)
+	f.Setting = r.conf.settingOf(f)
 	if r.repeats(f) {
 		return
 	}
@@ -225,7 +231,7 @@ type figures struct {
 
 func (f *printed) figures() figures {
 	same := f.Failure
-	same.Line, same.Times = 0, 0
+	same.Line, same.Times, same.Setting = 0, 0, ""
 	return figures{same, f.requested, f.free, f.device, f.op}
 }
 

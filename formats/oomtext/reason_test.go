@@ -115,3 +115,46 @@ func TestCountedOOMs(t *testing.T) {
 		}
 	}
 }
+
+// TestSetting: advice against fragmentation fits the version, the platform and what is set already.
+func TestSetting(t *testing.T) {
+	v1 := func(end string) string {
+		return "CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 24.00 GiB total capacity; 12.00 GiB already allocated; 1.00 GiB free; " + end
+	}
+	const (
+		hint = "If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF\n"
+		v2   = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 1.00 GiB is free. Of the allocated memory 12.00 GiB is allocated by PyTorch, " +
+			"and 10.00 GiB is reserved by PyTorch but unallocated."
+		tip       = " If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.\n"
+		segments  = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+		pieces    = "Set PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128"
+		few       = "Use few sizes"
+		windows   = "Traceback (most recent call last):\n  File \"D:\\work\\train.py\", line 7, in f\n    g()\ntorch.cuda.OutOfMemoryError: "
+		supported = "UserWarning: expandable_segments not supported on this platform (Triggered internally at x.h:40.)\n"
+	)
+	for _, test := range []reasonTest{
+		{"to 1.3", v1("10.00 GiB cached)"), "fragmented", "", few},
+		{"1.4 to 1.9", v1("22.00 GiB reserved in total by PyTorch)"), "fragmented", "", few},
+		{"1.10 to 2.0", v1("22.00 GiB reserved in total by PyTorch) " + hint), "fragmented", "", pieces},
+		{"2.1", v2 + " If reserved but unallocated memory is large try setting max_split_size_mb to avoid fragmentation.", "fragmented", "", segments},
+		{"2.2", v2 + tip, "fragmented", "", segments},
+		{"without the hint", v2, "fragmented", "", segments},
+		{"2.9", v2 + strings.ReplaceAll(tip, "_CUDA", ""), "fragmented", "", "Set PYTORCH_ALLOC_CONF=expandable_segments:True"},
+		{"HIP", strings.Replace(v2, "CUDA", "HIP", 1) + strings.ReplaceAll(tip, "CUDA", "HIP"), "fragmented", "", "Set PYTORCH_HIP_ALLOC_CONF=expandable_segments:True"},
+		{"HIP, ignored", supported + strings.Replace(v2, "CUDA", "HIP", 1), "fragmented", "", "Set PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:128"},
+		{"XPU", strings.Replace(v2, "CUDA", "XPU", 1) + " Please use `empty_cache` to release all unoccupied cached memory.", "fragmented", "", few},
+		{"NPU", strings.NewReplacer("CUDA", "NPU", "GPU", "NPU").Replace(v1("22.00 GiB reserved in total by PyTorch) If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation.")),
+			"fragmented", "", "Set PYTORCH_NPU_ALLOC_CONF=max_split_size_mb:128"},
+		{"Windows", windows + v2 + tip, "fragmented", "", pieces},
+		{"exported", "+ export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n+ python train.py\n" + v2 + tip, "fragmented", "", few},
+		{"in Python", "os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"garbage_collection_threshold:0.8,expandable_segments:True\"\n" + v2 + tip, "fragmented", "", few},
+		{"for one command", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python train.py\n" + v2 + tip, "fragmented", "", few},
+		{"in a container", "docker run --gpus all -e PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True x\n" + v2 + tip, "fragmented", "", few},
+		{"other settings", "export PYTORCH_CUDA_ALLOC_CONF=garbage_collection_threshold:0.8\n" + v2 + tip, "fragmented", "", segments},
+		{"advice of a library", "WARNING: memory is short; consider setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n" + v2 + tip, "fragmented", "", segments},
+		{"a wrapped hint", strings.ReplaceAll(v2+tip, "setting ", "setting\n"), "fragmented", "", segments},
+		{"set on Windows", "set PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:64\n" + windows + v2 + tip, "fragmented", "", few},
+	} {
+		test.run(t)
+	}
+}

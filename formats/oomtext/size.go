@@ -66,6 +66,8 @@ type printed struct {
 	state   bool  // no failure: only the state of an allocator
 	counted int64 // of such a state: failures that the allocator counted; 0 for other texts
 
+	known, conf string // the newest setting that the version knows, and the variable that the text names; "" = not known
+
 	device, memory, allocator, module string
 	op, shape, dtype                  string // of the request
 

@@ -4,6 +4,7 @@ import (
 	"github.com/memlane/memlane/lifetime/failure"
 
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -43,6 +44,11 @@ func (f *printed) summaryLine(line []byte) bool {
 	m := summaryRow().FindStringSubmatch(text)
 	if m == nil {
 		return true
+	}
+	if strings.HasSuffix(m[3], "iB") { // 2.1: before, units had no i
+		f.known = expandable
+	} else if strings.HasPrefix(m[1], "Oversize") && f.known == "" {
+		f.known = split
 	}
 	current, peak := f.figure(m[2]+" "+m[3]), f.figure(m[4]+" "+m[5])
 	switch strings.ToLower(m[1]) {
@@ -87,6 +93,10 @@ func parseStats(text string) *printed {
 			f.Reserved = v
 		case "inactive_split_bytes.all.current":
 			f.InPieces = v
+		case "max_split_size":
+			f.known = cmp.Or(f.known, split)
+		case "num_device_alloc", "num_sync_all_streams":
+			f.known = expandable
 		case "num_ooms":
 			f.counted, f.state = v, v == 0
 		}

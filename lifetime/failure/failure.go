@@ -12,11 +12,12 @@ type Failure struct {
 	Times  int64  // how often the same failure was printed
 	First  bool   // the launcher names its process as the first that failed
 
-	Survived bool  // the text says that the program went on
-	Absurd   bool  // the request was for more than 2^60 bytes: a wrong size
-	Cut      bool  // the end of the text is missing, and figures with it
-	Growth   bool  // an allocator asked the driver for more, and did not get it
-	Rounding int64 // largest rounding error of the figures: half a unit of their last digit
+	Survived bool   // the text says that the program went on
+	Absurd   bool   // the request was for more than 2^60 bytes: a wrong size
+	Cut      bool   // the end of the text is missing, and figures with it
+	Growth   bool   // an allocator asked the driver for more, and did not get it
+	Setting  string // of the allocator against fragmentation, that the program can have and has not: VARIABLE=VALUE; "" = none is known
+	Rounding int64  // largest rounding error of the figures: half a unit of their last digit
 
 	Capacity    int64 // of the device
 	Allowed     int64 // limit that the program set for itself

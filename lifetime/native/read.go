@@ -386,6 +386,7 @@ func (f *fields) failure() *failure.Failure {
 		return nil
 	}
 	failure := failure.Unknown(source)
+	failure.Setting = f.key["setting"]
 	for key, figure := range failure.Figures() {
 		if _, ok := f.key[key]; ok {
 			*figure = f.int(key)

@@ -132,6 +132,9 @@ func (n *writer) failure(f *failure.Failure) {
 			fmt.Fprintf(n.w, " %s=%d", key, v)
 		}
 	}
+	if f.Setting != "" {
+		fmt.Fprintf(n.w, " setting=%q", f.Setting)
+	}
 	for _, flag := range []struct {
 		key string
 		set bool

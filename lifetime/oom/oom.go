@@ -195,6 +195,12 @@ func (d *Diagnosis) evidence() string {
 func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
 	d.Reason, d.Words = r, r.Words()
 	d.Confidence = confidenceOf(d.evidence(), r)
+	if r == Fragmented && d.State.Source == failure.FromTorch {
+		if d.Advice = fewSizes; d.State.Setting != "" {
+			d.Advice = "Set " + d.State.Setting + "; bucket batch sizes."
+		}
+		return
+	}
 	d.Advice = r.advice(d.State.Source, frameworkOf(d.State.Source, &t.Sources[d.Space.Source]), d.Space.Device)
 }
 
