@@ -23,7 +23,7 @@ var sentences = []struct {
 			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization ` +
 			`\([0-9.]+, (?P<requested>[0-9.]+) GiB\)`)},
 	{"available KV cache memory", failure.FromVLLM, "cuda", " GiB", lazily(
-		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<free>[0-9.]+) GiB\)`)},
+		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<allowed>[0-9.]+) GiB\)`)},
 	{"Not enough memory. Please", failure.FromSGLang, "cuda", "", lazily(
 		`Not enough memory\. Please try to increase --mem-fraction-static`)},
 	{"available memory for the cache", failure.FromVLLM, "cuda", "", lazily(`No available memory for the cache blocks`)},

@@ -41,7 +41,7 @@ func TestOthers(t *testing.T) {
 		{"vLLM: only its context is in the way", "Free memory on device (3.25/4.0 GiB) on startup is less than desired GPU memory utilization (0.9, 3.6 GiB).",
 			"vllm cuda limit asked 3686 capacity 4096 others 768 free 3328", "to 0.81,"},
 		{"vLLM: no cache", "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`", "vllm cuda limit", "Raise gpu_memory_utilization"},
-		{"vLLM: a small cache", "(2.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.50 GiB).", "vllm cuda limit asked 2048 free 1536", "max_model_len"},
+		{"vLLM: a small cache", "(2.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.50 GiB).", "vllm cuda limit asked 2048 limit 1536", "max_model_len"},
 		{"vLLM: few tokens", "max seq len (4096) is larger than the maximum number of tokens that can be stored in KV cache (3664). Try increasing gpu_memory_utilization", "vllm cuda limit", "max_model_len"},
 		{"onnxruntime", "bfc_arena.cc:376 onnxruntime::BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 2097152",
 			"onnxruntime  unknown asked 2", "smaller batch"},

@@ -164,7 +164,7 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 	case d.State.Source == failure.FromVLLM && d.State.Capacity > 0:
 		d.Advice = fmt.Sprintf("Lower gpu_memory_utilization to %.2f, or free what others hold; see %s.",
 			math.Floor(100*float64(m.Free.Or(0))/float64(d.State.Capacity))/100, monitorOf("cuda"))
-	case d.Reason == Limit && m.Free.Or(-1) < 0 && m.Requested > d.State.Allowed && d.State.Allowed > 0:
+	case d.Reason == Limit && d.State.Source == failure.FromTorch && m.Free.Or(-1) < 0 && m.Requested > d.State.Allowed && d.State.Allowed > 0:
 		d.Advice = "Allocate smaller blocks: the platform limits the size of one."
 	case m.Failure != nil && strings.Contains(m.Text, "KV ") && d.Reason == Exhausted:
 		d.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
