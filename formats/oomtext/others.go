@@ -14,7 +14,7 @@ import (
 // sglang/srt/model_executor/model_runner.py, ray/_private/worker.py; TensorRT is closed.
 var sentences = []struct {
 	word           string // every such text has it
-	source, device string
+	source, device string // of the device also the memory: "cpu/pinned"
 	unit           string // of figures that have none
 	text           pattern
 }{
@@ -40,7 +40,7 @@ var sentences = []struct {
 		`failed to allocate (?P<backend>CUDA|ROCm|Vulkan|SYCL|Metal)(?P<index>[0-9]*) buffer of size (?P<requested>[0-9]+)`)},
 	{"ailed to allocate ", failure.FromLlama, "metal", "", lazily(
 		`failed to allocate buffer, size = *(?P<requested>[0-9.]+ MiB)`)},
-	{"ailed to allocate ", failure.FromHost, "cpu", " MiB", lazily(
+	{"ailed to allocate ", failure.FromHost, "cpu/pinned", " MiB", lazily(
 		`failed to allocate (?P<requested>[0-9]+)[.,][0-9]+ MiB of pinned memory`)},
 	{"amount of GPU memory (", failure.FromTensorRT, "cuda", "", lazily(
 		`Requested amount of GPU memory \((?P<requested>[0-9]+) bytes\) could not be allocated`)},
@@ -90,7 +90,7 @@ func parseSentence(text string) *printed {
 		}
 		if m := s.text().FindStringSubmatch(text); m != nil {
 			f := newFailure(s.source)
-			f.device = s.device
+			f.device, f.memory, _ = strings.Cut(s.device, "/")
 			for g, name := range s.text().SubexpNames() {
 				if m[g] != "" {
 					f.take(name, m[g], s.unit)

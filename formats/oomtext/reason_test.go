@@ -158,3 +158,17 @@ func TestSetting(t *testing.T) {
 		test.run(t)
 	}
 }
+
+// TestHost: advice about host memory fits the request, and names pinned memory only if the text does.
+func TestHost(t *testing.T) {
+	const cpu = "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+	for _, test := range []reasonTest{
+		{"an array", cpu + "8589934592 bytes. Error code 12", "host", "ran out", "Use smaller arrays"},
+		{"a wrong size", cpu + "4398046511104 bytes. Error code 12", "host", "4.00 TiB at once", "wrong size"},
+		{"of XLA", "RESOURCE_EXHAUSTED: Out of memory allocating 2199023255552 bytes.", "host", "2.00 TiB", "wrong size"},
+		{"pinned", "ggml_cuda_host_malloc: failed to allocate 900.00 MiB of pinned memory: invalid argument", "host", "", "pinned"},
+		{"pinned, of XLA", "RESOURCE_EXHAUSTED: Out of host memory while trying to allocate 1048576 bytes.", "host", "", "pinned"},
+	} {
+		test.run(t)
+	}
+}

@@ -143,6 +143,11 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 	switch {
 	case d.State.Absurd, d.Reason == Larger && m.Requested >= absurd:
 		d.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
+	case d.Reason == Host && m.Requested >= absurdOnHost:
+		d.Words = units.Bytes(m.Requested) + " at once do not fit into host memory"
+		d.Advice = "Look for a wrong size: a shape, a product of shapes, or a broadcast."
+	case d.Reason == Host && (s.Memory == "pinned" || s.Device == "host"):
+		d.Advice = "Reduce pinned host memory, or add memory."
 	case d.Reason == NotGranted && d.State.Growth:
 		d.Words = "the driver refused to enlarge the pool"
 	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:

@@ -110,8 +110,7 @@ var reasons = map[Reason]struct {
 		tensorflow: "See MONITOR: another process may hold what the pool needs to grow."},
 		devices: map[string]string{"xpu": "Split the request: the driver may limit one allocation; see MONITOR."}},
 	Host: {words: "host memory ran out, not the device's", advice: [4]string{
-		other: "Reduce pinned host memory, or add memory.",
-		torch: "Reduce workers and pinned memory, or add memory."}},
+		other: "Use smaller arrays or fewer worker processes, or add host memory."}},
 	Survived: {words: "the program went on without it", advice: [4]string{other: "Nothing must be done; more memory may make it faster."}},
 	Unknown: {words: "the text does not say", advice: [4]string{
 		other:      "Keep what the allocator prints above the error, or record a profile.",

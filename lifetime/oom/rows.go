@@ -16,6 +16,7 @@ const (
 // The thresholds of the reasons. Those of texts are also in docs/manual/oom.md.
 const (
 	absurd        = 1 << 44  // bytes of a request that no device has
+	absurdOnHost  = 1 << 40  // the same, of host memory
 	clearlyFree   = 64 << 20 // free bytes beyond the request that show a refusal
 	othersShare   = 0.1      // of the device, that others hold
 	outsideAtOnce = 1 << 30  // bytes that no listed process explains
