@@ -308,6 +308,7 @@ func (f *printed) complete(later *printed) {
 	}
 	if later.program && len(f.buffers)+len(f.chunks) == 0 {
 		f.program, f.buffers, f.Needed, f.module, f.Source = true, later.buffers, later.Needed, later.module, later.Source
+		f.Scratch = later.Scratch
 		f.requested = later.requested
 	}
 	if f.Source == failure.FromLlama {

@@ -172,3 +172,21 @@ func TestHost(t *testing.T) {
 		test.run(t)
 	}
 }
+
+// TestProgramsOfXLA: temporaries of a program are requested as one block; arrays on TPU are no program.
+func TestProgramsOfXLA(t *testing.T) {
+	assignment := func(requested string) string {
+		return "RESOURCE_EXHAUSTED: Out of memory while trying to allocate " + requested + " bytes.\nBufferAssignment OOM Debugging.\nBufferAssignment stats:\n" +
+			"  parameter allocation: 3.00GiB\n  constant allocation: 0B\n  maybe_live_out allocation: 1.00GiB\n  preallocated temp allocation: 10.00GiB\n  total allocation: 14.00GiB\n"
+	}
+	for _, test := range []reasonTest{
+		{"temporaries", assignment("10737418240"), "exhausted", "10.0 GiB for them", "jax.checkpoint"},
+		{"an output", assignment("1073741824"), "exhausted", "full of live", "donate"},
+		{"an array on TPU", "Error allocating device buffer: Attempting to allocate 1.00G. That was not possible. There are 3.10G free.; (0x0x0_HBM0)", "fragmented", "", "large arrays first"},
+		{"a program on TPU", "Error loading program 'jit_g': Attempting to reserve 6.00G at the bottom of memory. That was not possible. There are 6.50G free, 0B reserved, and 3.00G reservable.",
+			"fragmented", "", "Load the program"},
+		{"MPS", "MPS backend out of memory (MPS allocated: 2.00 GB, other allocations: 5.00 GB, max allowed: 7.50 GB). Tried to allocate 1.00 GB on private pool.", "outside", "", "driver_allocated_memory"},
+	} {
+		test.run(t)
+	}
+}

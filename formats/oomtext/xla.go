@@ -217,7 +217,7 @@ func parseTPURun(text string) *printed {
 		f.device, f.memory = "tpu:"+m[7], strings.ToLower(m[8])
 	}
 	if m[3] != "" {
-		f.op = "load the program"
+		f.op = failure.LoadProgram
 	}
 	return f
 }
@@ -256,6 +256,9 @@ func (f *printed) assignment(text string) {
 		return
 	}
 	f.program, f.Needed = true, total
+	if scratch, ok := stats["preallocated temp"]; ok {
+		f.Scratch = scratch
+	}
 	parameters, others := int64(0), int64(0)
 	for _, m := range gpuBuffer().FindAllStringSubmatch(text, -1) {
 		size := max(f.figure(m[1]), 0)

@@ -31,6 +31,7 @@ type Failure struct {
 	InPieces    int64 // of Unallocated, in segments that are partly in use: they cannot be given back to the device
 	LargestFree int64 // largest free block
 	Needed      int64 // by a compiled program as a whole
+	Scratch     int64 // of Needed, for temporaries: XLA requests them as one block
 	Exceeded    int64 // bytes by which it exceeds the capacity
 }
 
@@ -53,10 +54,13 @@ const (
 	FromOther      = "other" // programs that are not named
 )
 
+// LoadProgram is the operation of a request for a program of XLA, not for an array.
+const LoadProgram = "load the program"
+
 // Unknown returns a Failure of a kind of text without figures.
 func Unknown(source string) Failure {
 	return Failure{Source: source, Times: 1, Capacity: -1, Allowed: -1, Live: -1, Requested: -1, Idle: -1, Reserved: -1, InProcess: -1, Others: -1,
-		Unallocated: -1, InPieces: -1, LargestFree: -1, Needed: -1, Exceeded: -1}
+		Unallocated: -1, InPieces: -1, LargestFree: -1, Needed: -1, Scratch: -1, Exceeded: -1}
 }
 
 // Unlisted returns the bytes of the device that neither the process nor a listed one uses; where the process is not listed, neither its
@@ -81,5 +85,5 @@ const little = 64 << 20 // bytes of the driver that are no user's
 func (f *Failure) Figures() map[string]*int64 {
 	return map[string]*int64{"line": &f.Line, "times": &f.Times, "rounding": &f.Rounding, "capacity": &f.Capacity, "allowed": &f.Allowed,
 		"live": &f.Live, "live_requested": &f.Requested, "idle": &f.Idle, "reserved": &f.Reserved, "in_process": &f.InProcess, "others": &f.Others,
-		"unallocated": &f.Unallocated, "in_pieces": &f.InPieces, "largest_free": &f.LargestFree, "needed": &f.Needed, "exceeded": &f.Exceeded}
+		"unallocated": &f.Unallocated, "in_pieces": &f.InPieces, "largest_free": &f.LargestFree, "needed": &f.Needed, "scratch": &f.Scratch, "exceeded": &f.Exceeded}
 }

@@ -148,6 +148,11 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 		d.Advice = "Look for a wrong size: a shape, a product of shapes, or a broadcast."
 	case d.Reason == Host && (s.Memory == "pinned" || s.Device == "host"):
 		d.Advice = "Reduce pinned host memory, or add memory."
+	case d.Reason == Exhausted && d.isScratch():
+		d.Words = "the temporaries of the program do not fit: it needs " + units.Bytes(d.State.Scratch) + " for them in one block"
+		d.Advice = "Use a smaller batch, recompute (jax.checkpoint), or compute the largest in blocks."
+	case d.Reason == Fragmented && t.Sites[m.Site].Op == failure.LoadProgram:
+		d.Advice = "Load the program before other arrays, or free arrays before it runs."
 	case d.Reason == NotGranted && d.State.Growth:
 		d.Words = "the driver refused to enlarge the pool"
 	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:
@@ -186,6 +191,12 @@ func (d *Diagnosis) single() bool {
 	said := d.State.Source
 	return d.Reason == Exhausted && d.State.Live >= 0 && d.Mark.Requested > units.AddSat(d.State.Live, max(d.State.Idle, 0)) &&
 		(said == "" || said == failure.FromTorch || said == failure.FromTensorFlow)
+}
+
+// isScratch reports whether the request is for the temporaries of a program of XLA.
+func (d *Diagnosis) isScratch() bool {
+	gap := d.Mark.Requested - d.State.Scratch
+	return d.State.Scratch > 0 && max(gap, -gap) <= 2*d.State.Rounding
 }
 
 // evidence returns the kind of evidence.

@@ -83,7 +83,7 @@ var reasons = map[Reason]struct {
 		torch:      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes.",
 		xla:        "Allocate large buffers first; on GPU, TF_GPU_ALLOCATOR=cuda_malloc_async.",
 		tensorflow: "Set TF_GPU_ALLOCATOR=cuda_malloc_async, or allocate large buffers first."},
-		devices: map[string]string{"tpu": "Load the program before other arrays, or free arrays before it runs."}},
+		devices: map[string]string{"tpu": "Allocate large arrays first, or free arrays before them."}},
 	Larger: {words: "it is larger than the memory, so freeing does not help", advice: [4]string{
 		other: "Split the operation: smaller chunks, a shorter sequence, no full matrix.",
 		xla:   "Shard it, recompute (jax.checkpoint), donate arguments, or use narrower types."}},
@@ -99,7 +99,7 @@ var reasons = map[Reason]struct {
 		other: "Run MONITOR on the host; leave room for other users.",
 		torch: "Run MONITOR on the host; leave room for contexts, NCCL and cuBLAS.",
 		xla:   "See MONITOR: other processes need XLA_PYTHON_CLIENT_PREALLOCATE=false."},
-		devices: map[string]string{"mps": "Use smaller inputs, or call torch.mps.empty_cache(): Metal holds the rest."}},
+		devices: map[string]string{"mps": "Use smaller inputs; torch.mps.driver_allocated_memory() counts the rest."}},
 	PrivatePools: {words: "private pools keep idle memory that others cannot use", advice: [4]string{
 		other: "Capture fewer sizes of CUDA graphs, or let them share one pool."}},
 	Padding: {words: "most of it is padding", advice: [4]string{other: "Make the last two dimensions multiples of 8 x 128, or transpose."}},
