@@ -19,8 +19,9 @@ var (
 	bfcBySize = lazily(`^` + number + ` Chunks of size ` + number + ` totalling`)
 	bfcPool   = lazily(`(?:total_region_allocated_bytes_|Total bytes in pool|Total size in pool): ` + xlaSize + `\s+memory_limit_: ` + xlaSize)
 	bfcStat   = lazily(`^(Limit|InUse|MaxInUse): +` + xlaSize + `$`)
-	bfcSum    = lazily(`total free in pool ` + xlaSize + `, largest free chunk usable by (?:lower|upper) end ` + xlaSize)
-	survived  = "The caller indicates that this is not a failure"
+	bfcSum    = lazily(`total free in pool ` + xlaSize + `, largest free chunk usable by (?:lower|upper) end ` + xlaSize +
+		`(?:, unallocated(?: bytes)? ` + xlaSize + `, pool size ` + xlaSize + `, (?:pool )?limit ` + xlaSize + `)?`) // 2026
+	survived = "The caller indicates that this is not a failure"
 
 	tensor       = lazily(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\](?: and type (\w+))?(?: on (\S+))?(?: by allocator (\w+))?`)
 	tensorNode   = lazily(`\[\[(?:\{\{)?[Nn]ode:? (\S+) = \w+\[.*?\bT=DT_(\w+)`) // TensorFlow 1
@@ -76,6 +77,10 @@ func (f *printed) poolLine(text string) bool {
 	}
 	if m := bfcSum().FindStringSubmatch(text); m != nil {
 		f.Unallocated, f.LargestFree = f.figure(m[1]), f.figure(m[2])
+		if pool, limit := f.figure(m[4]), f.figure(m[5]); m[4] != "" && f.Reserved < 0 {
+			f.Reserved, f.Allowed = pool, limit
+			f.Live = max(pool-f.Unallocated, 0)
+		}
 		return true
 	}
 	m := bfcStat().FindStringSubmatch(text)
@@ -151,7 +156,10 @@ func (d *dump) finish(f *printed) {
 	for _, s := range d.segments {
 		f.Reserved = units.AddSat(f.Reserved, s.size)
 	}
-	f.Unallocated, f.LargestFree = d.freeTotal, d.largest
+	f.Unallocated = d.freeTotal
+	if f.LargestFree < 0 || d.largest <= f.LargestFree+2*f.Rounding { // others are kept for requests from the other end
+		f.LargestFree = d.largest
+	}
 }
 
 // parseBFC reads the first line of a dump, or the warning that comes without one; nil if there is none.

@@ -190,3 +190,23 @@ func TestProgramsOfXLA(t *testing.T) {
 		test.run(t)
 	}
 }
+
+// TestPoolSummary: the line of 2026 says what is free and how much of it is in one piece.
+func TestPoolSummary(t *testing.T) {
+	text := func(free, largest string) string {
+		return "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.00GiB (rounded to 2147483648) from the lower end requested by op dot\n" +
+			"Allocator memory summary: rounded request 2.00GiB, total free in pool " + free + ", largest free chunk usable by lower end " + largest +
+			", unallocated bytes 0B, pool size 60.00GiB, pool limit 60.00GiB\n"
+	}
+	for _, test := range []reasonTest{
+		{"in pieces", text("8.00GiB", "1.25GiB"), "fragmented", "pieces", "cuda_malloc_async"},
+		{"nearly full", text("3.00GiB", "1.25GiB"), "exhausted", "full of live buffers, and the little that is free is in pieces", ""},
+		{"full", text("1.50GiB", "1.25GiB"), "exhausted", "full of live", ""},
+		{"cut off", strings.Split(text("4.00GiB", "1.25GiB"), ", unallocated")[0], "fragmented", "pieces", ""},
+	} {
+		test.run(t)
+	}
+	if f := failuresOf(t, text("4.00GiB", "1.25GiB"))[0]; *f.LiveBytes != 56<<30 || *f.LimitBytes != 60<<30 || *f.LargestFreeBytes != 5<<28 {
+		t.Errorf("%d live, limit %d, largest %d", *f.LiveBytes, *f.LimitBytes, *f.LargestFreeBytes)
+	}
+}

@@ -166,6 +166,8 @@ func (d *Diagnosis) judge(t *lifetime.Tables) {
 	case d.single():
 		d.Words = "this one request is larger than all live buffers together"
 		d.Advice = Larger.advice("", other, "")
+	case d.Reason == Exhausted && d.State.Source == failure.FromTensorFlow && f.freeInPieces():
+		d.Words += ", and the little that is free is in pieces"
 	case d.Reason == Outside && f.processHolds() && !f.othersHold():
 		d.Words = "the process itself holds " + units.Bytes(f.ownOutside()) + " outside of this allocator"
 		d.Advice = "Find what else allocates in this process: NCCL, cuDNN, RMM, another framework."

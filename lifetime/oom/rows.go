@@ -147,6 +147,7 @@ var rows = []row{
 	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
 
 	// TensorFlow's pool has a limit and grows by requests to the driver.
+	{failure.FromTensorFlow, Fragmented, func(f *facts) bool { return f.noFigures() && f.freeInPieces() }},
 	{failure.FromTensorFlow, NotGranted, func(f *facts) bool { return f.noFigures() && f.Growth }},
 	{failure.FromTensorFlow, Unknown, (*facts).noFigures},
 	{failure.FromTensorFlow, Larger, func(f *facts) bool { return f.Allowed >= 0 && f.requested > f.Allowed }},
@@ -191,6 +192,11 @@ func always(*facts) bool { return true }
 // inPieces reports whether the request would fit the free memory of its stream and pool if it were in one piece.
 func (f *facts) inPieces() bool {
 	return f.usable.Total >= f.requested && f.usable.Largest < f.requested
+}
+
+// freeInPieces reports whether the request would fit what is reserved and free if it were in one piece.
+func (f *facts) freeInPieces() bool {
+	return f.Unallocated >= f.requested && f.LargestFree >= 0 && f.LargestFree < f.requested
 }
 
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
