@@ -210,3 +210,13 @@ func TestPoolSummary(t *testing.T) {
 		t.Errorf("%d live, limit %d, largest %d", *f.LiveBytes, *f.LimitBytes, *f.LargestFreeBytes)
 	}
 }
+
+// TestOperator: the operation and the tensor of a request are told beside its line.
+func TestOperator(t *testing.T) {
+	text := "Traceback (most recent call last):\n  File \"t.py\", line 8, in step\n    z = x * y\nResourceExhaustedError: OOM when allocating tensor with shape[256,1024] and type float on " +
+		"/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Mul]\n"
+	f := failuresOf(t, text)[0]
+	if got := f.Detail().Operator; f.Requester.Name != "step (t.py:8)" || got != "Mul float [256,1024]" {
+		t.Errorf("%s: %q", f.Requester.Name, got)
+	}
+}

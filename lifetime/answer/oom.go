@@ -336,6 +336,9 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 func (d *FailureDetail) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetime.Space, m *lifetime.Mark) {
 	if m.Failure != nil {
 		d.Printed = m.Text
+		if site := &t.Sites[m.Site]; m.Failure.Source == failure.FromTensorFlow && site.Stack != 0 && site.Op != "" { // beside the line
+			d.Operator = strings.TrimSpace(site.Op + " " + tensorName(site))
+		}
 	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != SiteName(t, &s.SpaceInfo, m.Site) {
 		d.Operator = op
 	}
