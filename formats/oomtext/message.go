@@ -54,6 +54,8 @@ var openers = append([]opening{
 	{middle, sentence},
 	{"Failed to CUDA ", sentence},
 	{"_ALLOC_FAILED", sentence},
+	{laterInTorch, sentence},
+	{lastInTorch, sentence},
 }, ofSentences()...)
 
 // ofSentences returns the openers of the table of sentences.
@@ -82,6 +84,22 @@ const (
 	middle      = "ried to allocate"
 	middleOfXLA = "in memory space "
 )
+
+// Words that follow in a text of PyTorch. They begin one if what stands before them was cut off.
+const (
+	laterInTorch = " has a total capac"
+	lastInTorch  = " is allocated by PyTorch"
+)
+
+// follow has the bits of these words.
+var follow = func() (bits uint64) {
+	for i, o := range openers {
+		if o.words == laterInTorch || o.words == lastInTorch {
+			bits |= 1 << i
+		}
+	}
+	return bits
+}()
 
 // maxCut is the length of what may stand before the opener on a line that begins within a sentence: "of memory while ...".
 const maxCut = 4

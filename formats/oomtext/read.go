@@ -90,7 +90,7 @@ func (r *reader) all() {
 		k, word, whole := opener(rest)
 		if w.open != nil && r.more(w, rest, k, word) {
 			r.idle = 0
-		} else if k != terminated {
+		} else if k != terminated && (word&follow == 0 || r.open == 0) { // where terminals wrap lines, prefixes are missing
 			r.begin(w, &message{kind: k, line: line, words: word}, whole, rest, piece)
 			r.idle = 0
 		}
@@ -123,6 +123,9 @@ func (r *reader) closeAll() {
 // text. word is the opener that the line has: a second time, or after a whole failure, it begins another text.
 func (r *reader) more(w *writer, rest []byte, k kind, word uint64) bool {
 	m := w.open
+	if word&follow != 0 && m.words&word == 0 && m.kind == sentence {
+		k = terminated // they follow in the open text
+	}
 	if k != terminated && m.kind != stats && (k != sentence || m.kind == bfc || m.words&word != 0 || m.complete()) || !m.accepts(rest) {
 		r.close(w)
 		return false

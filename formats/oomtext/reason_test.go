@@ -220,3 +220,28 @@ func TestOperator(t *testing.T) {
 		t.Errorf("%s: %q", f.Requester.Name, got)
 	}
 }
+
+// TestCutBeginning: a message of PyTorch may begin with any of its clauses.
+func TestCutBeginning(t *testing.T) {
+	const (
+		device = "GPU 0 has a total capacity of 24.00 GiB "
+		free   = "of which 20.00 MiB is free. Including non-PyTorch memory, this process has 23.80 GiB memory in use. "
+		use    = "Of the allocated memory 22.00 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated."
+	)
+	for _, test := range []struct{ name, text, want string }{
+		{"in the request", "allocate 2.00 GiB. " + device + free + use, "torch cuda:0 exhausted asked 2048 capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+		{"before the capacity", device + free + use, "torch cuda:0 exhausted capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+		{"before the free bytes", free + use, "torch cuda exhausted live 22528 reserved 23756 outside 614 others 0 free 20"},
+		{"wrapped", strings.ReplaceAll(device+free+use, ". ", ".\n"), "torch cuda:0 exhausted capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+		{"whole and wrapped", strings.ReplaceAll("CUDA out of memory. Tried to allocate 2.00 GiB. "+device+free+use, ". ", ".\n"),
+			"torch cuda:0 exhausted asked 2048 capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+		{"what others hold", device + strings.ReplaceAll(free, "23.80", "5.80") + strings.ReplaceAll(use, "22.00", "4.00"),
+			"torch cuda:0 unknown capacity 24576 live 4096 reserved 5324 outside 614 others 18616 free 20"},
+		{"wrapped without the prefix", "[rank1]: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1\nhas a total capacity of 24.00 GiB " + free + use, "torch cuda unknown asked 2048 rank 1"},
+	} {
+		all := failuresOf(t, test.text)
+		if len(all) != 1 || sum(&all[0]) != test.want {
+			t.Errorf("%s: %d failures, %s\nwant %s", test.name, len(all), sum(&all[0]), test.want)
+		}
+	}
+}

@@ -16,6 +16,10 @@ var (
 	// 2.1 and later. The first versions wrote "capacty".
 	torchNew = lazily(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
 		`(?: of which ` + torchSize + ` is free)?(.*)`)
+	// The same, if its beginning was cut off.
+	torchLater = lazily(`()(?:allocate ` + torchSize + `\. )?GPU ?([0-9]*) has a total capaci?ty of ` + torchSize + `(?: of which ` + torchSize + ` is free)?\.(.*)`)
+	torchFree  = lazily(`of which ` + torchSize + ` is free\.`)
+
 	torchNewUse = lazily(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
 		torchSize + ` is reserved by PyTorch but unallocated)?`)
 	torchProcess = lazily(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
@@ -59,17 +63,40 @@ func backend(name, index string) string {
 }
 
 func parseTorchNew(text string) *printed {
-	if !strings.Contains(text, " has a total capac") { // regular expressions are slow
-		return nil
+	if !strings.Contains(text, laterInTorch) { // regular expressions are slow
+		return parseTorchLast(text)
 	}
 	m := torchNew().FindStringSubmatch(text)
 	if m == nil {
-		return nil
+		if m = torchLater().FindStringSubmatch(text); m == nil {
+			return parseTorchLast(text)
+		}
 	}
 	f := newFailure(failure.FromTorch)
 	f.device = backend(m[1], m[3])
 	f.requested, f.Capacity, f.free = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
-	rest := m[6]
+	f.usage(m[6])
+	return f
+}
+
+// parseTorchLast reads a text whose beginning was cut off, up to the capacity.
+func parseTorchLast(text string) *printed {
+	if !strings.Contains(text, lastInTorch) {
+		return nil
+	}
+	f := newFailure(failure.FromTorch)
+	f.device = backend("", "")
+	if free := torchFree().FindStringSubmatch(text); free != nil {
+		f.free = f.figure(free[1])
+	}
+	if f.usage(text); f.Cut {
+		return nil
+	}
+	return f
+}
+
+// usage reads what follows the capacity and the free bytes.
+func (f *printed) usage(rest string) {
 	if len(rest) > maxTail {
 		rest = rest[:maxTail]
 	}
@@ -89,7 +116,6 @@ func parseTorchNew(text string) *printed {
 	}
 	f.Cut = f.Unallocated < 0
 	f.processes(rest)
-	return f
 }
 
 // maxTail is the length of the figures after the first ones, with room for many processes.

@@ -140,7 +140,8 @@ var rows = []row{
 		return f.requested == 0 && f.Reserved > 0 && float64(f.InPieces) >= oftenFree*float64(f.Reserved)
 	}},
 	{failure.FromTorch, Exhausted, func(f *facts) bool {
-		return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 && float64(f.Unallocated) < oftenFree*float64(f.Reserved)
+		return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 && float64(f.Unallocated) < oftenFree*float64(f.Reserved) &&
+			share(max(f.Others, 0), f.Capacity) <= othersShare && !f.othersHold() && f.ownOutside() < ownAtOnce
 	}},
 	{"", Unknown, func(f *facts) bool { return f.requested == 0 }},
 
