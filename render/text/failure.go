@@ -177,16 +177,23 @@ const (
 	maxSizes   = 4
 )
 
-// largest returns the names and bytes of the largest holders.
+// largest returns the names and bytes of the largest holders. Those of one place have their category.
 func largest(f *answer.Failure) string {
 	var parts []string
 	const little = 100 // times less than the largest
+	names := map[string]int{}
+	for _, h := range f.Holders[:min(maxHolders, len(f.Holders))] {
+		names[h.Name]++
+	}
 	for i := range f.Holders[:min(maxHolders, len(f.Holders))] {
 		h := &f.Holders[i]
 		if h.Bytes < f.Holders[0].Bytes/little {
 			break
 		}
 		text := h.Name + " " + units.Bytes(h.Bytes)
+		if names[h.Name] > 1 && h.Category != "" {
+			text += " " + purpose.Words(h.Category)
+		}
 		if h.Buffers > 1 {
 			text += " in " + units.Count(h.Buffers)
 			if len(parts) == 0 {
