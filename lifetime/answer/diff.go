@@ -50,7 +50,7 @@ type DiffStep struct {
 
 // DiffFindings compares the findings of both captures.
 type DiffFindings struct {
-	New   []Finding `json:"new"`   // only in the second capture
+	New   []Finding `json:"new"`   // only in the second capture, and leaks that count only there
 	Fixed []Finding `json:"fixed"` // only in the first capture
 	Still []Finding `json:"still"` // in both, with the values of the second
 }

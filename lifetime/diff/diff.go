@@ -18,7 +18,7 @@ type Result struct {
 	Pairs []Pair // of spaces, in the order of Before, then those that only After has
 	Rows  []Row  // places that differ, of all pairs, largest change first
 
-	New, Fixed, Still []Change // findings
+	New, Fixed, Still []Change // findings; a new one may have been smaller before
 
 	NoPlaces bool // places were not compared, because one side has no call sites
 	Lines    bool // places were compared with their lines, not only by function

@@ -20,7 +20,7 @@ type Gate struct {
 	amount  float64 // bytes, or percent
 }
 
-// NewLeak is the gate for leaks in only one of the two captures.
+// NewLeak is the gate for leaks that count only in the second capture.
 const NewLeak = "new-leak"
 
 // metrics are the figures that a gate can compare, in bytes.

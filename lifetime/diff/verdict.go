@@ -39,7 +39,11 @@ func (r *Result) Verdict() string {
 		add("leak in %s fixed", r.Before, c.Before)
 	}
 	for _, c := range r.New {
-		add("new leak in %s", r.After, c.After)
+		if c.Before != nil {
+			add("leak in %s grew", r.After, c.After)
+		} else {
+			add("new leak in %s", r.After, c.After)
+		}
 	}
 	for _, c := range r.Still {
 		add("%s still leaks", r.After, c.After)

@@ -1,0 +1,89 @@
+package diff_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
+)
+
+// leaky is an operation that keeps a buffer in every step, called at a line of function step.
+type leaky struct {
+	op    string
+	line  int
+	bytes int64
+}
+
+// leakyCapture returns a training program of some steps with leaks.
+func leakyCapture(t *testing.T, format string, steps int, all ...leaky) *lifetime.Capture {
+	t.Helper()
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{Format: format})
+	s := b.Space()
+	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History})
+	site := func(op, function string, line int) lifetime.SiteID {
+		return b.Site(lifetime.Site{Op: op, Stack: b.Stack([]lifetime.FrameID{b.Frame(frame.Frame{Function: function, File: "/x/train.py", Line: line, Kind: frame.User})})})
+	}
+	now, next := int64(0), uint64(1)<<40
+	for i := range int64(steps) {
+		begin := now
+		for range 8 {
+			now++
+			block := build.Block{Addr: 1 << 20, Requested: 1 << 20, Occupied: 1 << 20, Site: site("aten::relu", "forward", 3)}
+			b.Alloc(s, now, block)
+			now++
+			b.Free(s, now, block)
+		}
+		for _, l := range all {
+			now++
+			next += 1 << 30
+			b.Alloc(s, now, build.Block{Addr: next, Requested: l.bytes, Occupied: l.bytes, Site: site(l.op, "step", l.line)})
+		}
+		now++
+		b.Mark(s, lifetime.Mark{Begin: begin, End: now, Kind: lifetime.Step, Text: "step " + string(rune('a'+i%26))})
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestLeaksByOperation: a leak is the same if its call site and its operation are, where both are known. One that was small and has grown
+// counts as new.
+func TestLeaksByOperation(t *testing.T) {
+	const trace, snapshot = "chrome-trace", "torch-snapshot"
+	type side struct {
+		format string
+		steps  int
+		all    []leaky
+	}
+	loss, kept := leaky{"aten::mean", 12, 4}, leaky{"aten::addmm", 12, 1 << 19}
+	of := func(steps int, all ...leaky) side { return side{trace, steps, all} }
+	for _, c := range []struct {
+		what          string
+		before, after side
+		leaks         int
+		verdict       string
+	}{
+		{"another operation", of(60, loss), of(60, kept), 1, "leak in step fixed; new leak in step"},
+		{"one more operation", of(60, kept), of(60, leaky{"aten::relu", 12, 1 << 18}, kept), 1, "leak in step grew"},
+		{"the same", of(60, kept), of(60, kept), 0, "step still leaks"},
+		{"moved code", of(60, kept, leaky{"aten::relu", 13, 1 << 18}), of(60, leaky{"aten::addmm", 22, 1 << 19}, leaky{"aten::relu", 23, 1 << 18}), 0, "step still leaks"},
+		{"it has grown", of(60, leaky{"aten::addmm", 12, 4}), of(60, kept), 1, "leak in step grew"},
+		{"it is recorded longer", of(60, leaky{"aten::addmm", 12, 500}), of(90, leaky{"aten::addmm", 12, 500}), 0, "step still leaks"},
+		{"a format without operations", side{snapshot, 60, []leaky{{"", 12, 1 << 19}}}, of(60, kept), 0, "step still leaks"},
+		{"a format with other names", side{snapshot, 60, []leaky{{"addmm", 12, 1 << 19}}}, of(60, kept), 0, "step still leaks"},
+	} {
+		d := diff.Compare(leakyCapture(t, c.before.format, c.before.steps, c.before.all...), leakyCapture(t, c.after.format, c.after.steps, c.after.all...), finding.Settings{})
+		parts := slices.DeleteFunc(strings.Split(d.Verdict(), "; "), func(part string) bool { return !strings.Contains(part, "leak") })
+		if got := strings.Join(parts, "; "); got != c.verdict || d.Leaks(finding.Warning) != c.leaks {
+			t.Errorf("%s: %q with %d new leaks, want %q with %d", c.what, d.Verdict(), d.Leaks(finding.Warning), c.verdict, c.leaks)
+		}
+	}
+}
