@@ -270,6 +270,35 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestVerdictOfPeak: the verdict has changes at the peak, largest first, then those at the end only. None is 0, and those of another memory ID name it.
+func TestVerdictOfPeak(t *testing.T) {
+	row := func(pair int, status diff.Status, function string, peak, end, allocated int64) diff.Row {
+		place := lifetime.Place{Frame: frame.Frame{Function: function}}
+		r := diff.Row{Pair: pair, Status: status, PlaceBefore: place, PlaceAfter: place}
+		r.After.Peak.Bytes, r.After.End.Bytes, r.After.Allocated.Bytes = max(peak, 0), max(end, 0), allocated
+		r.Before.Peak.Bytes, r.Before.End.Bytes = max(-peak, 0), max(-end, 0)
+		return r
+	}
+	side := func(peak int64) *diff.Side { return &diff.Side{Space: &lifetime.Space{}, Peak: peak} }
+	pairs := []diff.Pair{{Name: "cuda:0", Before: side(700), After: side(980)}, {Name: "cuda:1", Before: side(5), After: side(5)}}
+	for _, c := range []struct {
+		rows []diff.Row
+		want string
+	}{
+		{[]diff.Row{row(0, diff.Grew, "keep", 290, 900, 0), row(0, diff.Shrank, "noise", -10, 0, -9), row(0, diff.Shrank, "constant", 0, 0, -7)}, "keep +290 B; noise -10 B"},
+		{[]diff.Row{row(0, diff.Grew, "late", 1, 900, 0), row(0, diff.New, "early", 279, 0, 0)}, "279 B early new; late +1 B"},
+		{[]diff.Row{row(0, diff.Shrank, "swap", 5, -900, 0), row(1, diff.Grew, "other", 600, 0, 0), row(0, diff.Gone, "old", 0, -3, 0)},
+			"other +600 B on cuda:1; swap +5 B; 3 B old gone at the end"},
+		{[]diff.Row{row(0, diff.Grew, "a", 4, 0, 0), row(0, diff.Grew, "b", 3, 0, 0), row(0, diff.Grew, "c", 2, 0, 0), row(0, diff.Grew, "d", 1, 0, 0), row(0, diff.Grew, "e", 0, 0, 1)},
+			"a +4 B; b +3 B; c +2 B; 1 more"},
+	} {
+		r := diff.Result{Pairs: pairs, Rows: c.rows}
+		if have, want := r.Verdict(), "peak 700 B -> 980 B; "+c.want; have != want {
+			t.Errorf("%q, want %q", have, want)
+		}
+	}
+}
+
 // TestSiteOfRow: a row has the stack with most bytes of its place, the first on a tie.
 func TestSiteOfRow(t *testing.T) {
 	b := build.New(build.Everything)

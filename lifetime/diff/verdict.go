@@ -14,19 +14,25 @@ import (
 // maxNamed is the maximum number of places in a verdict.
 const maxNamed = 3
 
-// Verdict returns the main differences in one line: the peak, the places that changed most, and new and fixed leaks.
+// Verdict returns the main differences in one line: the peak, the places that changed most there, and new and fixed leaks.
 func (r *Result) Verdict() string {
 	var parts []string
-	if p := r.Main(); p != nil {
+	main := r.Main()
+	if p := main; p != nil {
 		parts = append(parts, p.peak())
 		for _, c := range p.notable() {
 			parts[0] += fmt.Sprintf(", %s %s", c.Name, units.Signed(c.Delta()))
 		}
 	}
-	for i := range r.Rows[:min(len(r.Rows), maxNamed)] {
-		parts = append(parts, r.Rows[i].text())
+	rows := r.byPeak()
+	for _, row := range rows[:min(len(rows), maxNamed)] {
+		part := row.text()
+		if p := &r.Pairs[row.Pair]; p != main {
+			part += " on " + p.Name
+		}
+		parts = append(parts, part)
 	}
-	if n := len(r.Rows) - maxNamed; n > 0 {
+	if n := len(rows) - maxNamed; n > 0 {
 		parts = append(parts, fmt.Sprintf("%s more", units.Count(int64(n))))
 	}
 	add := func(format string, c *lifetime.Capture, f *finding.Finding) {
@@ -88,20 +94,32 @@ func (p *Pair) peak() string {
 	return fmt.Sprintf("peak %s -> %s", units.Bytes(p.Before.Peak), units.Bytes(p.After.Peak))
 }
 
-// text describes the change of a place, at the peak or at the end, whichever is larger.
+// byPeak returns the rows by their change at the peak, largest first, then those that only differ at the end. Others allocated differently, but
+// hold the same.
+func (r *Result) byPeak() (rows []*Row) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.weight() > 0 {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(x, y *Row) int { return cmp.Compare(size(y.DeltaPeak()), size(x.DeltaPeak())) })
+	return rows
+}
+
+// text describes the change of a place at the peak; at the end if it is the same at the peak.
 func (r *Row) text() string {
-	change := larger(r.DeltaPeak(), r.DeltaEnd())
+	change, at := r.DeltaPeak(), ""
+	if change == 0 {
+		change, at = r.DeltaEnd(), " at the end"
+	}
 	what := name(r.Place().String())
 	if r.Unseen {
 		what = "memory from before the recording"
 	}
-	switch r.Status {
-	case New, Gone:
-		return fmt.Sprintf("%s %s %s", units.Bytes(max(change, -change)), what, r.Status)
-	case Grew:
-		return fmt.Sprintf("%s +%s", what, units.Bytes(max(change, 0)))
+	if r.Status == New || r.Status == Gone {
+		return fmt.Sprintf("%s %s %s%s", units.Bytes(size(change)), what, r.Status, at)
 	}
-	return fmt.Sprintf("%s %s", what, units.Bytes(min(change, 0)))
+	return fmt.Sprintf("%s %s%s", what, units.Signed(change), at)
 }
 
 // name returns a place without its file: "step" for "step (train.py:12)".
