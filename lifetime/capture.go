@@ -124,8 +124,16 @@ type SpaceInfo struct {
 	// program began, perhaps before the window; 0 = not known.
 	LifetimePeak int64
 
+	Donation Donation
+
 	// Allocations and frees recorded in the window, without inferred ones.
 	Allocations, Frees int
+}
+
+// Donation is what a compiled program would need if it donated more arguments to results of their shape, by the live ranges of its schedule.
+type Donation struct {
+	Arguments int   // that would be donated
+	Peak      int64 // of occupied bytes; 0 = not known
 }
 
 // ID returns the name of the space for people and for --space: its parts that are

@@ -16,8 +16,9 @@ type flowOp struct {
 	called      []int64
 	forward     bool // it is part of the differentiated computation
 	transposed  bool // it is part of the backward pass
+	loop        bool // a fusion that computes its elements one by one
 	id          int64
-	parameterAt wire.Span // shape of a parameter
+	parameterAt wire.Span // its shape
 }
 
 // flowComputation is a computation. Operands come before their users.
@@ -269,6 +270,8 @@ func (x *flows) readOp(at wire.Span, places map[int64]int32) (op flowOp, err err
 				}
 			}
 			m.Inside("metadata", -1, metadata.Err)
+		case instructionFusion:
+			op.loop = x.p.text(f.Body) == "kLoop"
 		case instructionParameter, instructionTupleIndex:
 			op.number = int64(f.Value)
 		case instructionID:

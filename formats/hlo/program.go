@@ -18,6 +18,9 @@ type program struct {
 	entry string
 	id    int64
 
+	module, schedule wire.Span
+	entryID          int64
+
 	instructions []instruction    // by id
 	byName       map[string]int32 // built when an old file needs it
 	frames       frameIndex
@@ -112,6 +115,8 @@ func (p *program) readModule(at wire.Span) error {
 			m.Inside("stack_frame_index", -1, p.readFrames(f.Body))
 		case moduleEntryID:
 			entry = int64(f.Value)
+		case moduleSchedule:
+			p.schedule = f.Body
 		case moduleAliases:
 			a := wire.Scan(p.proto, f.Body)
 			for g, ok := a.Next(); ok; g, ok = a.Next() {
@@ -131,6 +136,7 @@ func (p *program) readModule(at wire.Span) error {
 			computations++
 		}
 	}
+	p.module, p.entryID = at, entry
 	m.Inside("computations", -1, p.readShardings())
 	if m.Err == nil {
 		m.Err = p.readFlows(at, aliases, entry)

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -87,9 +88,13 @@ func addTo(addr uint64, bytes int64) uint64 {
 // space adds one memory space.
 func (x *builder) space(color int64, t trace) {
 	ref := x.b.Space()
+	h := x.p.replay(t)
 	s := lifetime.SpaceInfo{
 		Source: x.m.Source, Host: x.m.Host, Module: x.m.Name, Entry: x.p.entry, Memory: fmt.Sprintf("space%d", color),
 		Axis: lifetime.ProgramOrder, Begin: -1, End: int64(len(t.events)), Facts: lifetime.Addresses | lifetime.Regions,
+	}
+	if color == 0 {
+		s.Donation = x.p.donation(color, x.p.heapPeak(color, h.blocks))
 	}
 	for i := range x.p.values {
 		if v := &x.p.values[i]; x.sites[i].stack && v.allocation >= 0 && x.p.allocations[v.allocation].color == color {
@@ -105,7 +110,6 @@ func (x *builder) space(color int64, t trace) {
 			values += len(a.values)
 		}
 	}
-	h := x.p.replay(t)
 	x.b.Grow(ref, len(t.events), len(h.blocks), values)
 	var last []byte // an instruction has several events in a row: it allocates, shares and frees
 	name := ""
@@ -121,6 +125,33 @@ func (x *builder) space(color int64, t trace) {
 			x.allocation(ref, s.End, a, !moving[int32(i)], h)
 		}
 	}
+}
+
+// heapPeak returns the highest level of a memory space.
+func (p *program) heapPeak(color int64, blocks []block) (peak int64) {
+	moving := map[int32]bool{}
+	changes := map[int64]int64{}
+	for i := range blocks {
+		k := &blocks[i]
+		root := &p.values[k.root]
+		if a := &p.allocations[root.allocation]; a.color == color && !a.uses.Whole() {
+			moving[root.allocation] = true
+			changes[k.begin] = units.AddSat(changes[k.begin], root.size)
+			changes[k.end] = units.AddSat(changes[k.end], -root.size)
+		}
+	}
+	level := int64(0)
+	for i := range p.allocations {
+		if a := &p.allocations[i]; a.color == color && a.uses&lifetime.ForThreadLocal == 0 && !moving[int32(i)] {
+			level = units.AddSat(level, a.size)
+		}
+	}
+	peak = level
+	for _, at := range slices.Sorted(maps.Keys(changes)) {
+		level = units.AddSat(level, changes[at])
+		peak = max(peak, level)
+	}
+	return peak
 }
 
 // blocks adds the buffers that the heap trace allocates in the memory space. It returns the allocations that

@@ -17,6 +17,7 @@ const (
 	moduleComputations = 3<<3 | packed
 	moduleID           = 5<<3 | number
 	moduleEntryID      = 6<<3 | number
+	moduleSchedule     = 7<<3 | packed
 	moduleAliases      = 8<<3 | packed
 	moduleOutputs      = 12<<3 | packed
 	moduleParameters   = 14<<3 | packed
@@ -33,6 +34,12 @@ const (
 	shardingLastKinds  = 8<<3 | packed
 	shardingLastKind   = 8<<3 | number
 
+	scheduleSequences = 1<<3 | packed
+	sequenceKey       = 1<<3 | number
+	sequenceValue     = 2<<3 | packed
+	sequenceIDs       = 1<<3 | packed
+	sequenceID        = 1<<3 | number
+
 	computationName         = 1<<3 | packed
 	computationInstructions = 2<<3 | packed
 	computationID           = 5<<3 | number
@@ -43,6 +50,7 @@ const (
 	instructionShape      = 3<<3 | packed
 	instructionMetadata   = 7<<3 | packed
 	instructionParameter  = 9<<3 | number
+	instructionFusion     = 11<<3 | packed
 	instructionTupleIndex = 13<<3 | number
 	instructionID         = 35<<3 | number
 	instructionOperands   = 36<<3 | packed

@@ -144,8 +144,14 @@ func shortShape(shape string) string {
 	return short
 }
 
-// donate lets outputs use the memory of inputs of the same shape.
+// donate lets outputs use the memory of inputs of the same shape. Without live ranges it is not known from when on they can: then it is the best case.
 func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
+	advice := func(n int) string {
+		return fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(n, "input"))
+	}
+	if d := s.Donation; d.Peak > 0 {
+		return remedy{advice: advice(d.Arguments), how: "with donated inputs", peak: d.Peak}
+	}
 	inputs := map[string]int{} // by shape
 	for i := range s.Buffers {
 		if b := &s.Buffers[i]; b.Kind == lifetime.Parameter && isBuffer(s, i) && t.Sites[b.Site].Shape != "" {
@@ -163,13 +169,12 @@ func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
 	if n == 0 {
 		return remedy{}
 	}
-	return remedy{advice: fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(n, "input")), how: "with donated inputs",
-		peak: PeakWith(s, func(i int) int64 {
-			if donated[i] {
-				return 0
-			}
-			return s.Buffers[i].Size
-		})}
+	return remedy{advice: advice(n), how: "with donated inputs at best", peak: PeakWith(s, func(i int) int64 {
+		if donated[i] {
+			return 0
+		}
+		return s.Buffers[i].Size
+	})}
 }
 
 // shard divides inputs and outputs of which several devices have copies among these devices. Its advice names the largest. The program may

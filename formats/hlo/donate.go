@@ -1,0 +1,599 @@
+package hlo
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/formats/internal/wire"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// donor finds what a program would need if it donated more arguments to results, by the live ranges of its schedule.
+//
+// A result can use the memory of an argument from the last use of the argument on. If the compiler cannot order that before the result, it computes
+// the result elsewhere and copies it. A compiler also lets other values use the memory of a result before the result is there: they keep needing memory.
+type donor struct {
+	flows
+	color  int64
+	main   *flowComputation
+	at     map[int64]int32 // the instructions of main, by ID
+	caller map[int64]int32 // the instruction of main that executes a computation
+	pos    []int           // positions in the schedule
+	users  [][]int32
+	uses   map[part]int // results of lastUse
+	values map[valuePlace]int32
+	ranges []memory // of values in memory that is not in use for the whole run
+	whole  int64    // bytes that are
+}
+
+// part is the result of an instruction of main, or a part of it.
+type part struct{ op, path int32 }
+
+const wholeResult = -1
+
+// valuePlace is the instruction that defines a value, and the part of its result.
+type valuePlace struct {
+	id   int64
+	path int32
+}
+
+// memory is a range of an allocation that a value uses at positions from begin to end.
+type memory struct {
+	allocation, value int32
+	from, to          uint64
+	begin, end        int
+}
+
+// pair is an argument that is donated to a result.
+type pair struct {
+	result tensor
+	inTime bool  // no copy is needed
+	free   int   // position of the last use of the argument
+	copied int32 // value of a copy of the argument in the memory of the result; -1 if there is none
+}
+
+// tensor is an argument or a result.
+type tensor struct {
+	op, path          int32 // that defines it
+	value, allocation int32
+	shape             string
+}
+
+// donation returns what the memory space of a color would need with more donated arguments; the zero value if that is not certain. peak is the peak that
+// the heap trace gives.
+func (p *program) donation(color, peak int64) lifetime.Donation {
+	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
+		return lifetime.Donation{}
+	}
+	d := donor{flows: flows{p: p, computations: map[int64]*flowComputation{}, budget: leastBudget + (p.module.End-p.module.At)*wordsOfByte}, color: color,
+		at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[part]int{}}
+	if !d.read() || !d.place() {
+		return lifetime.Donation{}
+	}
+	pairs, ok := d.pairs()
+	now, with := d.peak(nil), d.peak(pairs)
+	if off := now - peak; !ok || d.budget < 0 || max(off, -off) > peak/uncertain {
+		return lifetime.Donation{}
+	}
+	if with >= now {
+		return lifetime.Donation{Peak: peak}
+	}
+	return lifetime.Donation{Arguments: len(pairs), Peak: peak - (now - with)}
+}
+
+// uncertain is the share of the peak by which live ranges and the heap trace may differ.
+const uncertain = 100
+
+// mayDonate reports whether an argument and a result have the same size and no common memory.
+func (p *program) mayDonate(color int64) bool {
+	sizes := map[int64]bool{}
+	for i := range p.allocations {
+		if a := &p.allocations[i]; a.color == color && isArgument(a) {
+			sizes[a.size] = true
+		}
+	}
+	return slices.ContainsFunc(p.allocations, func(a allocation) bool { return a.color == color && isResult(&a) && sizes[a.size] })
+}
+
+func isArgument(a *allocation) bool {
+	return a.uses&(lifetime.ForParameter|lifetime.ForOutput) == lifetime.ForParameter && a.uses&(lifetime.ForThreadLocal|lifetime.ForTuple) == 0
+}
+
+func isResult(a *allocation) bool {
+	return a.uses&(lifetime.ForParameter|lifetime.ForOutput) == lifetime.ForOutput && a.uses&(lifetime.ForThreadLocal|lifetime.ForTuple|lifetime.ForConstant) == 0
+}
+
+// read reads the computations and the schedule of the entry computation. It reports whether all is there.
+func (d *donor) read() bool {
+	m := wire.Scan(d.p.proto, d.p.module)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		if f.Tag == moduleComputations && (d.flows.read(f.Body) != nil || d.budget < 0) {
+			return false
+		}
+	}
+	d.main = d.computations[d.p.entryID]
+	if d.main == nil || d.main.root < 0 {
+		return false
+	}
+	order, ok := d.order()
+	if !ok {
+		return false
+	}
+	d.pos, d.users = make([]int, len(d.main.ops)), make([][]int32, len(d.main.ops))
+	for i := range d.main.ops {
+		op := &d.main.ops[i]
+		d.at[op.id] = int32(i)
+		if d.pos[i], ok = order[op.id]; !ok {
+			return false
+		}
+		for k, o := range op.operands {
+			if o < 0 {
+				return false
+			}
+			if !slices.Contains(op.operands[:k], o) {
+				d.users[o] = append(d.users[o], int32(i))
+			}
+		}
+		d.called(op, int32(i), 0)
+	}
+	return d.budget >= 0
+}
+
+// order returns the positions of the instructions of the entry computation.
+func (d *donor) order() (map[int64]int, bool) {
+	schedule := wire.Scan(d.p.proto, d.p.schedule)
+	for f, ok := schedule.Next(); ok; f, ok = schedule.Next() {
+		if f.Tag != scheduleSequences {
+			continue
+		}
+		key, sequence := int64(0), wire.Span{}
+		entry := wire.Scan(d.p.proto, f.Body)
+		for g, ok := entry.Next(); ok; g, ok = entry.Next() {
+			switch g.Tag {
+			case sequenceKey:
+				key = int64(g.Value)
+			case sequenceValue:
+				sequence = g.Body
+			}
+		}
+		if key != d.p.entryID {
+			continue
+		}
+		var ids []int64
+		list := wire.Scan(d.p.proto, sequence)
+		for g, ok := list.Next(); ok; g, ok = list.Next() {
+			if g.Tag == sequenceID || g.Tag == sequenceIDs {
+				ids = list.Ints(ids, g)
+			}
+		}
+		order := make(map[int64]int, len(ids))
+		for i, id := range ids {
+			order[id] = i
+		}
+		return order, entry.Err == nil && list.Err == nil
+	}
+	return nil, false
+}
+
+// called records which instruction of main executes the computations that op calls.
+func (d *donor) called(op *flowOp, main int32, depth int) {
+	for _, c := range op.called {
+		if _, seen := d.caller[c]; seen || d.computations[c] == nil {
+			continue
+		}
+		if d.budget -= len(d.computations[c].ops); d.budget < 0 || depth >= maxFlowPath {
+			d.budget = -1
+			return
+		}
+		d.caller[c] = main
+		for i := range d.computations[c].ops {
+			d.called(&d.computations[c].ops[i], main, depth+1)
+		}
+	}
+}
+
+// place finds the ranges of memory of the values and when they are in use. It reports whether all are known.
+func (d *donor) place() bool {
+	nested := map[int64]int32{} // callers of the instructions of other computations
+	for c, main := range d.caller {
+		for i := range d.computations[c].ops {
+			nested[d.computations[c].ops[i].id] = main
+		}
+	}
+	for i := range d.p.allocations {
+		a := &d.p.allocations[i]
+		if a.color != d.color || a.uses&lifetime.ForThreadLocal != 0 {
+			continue
+		}
+		if a.uses.Whole() {
+			d.whole = units.AddSat(d.whole, a.size)
+			if !isResult(a) {
+				continue
+			}
+		}
+		for _, v := range a.values {
+			value := &d.p.values[v]
+			id, path := d.definition(value)
+			m := memory{allocation: int32(i), value: v, from: uint64(value.offset), to: addTo(uint64(value.offset), value.size)}
+			if op, ok := d.at[id]; ok {
+				m.begin, m.end = d.pos[op], d.lastUse(part{op, path}, 0)
+			} else if op, ok := nested[id]; ok {
+				m.begin, m.end = d.pos[op], d.pos[op]
+				if opcode := d.main.ops[op].opcode; opcode == "conditional" || opcode == "call" {
+					m.end = d.lastUse(part{op, wholeResult}, 0)
+				}
+			} else {
+				return false
+			}
+			d.ranges = append(d.ranges, m)
+		}
+	}
+	return d.budget >= 0
+}
+
+// definition returns the instruction that defines a value, and the part of its result.
+func (d *donor) definition(v *value) (id int64, path int32) {
+	name, at := wire.Span{}, []int64(nil)
+	m := wire.Scan(d.p.proto, v.definedAt)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case definedInstructionID:
+			id = int64(f.Value)
+		case definedInstructionName:
+			name = f.Body
+		case definedShapeIndex, definedShapeIndexOne:
+			at = m.Ints(at, f)
+		}
+	}
+	if i, ok := d.p.instruction(id, name); ok {
+		id = d.p.instructions[i].id
+	}
+	if len(at) == 0 {
+		return id, wholeResult
+	}
+	return id, int32(at[0])
+}
+
+// passes reports whether the result of an instruction is memory of its operands.
+func passes(opcode string) bool {
+	switch opcode {
+	case "tuple", "get-tuple-element", "bitcast", "opt-barrier", "while", "conditional", "call", "add-dependency", "domain":
+		return true
+	}
+	return strings.HasSuffix(opcode, "-start") || strings.HasSuffix(opcode, "-update") || strings.HasSuffix(opcode, "-done")
+}
+
+// lastUse returns the last position at which a result is in use; len(pos) if it is a result of the program.
+func (d *donor) lastUse(p part, depth int) int {
+	if last, ok := d.uses[p]; ok {
+		return last
+	}
+	last := d.pos[p.op]
+	if p.op == d.main.root || depth >= maxPasses {
+		last = len(d.pos)
+	}
+	for _, u := range d.users[p.op] {
+		if d.budget--; d.budget < 0 {
+			return len(d.pos)
+		}
+		for _, next := range d.through(p, u) {
+			last = max(last, d.pos[u])
+			if passes(d.main.ops[u].opcode) {
+				last = max(last, d.lastUse(next, depth+1))
+			}
+		}
+	}
+	d.uses[p] = last
+	return last
+}
+
+const maxPasses = 1 << 10 // instructions that pass a value on
+
+// through returns what has the value p in the result of its user u; none if u uses another part.
+func (d *donor) through(p part, u int32) (all []part) {
+	op := &d.main.ops[u]
+	switch op.opcode {
+	case "tuple":
+		for k, o := range op.operands {
+			if o == p.op && p.path == wholeResult {
+				all = append(all, part{u, int32(k)})
+			} else if o == p.op {
+				all = append(all, part{u, wholeResult})
+			}
+		}
+		d.budget -= len(op.operands)
+		return all
+	case "get-tuple-element":
+		if p.path != wholeResult && int64(p.path) != op.number {
+			return nil
+		}
+		return []part{{u, wholeResult}}
+	case "while", "opt-barrier":
+		return []part{{u, p.path}}
+	}
+	return []part{{u, wholeResult}}
+}
+
+// pairs returns the arguments that are donated, and to which results, as JAX pairs them: those of one shape in their order. Of more arguments than
+// results it takes those that need no copy first. ok is false if a result is not understood.
+func (d *donor) pairs() (all []pair, ok bool) {
+	byShape := map[string][]tensor{}
+	for i := range d.main.ops {
+		if op := &d.main.ops[i]; op.opcode == "parameter" {
+			if t, ok := d.tensor(part{int32(i), wholeResult}, int32(i)); ok && isArgument(&d.p.allocations[t.allocation]) {
+				byShape[t.shape] = append(byShape[t.shape], t)
+			}
+		}
+	}
+	for _, list := range byShape {
+		slices.SortFunc(list, func(x, y tensor) int { return cmp.Compare(d.main.ops[x.op].number, d.main.ops[y.op].number) })
+	}
+	root := &d.main.ops[d.main.root]
+	results := []int32{d.main.root}
+	if root.opcode == "tuple" {
+		results = root.operands
+	}
+	left := map[string]int{}
+	for _, o := range results {
+		left[d.shape(o)]++
+	}
+	for _, o := range results {
+		shape := d.shape(o)
+		left[shape]--
+		inputs := byShape[shape]
+		if len(inputs) == 0 {
+			continue
+		}
+		from := part{o, wholeResult}
+		for d.main.ops[from.op].opcode == "get-tuple-element" && from.path == wholeResult && len(d.main.ops[from.op].operands) == 1 {
+			from = part{d.main.ops[from.op].operands[0], int32(d.main.ops[from.op].number)}
+		}
+		t, ok := d.tensor(from, o)
+		switch {
+		case !ok || passes(d.main.ops[from.op].opcode):
+			return nil, false
+		case !isResult(&d.p.allocations[t.allocation]):
+			continue // it has the memory of an argument already
+		}
+		chosen := 0
+		for i := range inputs[:max(len(inputs)-left[shape], 1)] {
+			if d.inTime(&inputs[i], &t) {
+				chosen = i
+				break
+			}
+		}
+		if d.lastUse(part{inputs[chosen].op, wholeResult}, 0) >= len(d.pos) {
+			return nil, false // the argument is a result
+		}
+		all = append(all, d.pair(&inputs[chosen], &t))
+		byShape[shape] = inputs[chosen+1:]
+	}
+	return all, d.budget >= 0
+}
+
+func (d *donor) pair(argument, result *tensor) pair {
+	p := pair{result: *result, inTime: d.inTime(argument, result), free: d.lastUse(part{argument.op, wholeResult}, 0), copied: -1}
+	if u := d.copyOf(argument, result); u >= 0 && u != result.op {
+		p.free, p.copied = max(p.free, d.lastUse(part{u, wholeResult}, 0)), d.valueOf(u)
+	}
+	return p
+}
+
+// tensor returns the value of a part of a result. shape is the instruction that has its shape.
+func (d *donor) tensor(p part, shape int32) (t tensor, ok bool) {
+	if d.values == nil {
+		d.values = map[valuePlace]int32{}
+		for i := range d.p.values {
+			if v := &d.p.values[i]; v.allocation >= 0 && d.p.allocations[v.allocation].color == d.color {
+				id, path := d.definition(v)
+				d.values[valuePlace{id, path}] = int32(i)
+			}
+		}
+	}
+	v, ok := d.values[valuePlace{d.main.ops[p.op].id, p.path}]
+	if !ok {
+		return t, false
+	}
+	return tensor{op: p.op, path: p.path, value: v, allocation: d.p.values[v].allocation, shape: d.shape(shape)}, true
+}
+
+// shape returns the shape of a result as text, with its layout.
+func (d *donor) shape(op int32) string {
+	s, err := d.p.shapeAt(d.main.ops[op].parameterAt)
+	if err != nil {
+		return ""
+	}
+	text, _ := d.p.appendShape(nil, &s, 0)
+	return string(text)
+}
+
+// inTime reports whether the compiler knows that a result comes after the last use of an argument: each use leads to it, or computes it element
+// by element.
+func (d *donor) inTime(argument, result *tensor) bool {
+	if d.budget -= len(d.main.ops); d.budget < 0 {
+		return false
+	}
+	before := make([]bool, len(d.main.ops)) // what the result depends on
+	before[result.op] = true
+	for i := result.op; i >= 0; i-- { // operands come before their users
+		if before[i] {
+			for _, o := range d.main.ops[i].operands {
+				before[o] = true
+			}
+		}
+	}
+	copied := d.copyOf(argument, result)
+	seen := map[int32]bool{}
+	uses := []int32{argument.op}
+	for len(uses) > 0 && d.budget >= 0 {
+		from := uses[len(uses)-1]
+		uses = uses[:len(uses)-1]
+		for _, u := range d.users[from] {
+			if seen[u] {
+				continue
+			}
+			seen[u] = true
+			d.budget--
+			if !before[u] || u == result.op && u != copied && !d.elementwise(from, u) {
+				return false
+			}
+			if passes(d.main.ops[u].opcode) || u == copied && u != result.op {
+				uses = append(uses, u)
+			}
+		}
+	}
+	return true
+}
+
+// copyOf returns the instruction that copies an argument into the memory of a result, because the argument was not donated; -1 if there is none.
+func (d *donor) copyOf(argument, result *tensor) int32 {
+	d.budget -= len(d.users[argument.op])
+	for _, u := range d.users[argument.op] {
+		if d.main.ops[u].opcode == "copy" && d.shape(u) == argument.shape {
+			if v := d.valueOf(u); v >= 0 && d.p.values[v].allocation == result.allocation {
+				return u
+			}
+		}
+	}
+	return -1
+}
+
+// valueOf returns the value of the result of an instruction, -1 if there is none.
+func (d *donor) valueOf(op int32) int32 {
+	if op >= 0 {
+		if v, ok := d.values[valuePlace{d.main.ops[op].id, wholeResult}]; ok {
+			return v
+		}
+	}
+	return -1
+}
+
+// elementwise reports whether an instruction can write its result over an operand while it reads it.
+func (d *donor) elementwise(operand, user int32) bool {
+	op := &d.main.ops[user]
+	for k, o := range op.operands {
+		if o == operand && !d.over(op, k) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *donor) over(op *flowOp, operand int) bool {
+	switch {
+	case op.opcode == "dynamic-update-slice" || op.opcode == "scatter":
+		return operand == 0
+	case op.opcode != "fusion":
+		return elementwiseOps[op.opcode]
+	case !op.loop || len(op.called) != 1 || d.computations[op.called[0]] == nil:
+		return false
+	}
+	c := d.computations[op.called[0]]
+	d.budget -= len(c.ops)
+	from := make([]bool, len(c.ops))
+	for i := range c.ops {
+		in := &c.ops[i]
+		if in.opcode == "parameter" {
+			from[i] = in.number == int64(operand)
+			continue
+		}
+		for k, o := range in.operands {
+			if o < 0 || !from[o] {
+				continue
+			}
+			if root := int32(i) == c.root; !elementwiseOps[in.opcode] && !(root && (in.opcode == "tuple" || in.opcode == "dynamic-update-slice" && k == 0)) {
+				return false
+			}
+			from[i] = true
+		}
+	}
+	return true
+}
+
+// elementwiseOps are the instructions each of whose elements depends on the same element of the operands.
+var elementwiseOps = setOf("abs add and atan2 cbrt ceil clamp clz compare complex convert copy cosine divide erf exponential exponential-minus-one floor imag is-finite log " +
+	"log-plus-one logistic maximum minimum multiply negate not or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt " +
+	"select shift-left shift-right-arithmetic shift-right-logical sign sine sqrt stochastic-convert subtract tan tanh xor")
+
+func setOf(words string) map[string]bool {
+	all := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		all[w] = true
+	}
+	return all
+}
+
+// peak returns the peak with donated arguments. A result with an argument's memory needs none; other values in its allocation do, if they begin before
+// the last use of the argument, and so does the result itself if it must be copied: when the compiler copies it is not known, at last at the end.
+func (d *donor) peak(pairs []pair) int64 {
+	level, donated := d.whole, map[int32]*pair{}
+	for i := range pairs {
+		p := &pairs[i]
+		donated[p.result.allocation] = p
+		level -= d.p.allocations[p.result.allocation].size // at most d.whole
+	}
+	var ranges []memory
+	for _, m := range d.ranges {
+		a := &d.p.allocations[m.allocation]
+		if p := donated[m.allocation]; p != nil {
+			if m.value == p.result.value && p.inTime || m.value != p.result.value && (m.begin > p.free || m.value == p.copied) {
+				continue
+			}
+		} else if a.uses.Whole() {
+			continue
+		}
+		m.from, m.to = addTo(a.start, int64(m.from)), addTo(a.start, int64(m.to))
+		ranges = append(ranges, m)
+	}
+	return units.AddSat(level, d.highest(ranges))
+}
+
+// highest returns the most bytes that ranges cover at a position.
+func (d *donor) highest(ranges []memory) (most int64) {
+	var bounds []uint64
+	type change struct {
+		at    int
+		begin bool
+		of    int
+	}
+	var changes []change
+	for i := range ranges {
+		m := &ranges[i]
+		bounds = append(bounds, m.from, m.to)
+		changes = append(changes, change{m.begin, true, i}, change{m.end + 1, false, i})
+	}
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	slices.SortStableFunc(changes, func(x, y change) int {
+		if n := cmp.Compare(x.at, y.at); n != 0 || x.begin == y.begin {
+			return n
+		}
+		if y.begin {
+			return -1 // what ends makes room first
+		}
+		return 1
+	})
+	covered := make([]int32, len(bounds))
+	level := int64(0)
+	for _, c := range changes {
+		m := &ranges[c.of]
+		first, _ := slices.BinarySearch(bounds, m.from)
+		for k := first; k+1 < len(bounds) && bounds[k] < m.to; k++ {
+			if d.budget--; d.budget < 0 {
+				return 0
+			}
+			bytes := int64(bounds[k+1] - bounds[k])
+			if c.begin {
+				if covered[k]++; covered[k] == 1 {
+					level += bytes
+				}
+			} else if covered[k]--; covered[k] == 0 {
+				level -= bytes
+			}
+		}
+		most = max(most, level)
+	}
+	return most
+}
