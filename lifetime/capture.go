@@ -124,6 +124,7 @@ type SpaceInfo struct {
 	// program began, perhaps before the window; 0 = not known.
 	LifetimePeak int64
 
+	Target   string // kind of device that a compiled program is for: "gpu"; "" = not known
 	Donation Donation
 
 	// Allocations and frees recorded in the window, without inferred ones.

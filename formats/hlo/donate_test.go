@@ -63,3 +63,14 @@ func TestDonation(t *testing.T) {
 		}
 	}
 }
+
+// TestTarget: the configuration that XLA's compiler for GPUs sets tells what a program is for. Layouts of TPUs tell it without.
+func TestTarget(t *testing.T) {
+	for config, want := range map[string]string{`{"operation_queue_id":"0","wait_on_operation_queues":[]}`: "gpu", `{"outer_dimension_partitions":["2"]}`: "", "": ""} {
+		main := message{}.text(1, "c0").put(2, message{}.text(1, "i1").text(2, "add").put(3, array(f32, 8)).num(35, 1).text(43, config)).num(6, 1)
+		c := captureOf(t, "jit_f", message{}.text(1, "jit_f").text(2, "c0").put(3, main), message{}.put(1, buffer(1, 32, 1)).put(3, allocation(0, 32, 1, 0)))
+		if got := c.Spaces[0].Target; got != want {
+			t.Errorf("%s: %q, want %q", config, got, want)
+		}
+	}
+}

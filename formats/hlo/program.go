@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -20,6 +21,7 @@ type program struct {
 
 	module, schedule wire.Span
 	entryID          int64
+	target           string // kind of device that it was compiled for; "" = not known
 
 	instructions []instruction    // by id
 	byName       map[string]int32 // built when an old file needs it
@@ -144,6 +146,9 @@ func (p *program) readModule(at wire.Span) error {
 	return m.Err
 }
 
+// gpuConfig is a key of GpuBackendConfig, which XLA's compiler for GPUs sets.
+var gpuConfig = []byte(`"operation_queue_id"`)
+
 // readComputation records where the instructions are.
 func (p *program) readComputation(at wire.Span) error {
 	m := wire.Scan(p.proto, at)
@@ -159,8 +164,11 @@ func (p *program) readComputation(at wire.Span) error {
 		ins := instruction{at: f.Body}
 		i := wire.Scan(p.proto, f.Body)
 		for g, ok := i.Next(); ok; g, ok = i.Next() {
-			if g.Tag == instructionID {
+			switch {
+			case g.Tag == instructionID:
 				ins.id = int64(g.Value)
+			case g.Tag == instructionBackend && p.target == "" && bytes.Contains(p.proto[g.Body.At:g.Body.End], gpuConfig):
+				p.target = "gpu"
 			}
 		}
 		m.Inside("instructions", n, i.Err)

@@ -92,6 +92,7 @@ func (x *builder) space(color int64, t trace) {
 	s := lifetime.SpaceInfo{
 		Source: x.m.Source, Host: x.m.Host, Module: x.m.Name, Entry: x.p.entry, Memory: fmt.Sprintf("space%d", color),
 		Axis: lifetime.ProgramOrder, Begin: -1, End: int64(len(t.events)), Facts: lifetime.Addresses | lifetime.Regions,
+		Target: x.p.target,
 	}
 	if color == 0 {
 		s.Donation = x.p.donation(color, x.p.heapPeak(color, h.blocks))

@@ -57,6 +57,7 @@ const (
 	instructionOperand    = 36<<3 | number
 	instructionCalls      = 38<<3 | packed
 	instructionCall       = 38<<3 | number
+	instructionBackend    = 43<<3 | packed
 
 	aliasEntries   = 1<<3 | packed
 	aliasOutputs   = 1<<3 | packed

@@ -267,11 +267,12 @@ func TestRemedies(t *testing.T) {
 		{"donate", "Donate 1 input", "with donated inputs at best 10.0 GiB instead of 20.0 GiB", []buffer{
 			{-1, 9, 10 * gib, 10 * gib, lifetime.Parameter, "bf16[5]"}, {-1, 9, 10 * gib, 10 * gib, lifetime.Output, "bf16[5]"}}},
 		{"donate, which loses nothing", "Donate 1 input", "with donated inputs at best 10.0 GiB instead of 19.0 GiB, with half as wide floats 9.50 GiB", []buffer{
-			{-1, 9, 9 * gib, 9 * gib, lifetime.Parameter, "f32[5]"}, {-1, 9, 9 * gib, 9 * gib, lifetime.Output, "f32[5]"}, {0, 4, gib, gib, lifetime.Temporary, "f32[7]"}}},
+			{-1, 9, 9 * gib, 9 * gib, lifetime.Parameter, "f32[5]"}, {-1, 9, 9 * gib, 9 * gib, lifetime.Output, "f32[5]"}, {0, 4, gib, gib, lifetime.Temporary, "f32[7]{0:T(512)}"}}},
 		{"padding", "Make dimension 1 (3) of f32[65536,3] a multiple of 128, or put a longer one last: it has 17.0 GiB of padding.", "peak without padding 1.00 GiB instead of 18.0 GiB",
 			[]buffer{{-1, 9, 18 * gib, 1 * gib, lifetime.Temporary, "f32[65536,3]{1,0:T(8,128)}"}}},
 		{"narrower", "Use bfloat16", "peak with half as wide floats 10.0 GiB instead of 18.0 GiB", []buffer{
-			{-1, 9, 2 * gib, 2 * gib, lifetime.Parameter, "s32[9]"}, {0, 4, 16 * gib, 16 * gib, lifetime.Temporary, "f32[7]"}, {5, 9, 8 * gib, 8 * gib, lifetime.Temporary, "s32[3]"}}},
+			{-1, 9, 2 * gib, 2 * gib, lifetime.Parameter, "s32[9]"}, {0, 4, 16 * gib, 16 * gib, lifetime.Temporary, "f32[7]{0:T(512)}"}, {5, 9, 8 * gib, 8 * gib, lifetime.Temporary, "s32[3]"}}},
+		{"a CPU computes in float32", "Compute dot f32[7] in blocks", "", []buffer{{0, 4, 17 * gib, 17 * gib, lifetime.Temporary, "f32[7]"}}},
 		{"recompute", "Recompute", "peak with recomputation at best 9.00 GiB instead of 18.0 GiB", []buffer{
 			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"},
 			{7, 9, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[4]"}}},

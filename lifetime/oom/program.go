@@ -221,8 +221,12 @@ func divisible(shape string, n int64) int {
 	return axis
 }
 
-// narrower halves arrays of f32 and f64.
+// narrower halves arrays of f32 and f64, on devices that compute with narrower types: a CPU would need them as f32 again.
 func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
+	onTPU := func(b lifetime.Buffer) bool { return strings.Contains(t.Sites[b.Site].Shape, ":T(") }
+	if s.Target != "gpu" && !slices.ContainsFunc(s.Buffers, onTPU) {
+		return remedy{}
+	}
 	wide := func(site lifetime.SiteID) bool {
 		shape := t.Sites[site].Shape
 		return strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")
