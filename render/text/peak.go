@@ -48,6 +48,23 @@ func (p *Page) savings(k *answer.Peak) {
 	}
 }
 
+// OfCapacity tells how much of a capacity is in use: "96.9 % of the capacity of 64.0 MiB, 2.00 MiB below it". What is left is told only if it is the
+// smaller part: rounded, it would else look like the capacity.
+func OfCapacity(used, capacity int64) string {
+	share := Percent(float64(used) / float64(capacity))
+	if used > 0 && float64(used) < 0.0005*float64(capacity) {
+		share = "less than 0.1 %"
+	}
+	text := share + " of the capacity of " + units.Bytes(capacity)
+	switch left := capacity - used; {
+	case left < 0:
+		return text + ", " + units.Bytes(-left) + " above it"
+	case left <= used:
+		return text + ", " + units.Bytes(left) + " below it"
+	}
+	return text
+}
+
 func (p *Page) peak(k *answer.Peak, by string) {
 	if k.Unknown {
 		p.Line("%s %s\nthe memory in use was not recorded", Printable(k.File), Printable(k.Space))
@@ -64,7 +81,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		return
 	}
 	if k.Limit > 0 {
-		p.Line("%s below the capacity of %s", units.Bytes(k.Limit-k.Total.Bytes), units.Bytes(k.Limit))
+		p.Line("%s", OfCapacity(k.Total.Bytes, k.Limit))
 		if k.Fragmentation != nil {
 			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
 		}
