@@ -124,6 +124,9 @@ type SpaceInfo struct {
 	// program began, perhaps before the window; 0 = not known.
 	LifetimePeak int64
 
+	// OnlyOccupied: the sizes that the program requested were not recorded. The requested bytes of buffers are their occupied ones.
+	OnlyOccupied bool
+
 	Target   string // kind of device that a compiled program is for: "gpu"; "" = not known
 	Donation Donation
 

@@ -147,6 +147,7 @@ func (r *reader) feed() {
 		if !ok {
 			h := m.heap
 			info := lifetime.SpaceInfo{Process: r.process(r.pids[h.pid]), Device: deviceName(int64(h.deviceType), int64(h.device))}
+			info.OnlyOccupied = !onHost(int64(h.deviceType)) // caching allocators report the sizes of their blocks
 			if h.shared {
 				info.Memory = "shared"
 			}

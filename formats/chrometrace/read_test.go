@@ -481,6 +481,21 @@ func TestMemoryOfHosts(t *testing.T) {
 	}
 }
 
+// TestOnlyOccupied: traces have the sizes that programs requested of the CPU, and of other devices the blocks that caching allocators rounded up.
+func TestOnlyOccupied(t *testing.T) {
+	event := func(us string, kind int) string {
+		return fmt.Sprintf(`{"ph":"i","name":"[memory]","pid":7,"tid":1,"ts":%s,"args":{"Device Type":%d,"Device Id":0,"Addr":4096,"Bytes":512}}`, us, kind)
+	}
+	c := read(t, trace(event("11", 0), event("12", 1), event("13", 6)))
+	var got []string
+	for _, s := range c.Spaces {
+		got = append(got, fmt.Sprint(s.Device, " ", s.OnlyOccupied))
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"cpu:0 false", "cuda:0 true", "hip:0 true"}) {
+		t.Error(got)
+	}
+}
+
 // TestRoundedTimes checks the attribution of events with PyTorch's rounding to 128 ns,
 // which newer versions do not have.
 func TestRoundedTimes(t *testing.T) {

@@ -183,7 +183,7 @@ func (r *reader) space(s *sample) (ref build.SpaceRef, ok bool) {
 	ref = r.b.Space()
 	r.spaces[of] = ref
 	r.b.Describe(ref, lifetime.SpaceInfo{
-		Source: r.source, Device: of.device, Memory: of.memory, Axis: lifetime.Event, Facts: lifetime.EndState,
+		Source: r.source, Device: of.device, Memory: of.memory, Axis: lifetime.Event, Facts: lifetime.EndState, OnlyOccupied: true,
 	})
 	return ref, true
 }

@@ -128,7 +128,7 @@ type PoolMemory struct {
 type Live struct {
 	Count            int64 `json:"count"`              // buffers
 	Bytes            int64 `json:"bytes"`              // occupied, including buffers with a pending free
-	RequestedBytes   int64 `json:"requested_bytes"`    // requested by the program
+	RequestedBytes   int64 `json:"requested_bytes"`    // requested by the program; the occupied bytes if that was not recorded
 	PendingFreeCount int64 `json:"pending_free_count"` // buffers whose free was requested but not completed
 	PendingFreeBytes int64 `json:"pending_free_bytes"` // occupied bytes of these buffers
 }
@@ -136,7 +136,7 @@ type Live struct {
 // TopLevel is the peak of the memory in use.
 type TopLevel struct {
 	Bytes          int64    `json:"bytes"`           // occupied
-	RequestedBytes int64    `json:"requested_bytes"` // peak of the requested bytes, possibly at another instant
+	RequestedBytes int64    `json:"requested_bytes"` // peak of the requested bytes, possibly at another instant; of the occupied bytes if they were not recorded
 	At             int64    `json:"at"`              // instant of bytes
 	Fragmentation  *float64 `json:"fragmentation"`   // fragmentation that the allocator reported at that instant
 }

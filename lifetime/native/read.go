@@ -248,7 +248,7 @@ func (n *reader) addSpace(f *fields) error {
 		Allocator: f.key["allocator"], Module: f.key["module"], Entry: f.key["entry"], Axis: axis,
 		Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
 		LifetimePeak: f.int("lifetime_peak"), Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
-		Target: f.key["target"], Donation: lifetime.Donation{Arguments: int(f.int("donated_arguments")), Peak: f.int("donated_peak")},
+		OnlyOccupied: f.key["only_occupied"] == "true", Target: f.key["target"], Donation: lifetime.Donation{Arguments: int(f.int("donated_arguments")), Peak: f.int("donated_peak")},
 	}
 	if n.desc.End <= n.desc.Begin {
 		return errors.New("the space ends before it begins")

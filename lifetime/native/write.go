@@ -79,6 +79,9 @@ func (n *writer) space(s *lifetime.Space) {
 	fmt.Fprintf(n.w, "space source=%d%s axis=%q begin=%d end=+%d limit=%d base=%d allocations=%d frees=%d facts=%q", s.Source, b.String(),
 		s.Axis.String(), s.Begin, s.End-s.Begin, s.Limit, s.Base, s.Allocations, s.Frees, strings.Join(s.Facts.Names(), ","))
 	n.known("lifetime_peak", s.LifetimePeak)
+	if s.OnlyOccupied {
+		n.w.WriteString(" only_occupied=true")
+	}
 	n.named("target", s.Target)
 	n.known("donated_arguments", int64(s.Donation.Arguments))
 	n.known("donated_peak", s.Donation.Peak)

@@ -109,7 +109,9 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "usage only: the buffers were not recorded")
 		return
 	}
-	p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
+	if !s.Of().OnlyOccupied {
+		p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
+	}
 	if len(s.AtPeak.Categories) > 0 && s.Program == nil {
 		p.row("", "%s", PartsText(s.AtPeak))
 	}
@@ -128,7 +130,9 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
 		p.row("", "%s recorded in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
 	}
-	p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
+	if !s.Of().OnlyOccupied {
+		p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
+	}
 	if len(s.HeldBy) > 0 {
 		p.row("held by", "%s", partsText(s.HeldBy))
 	}
