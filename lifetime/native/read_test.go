@@ -126,7 +126,7 @@ source format="b" producer=""
 setting "a key" "\n"
 group "mesh_tp" 3 8
 group "a group \"of all\"" 0 1
-space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77
+space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77 only_occupied=true target="gpu" donated_arguments=2 donated_peak=5
 frame 1 framework "g" "\xff\x00" 0
 stack 1 1
 frame 2 native "h" "" 0
