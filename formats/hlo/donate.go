@@ -61,9 +61,9 @@ type tensor struct {
 	shape             string
 }
 
-// donation returns what the memory space of a color would need with more donated arguments; the zero value if that is not certain. peak is the peak that
-// the heap trace gives.
-func (p *program) donation(color, peak int64) lifetime.Donation {
+// donation returns what the memory space of a color would need with more donated arguments; the zero value if that is not certain. blocks are those
+// of the heap trace.
+func (p *program) donation(color int64, blocks []block) lifetime.Donation {
 	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
 		return lifetime.Donation{}
 	}
@@ -73,6 +73,7 @@ func (p *program) donation(color, peak int64) lifetime.Donation {
 		return lifetime.Donation{}
 	}
 	pairs, ok := d.pairs()
+	peak := p.heapPeak(color, blocks)
 	now, with := d.peak(nil), d.peak(pairs)
 	if off := now - peak; !ok || d.budget < 0 || max(off, -off) > peak/uncertain {
 		return lifetime.Donation{}

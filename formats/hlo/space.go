@@ -95,7 +95,7 @@ func (x *builder) space(color int64, t trace) {
 		Target: x.p.target,
 	}
 	if color == 0 {
-		s.Donation = x.p.donation(color, x.p.heapPeak(color, h.blocks))
+		s.Donation = x.p.donation(color, h.blocks)
 	}
 	for i := range x.p.values {
 		if v := &x.p.values[i]; x.sites[i].stack && v.allocation >= 0 && x.p.allocations[v.allocation].color == color {
