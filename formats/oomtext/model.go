@@ -73,6 +73,8 @@ func (m *modeller) describe(source int, o owner) {
 		Module: strings.TrimSpace(o.module + " " + o.program), Axis: lifetime.Event, End: int64(len(m.failures))}
 	if m.failures[0].program {
 		info.Axis = lifetime.ProgramOrder
+	} else {
+		info.OnlyOccupied = true // dumps have the sizes of chunks
 	}
 	allowed := int64(0)
 	for _, f := range m.failures {
