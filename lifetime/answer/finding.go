@@ -22,7 +22,7 @@ type Finding struct {
 	Bytes          int64          `json:"bytes"`           // occupied
 	RequestedBytes int64          `json:"requested_bytes"` // requested by the program
 	Count          int64          `json:"count"`           // buffers
-	BytesPerStep   *int64         `json:"bytes_per_step"`  // growth per step; null if steps are unknown
+	BytesPerStep   *int64         `json:"bytes_per_step"`  // growth per step, occupied; null if steps are unknown
 	Description    string         `json:"description"`     // the problem, as text
 	Evidence       map[string]any `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
 	Suggestions    []string       `json:"suggestions"`     // advice, one line each

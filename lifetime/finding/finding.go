@@ -41,7 +41,7 @@ type Finding struct {
 	Sites      []lifetime.SiteID // call sites; the first names the place; none for a finding about the whole space
 	Amount     lifetime.Amount   // affected buffers
 
-	BytesPerStep float64 // requested bytes; 0 if steps are unknown
+	BytesPerStep float64 // occupied bytes; 0 if steps are unknown
 	Cause        Cause   // of a leak
 	Held         []Held  // what holds the buffers of a leak, most first; nil = not recorded
 	Description  string  // begins with the place and ": ", as Tables.PlaceOf; texts that show the place leave it out

@@ -58,7 +58,7 @@ func growingBuffer(p *Pass) []Finding {
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		oldest := &f.first
-		first, last := oldest.Requested, p.Space.Buffers[f.Kept[0]].Requested
+		first, last := oldest.Size, p.Space.Buffers[f.Kept[0]].Size
 		f.Severity = Warning
 		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
 		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
@@ -67,7 +67,7 @@ func growingBuffer(p *Pass) []Finding {
 		}
 		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)
 		f.blame(Concatenation, place)
-		return true
+		return last > first // else it grows within its block
 	})
 }
 

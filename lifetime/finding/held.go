@@ -118,7 +118,7 @@ func (f *Finding) pace() string {
 	if h.Container == "" || h.Kind != lifetime.ByVariable {
 		return ""
 	}
-	mean := float64(f.Amount.Requested) / float64(f.Amount.Count)
+	mean := float64(f.Amount.Bytes) / float64(f.Amount.Count)
 	if n := math.Round(f.BytesPerStep / mean); mean > 0 && n >= 1 && math.Abs(f.BytesPerStep/mean-n) < 0.05*n {
 		return fmt.Sprintf(", a %s that grows by %.0f each step", h.Container, n)
 	}

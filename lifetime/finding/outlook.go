@@ -63,7 +63,7 @@ func (p *Pass) undecidable(f *Finding) bool {
 
 // growth sets BytesPerStep and returns it as a part of the text.
 func (p *Pass) growth(f *Finding, n, first int) string {
-	f.BytesPerStep = float64(f.Amount.Requested) / float64(n)
+	f.BytesPerStep = float64(f.Amount.Bytes) / float64(n)
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
 		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first+p.steps.Lost)),

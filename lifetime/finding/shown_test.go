@@ -90,3 +90,40 @@ func TestCacheOfSizes(t *testing.T) {
 		t.Errorf("%s %v", f.Cause, f.Evidence)
 	}
 }
+
+// TestOccupied: a leak and a buffer that grows have one measure, what they occupy: 4 bytes of each step take a block of 512.
+func TestOccupied(t *testing.T) {
+	const steps = 60
+	h := newByHand()
+	var last madeBlock
+	for step := range steps {
+		h.step()
+		h.free(h.alloc("work", 900))
+		h.allocPadded("leak", 4, 512)
+		h.allocPadded("short", 4, 2<<20)
+		next := h.allocPadded("log", int64(100*(step+1)), int64(100*(step+1)+511)/512*512)
+		if last.size > 0 {
+			h.free(last)
+		}
+		last = next
+	}
+	h.free(h.alloc("work", 900))
+	c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock, Limit: 120<<20 + 30<<10 + 6<<10 + 60*512})
+	want := map[string]string{
+		"leak": "60 buffers (30.0 KiB) were never freed; it grows 512 B per step until the end of the recording; it reaches the capacity of " +
+			"120 MiB at about step 120",
+		"short": "60 buffers (120 MiB) were never freed; it grows 2.00 MiB per step",
+		"log":   "one buffer grew from 512 B to 6.00 KiB; it grows 102 B per step",
+	}
+	for _, f := range find(t, c, finding.Settings{}) {
+		if name := c.FunctionName(f.Place()); want[name] != "" {
+			if _, text, _ := strings.Cut(f.Description, ": "); !strings.HasPrefix(text, want[name]) {
+				t.Errorf("%s: %s", name, text)
+			}
+			delete(want, name)
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not found: %v", want)
+	}
+}
