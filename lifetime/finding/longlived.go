@@ -16,7 +16,7 @@ const (
 )
 
 // longLived finds a few buffers that are alive at the end and much older than nearly all freed buffers of their site
-// were.
+// were, and whose category does not say what keeps them, as of a workspace or a parameter.
 func longLived(p *Pass) (findings []Finding) {
 	for site, h := range p.unexplained() {
 		old := p.muchOlder(h)
@@ -38,7 +38,7 @@ func longLived(p *Pass) (findings []Finding) {
 	return findings
 }
 
-// muchOlder returns the survivors of a site that are much older than its freed buffers were; none if the site freed
+// muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers were; none if the site freed
 // fewer than minPeers.
 func (p *Pass) muchOlder(h *history) (old []int) {
 	if len(h.lifetimes) < minPeers {
@@ -47,7 +47,7 @@ func (p *Pass) muchOlder(h *history) (old []int) {
 	usual := h.quantile(nearlyAll)
 	for _, i := range p.survivors(h) {
 		age := p.histories.age(i)
-		if age >= muchOlder*max(usual, 1) && float64(age) >= partOfLife*float64(p.histories.end.work) {
+		if !p.isHeld(i) && age >= muchOlder*max(usual, 1) && float64(age) >= partOfLife*float64(p.histories.end.work) {
 			old = append(old, i)
 		}
 	}

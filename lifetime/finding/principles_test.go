@@ -379,6 +379,34 @@ func TestRolesAreNoCache(t *testing.T) {
 	}
 }
 
+// TestKeptByRole: one matrix product of a call site makes the workspace of cuBLAS and all make results, so the workspace is older than
+// they are, and no reference was taken. An activation is kept by a graph, and something refers to that.
+func TestKeptByRole(t *testing.T) {
+	for category, want := range map[purpose.Category]int{purpose.Workspace: 0, purpose.ModelParameter: 0, purpose.ModelBuffer: 0, purpose.Gradient: 0,
+		purpose.OptimizerState: 0, purpose.Bucket: 0, purpose.Activation: 1, purpose.Input: 1, purpose.Cache: 1, purpose.UnknownCategory: 1} {
+		h := newByHand()
+		for i := range 40 {
+			if i == 5 { // else its size tells that it is set-up
+				h.alloc("product", 800<<10)
+			}
+			h.free(h.alloc("product", 100<<10))
+		}
+		c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock})
+		c.Purposes = []purpose.Purpose{{}, {Category: category}}
+		c.Spaces[0].Purposes = make([]lifetime.PurposeID, len(c.Spaces[0].Buffers))
+		c.Spaces[0].Purposes[5] = 1
+		n := 0
+		for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+			if f.Rule == "long_lived" {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d findings of long_lived, want %d", category, n, want)
+		}
+	}
+}
+
 // TestStepsOfTheLoop: nothing marks the steps, and a cache fills through as many call sites as the loop has. The parameter is the
 // number of its keys.
 func TestStepsOfTheLoop(t *testing.T) {
