@@ -23,8 +23,8 @@ func cache(p *Pass) []Finding {
 			continue
 		}
 		kept := p.survivors(h)
-		if len(kept) < minRises {
-			continue
+		if len(kept) < minRises || p.inOneStep(kept) && p.stepsOf(kept)[0] >= 0 && h.freesAtOnce(len(kept)) {
+			continue // few, or one value that replaced that of another step: see replaces
 		}
 		if p.haveRole(kept) {
 			p.explained[site] = true

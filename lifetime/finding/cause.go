@@ -44,8 +44,9 @@ var causes = [...]struct {
 	ReferenceCycle: {"reference cycle",
 		"the call site frees other buffers in bursts and at various places, as the garbage collector frees cycles",
 		"Break the reference cycle with del or weakref.", (*Pass).ofCycle},
-	LossGraph: {"graph of a loss", "most of what forward passes save for their backward passes is retained, as in the graph of a loss",
-		"Call .item() or .detach() before you store the loss.", (*Pass).ofGraph},
+	LossGraph: {"graph of autograd", "most of what forward passes save for their backward passes is retained, as in the graph of a loss " +
+		"or of a hidden state",
+		"Call .item() or .detach() on what outlives its step: a loss, a state.", (*Pass).ofGraph},
 	UnboundedCache: {"cache without bound",
 		"each buffer has a different size, none was freed, and new ones get rarer or match the sizes of another call site, " +
 			"as in a cache keyed by shape",
@@ -125,6 +126,13 @@ func (p *Pass) ofHook(g *causeGroup) bool {
 	return g.mostly(p, func(site lifetime.SiteID) bool { return p.program.At(site).Hook })
 }
 
+// clearsGradients reports whether zero_grad freed a buffer: it then sets gradients to None.
+func (p *Pass) clearsGradients() bool {
+	return slices.ContainsFunc(p.Space.FreeSites, func(site lifetime.SiteID) bool {
+		return site != 0 && p.program.At(site).All&program.ClearsGrads != 0
+	})
+}
+
 // collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
 const collections = 3
 
@@ -136,13 +144,7 @@ func (p *Pass) ofCycle(g *causeGroup) bool {
 		if p.Space.FreeSites == nil || p.bursts(h).share < burstShare {
 			return false
 		}
-		places := map[lifetime.Place]bool{}
-		for _, f := range h.freed {
-			if at := p.Space.FreeSites[f.buffer]; at != 0 {
-				places[p.PlaceOf(at)] = true
-			}
-		}
-		return len(places) >= collections
+		return len(p.freedAt([]lifetime.SiteID{site})) >= collections
 	})
 }
 

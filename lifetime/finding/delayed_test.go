@@ -2,9 +2,13 @@ package finding_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // TestBurstsAtLimits: at least two bursts of three buffers with half of the frees of a function, the oldest three steps old.
@@ -50,6 +54,100 @@ func TestBurstsAtLimits(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestLateAdvice: the text has the age of the oldest buffer, and the advice depends on who frees. A value that the next one replaces is not
+// freed late. The parameters are the steps between two frees, the places that free, and whether all buffers are of one step.
+func TestLateAdvice(t *testing.T) {
+	for name, c := range map[string]struct {
+		every, places int
+		oneStep       bool
+		age, advice   string // "" = no finding
+	}{
+		"garbage":            {7, 4, false, "after 7 steps;", "Break reference cycles with del or weakref, or call gc.collect() more often."},
+		"a list":             {7, 1, false, "after 7 steps;", "Flush lists or break reference cycles sooner: flush0 (sim.py:1) frees them."},
+		"not known":          {7, 0, false, "after 7 steps;", "Break reference cycles with del or weakref; flush lists more often."},
+		"a value":            {7, 1, true, "", ""},
+		"a value, not known": {7, 0, true, "", ""},
+	} {
+		p := newProgram(5)
+		p.steps = 60
+		var left []*tensor
+		all := findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
+			old := left
+			if c.oneStep && step%c.every == 0 {
+				left = []*tensor{p.alloc("kept", 1<<20), p.alloc("kept", 1<<19), p.alloc("kept", 1<<20), p.alloc("kept", 1<<19)}
+			}
+			if step%c.every == 0 {
+				by := ""
+				if c.places > 0 {
+					by = fmt.Sprint("flush", step/c.every%c.places)
+				}
+				p.freeIn(by, old...)
+				if !c.oneStep {
+					left = nil
+				}
+			}
+			if !c.oneStep {
+				left = append(left, p.alloc("kept", 1<<20))
+			}
+		}))
+		found := all["delayed_free"]
+		if c.age == "" {
+			if len(found)+len(all["cache"])+len(all["leak"]) > 0 {
+				t.Errorf("%s: %v", name, all)
+			}
+			continue
+		}
+		if len(found) != 1 || !strings.Contains(found[0].Description, c.age) || found[0].Suggestions[0] != c.advice {
+			t.Errorf("%s: %+v", name, found)
+		}
+	}
+}
+
+// TestFrameworks: advice names only what the framework has.
+func TestFrameworks(t *testing.T) {
+	for producer, want := range map[string]string{"PyTorch": ", no_grad.", "XProf profiler on GPU": "shorter sequences."} {
+		p := newProgram(3)
+		p.b = build.New(build.Everything)
+		p.b.Source(lifetime.Source{File: "simulated", Producer: producer})
+		p.s = p.b.Space()
+		p.steps = 60
+		f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
+			if step == 40 {
+				p.free(p.alloc("evaluate", 200<<20))
+			}
+		})), "spike")
+		if !strings.HasSuffix(f.Suggestions[0], want) {
+			t.Errorf("%s: %s", producer, f.Suggestions[0])
+		}
+	}
+}
+
+// TestStoredGradients: where zero_grad frees gradients, calling it is no advice.
+func TestStoredGradients(t *testing.T) {
+	for _, clears := range []bool{false, true} {
+		p := newProgram(9)
+		p.steps = 60
+		f := only(t, findingsOf(t, p, finding.Settings{}, p.marked(func(int) {
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})}
+			p.alloc("kept", 1<<20)
+			freed := p.alloc("freed", 1<<20)
+			p.frames = nil
+			if clears {
+				zero := p.b.Frame(frame.Frame{Function: "zero_grad", File: "/site-packages/torch/optim/optimizer.py", Kind: frame.Framework})
+				p.t++
+				p.b.Free(p.s, p.t, build.Block{Addr: freed.addr, Requested: freed.size, Occupied: freed.size,
+					Site: p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{zero})})})
+				delete(p.live, freed.addr)
+				return
+			}
+			p.free(freed)
+		})), "leak")
+		if is := f.Suggestions[0] == finding.Gradients.Advice(); f.Cause != finding.Gradients || is == clears {
+			t.Errorf("%v: %s, %s", clears, f.Cause, f.Suggestions[0])
 		}
 	}
 }

@@ -1,7 +1,11 @@
 package finding
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -15,7 +19,8 @@ const (
 )
 
 // delayedFree finds sites that free many buffers at once, long after most of them were allocated: reference cycles,
-// which wait for the garbage collector, and lists that are flushed from time to time. Both raise the peak.
+// which wait for the garbage collector, and lists that are flushed from time to time. Both raise the peak. A value of several
+// buffers that another one replaces does not: see replaces.
 func delayedFree(p *Pass) []Finding {
 	all, shares := newPlaces(), map[lifetime.Place]float64{}
 	for site, h := range p.unexplained() {
@@ -30,10 +35,40 @@ func delayedFree(p *Pass) []Finding {
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		f.add(figure(FigShareInBursts, shares[place]))
 		f.describe(place.String(),
-			fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %d steps or more; they are freed late, not leaked",
-				units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), burstSteps))
-		f.Suggestions = []string{"Break reference cycles with del or weakref; flush lists more often."}
+			fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %s; they are freed late, not leaked",
+				units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), units.Plural(int64(p.livedThrough(f.Kept)), "step")))
+		f.Suggestions = []string{p.earlier(f)}
 		return p.isNotable(f.Amount.Bytes)
+	})
+}
+
+// earlier returns the advice for a finding. The garbage collector runs at various places; at one place, it may be the collector or not.
+func (p *Pass) earlier(f *Finding) string {
+	const cycles = "Break reference cycles with del or weakref"
+	switch at := p.freedAt(f.Sites); {
+	case len(at) >= collections:
+		return cycles + ", or call gc.collect() more often."
+	case len(at) > 0:
+		f.add(textFigure(FigFreedBy, at[0].String()))
+		return fmt.Sprintf("Flush lists or break reference cycles sooner: %s frees them.", at[0])
+	}
+	return cycles + "; flush lists more often."
+}
+
+// freedAt returns the places that freed buffers of some sites, the most frequent first.
+func (p *Pass) freedAt(sites []lifetime.SiteID) []lifetime.Place {
+	times := map[lifetime.Place]int{}
+	if p.Space.FreeSites != nil {
+		for _, site := range sites {
+			for _, f := range p.histories.sites[site].freed {
+				if at := p.Space.FreeSites[f.buffer]; at != 0 {
+					times[p.PlaceOf(at)]++
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(times), func(x, y lifetime.Place) int {
+		return cmp.Or(cmp.Compare(times[y], times[x]), cmp.Compare(x.String(), y.String()))
 	})
 }
 
@@ -55,12 +90,16 @@ func (p *Pass) bursts(h *history) (found bursts) {
 		for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
 			to++
 		}
-		if to-from < minBurst || p.livedThrough(h.freed[from:to]) < burstSteps {
+		if to-from < minBurst {
+			continue
+		}
+		burst, bytes := p.buffersOf(h.freed[from:to])
+		if p.livedThrough(burst) < burstSteps || p.replaces(h, burst) {
 			continue
 		}
 		found.n++
 		inBursts += to - from
-		if burst, bytes := p.buffersOf(h.freed[from:to]); bytes > most {
+		if bytes > most {
 			most, found.largest = bytes, burst
 		}
 	}
@@ -77,12 +116,45 @@ func (p *Pass) buffersOf(all []freed) (buffers []int, bytes int64) {
 	return buffers, bytes
 }
 
-// livedThrough returns the age of the oldest of several buffers, in steps.
-func (p *Pass) livedThrough(all []freed) int {
-	oldest := all[0].buffer
-	for _, f := range all {
-		oldest = min(oldest, f.buffer) // buffers are in order of allocation
+// livedThrough returns the age of the oldest of several buffers when it was freed, in steps.
+func (p *Pass) livedThrough(buffers []int) (steps int) {
+	for _, i := range buffers {
+		b := &p.Space.Buffers[i]
+		steps = max(steps, p.steps.At(b.End)-p.steps.At(b.Begin))
 	}
-	b := &p.Space.Buffers[oldest]
-	return p.steps.At(b.End) - p.steps.At(b.Begin)
+	return steps
+}
+
+// replaces reports whether the buffers of a burst are one value, and the site allocated another one of as many buffers in the step that
+// freed it:
+//
+//	best = {name: w.clone() for name, w in weights.items()}
+//
+// There is one such value at any time, so none is freed late.
+func (p *Pass) replaces(h *history, burst []int) bool {
+	if len(p.stepsOf(burst)) > 1 {
+		return false
+	}
+	end := p.Space.Buffers[burst[0]].End
+	at, more := p.steps.At(end), 0
+	for k := sort.Search(len(h.buffers), func(k int) bool { return p.Space.Buffers[h.buffers[k]].Begin >= end }) - 1; k >= 0; k-- {
+		if p.steps.At(p.Space.Buffers[h.buffers[k]].Begin) != at {
+			break
+		}
+		more++
+	}
+	return more >= len(burst)
+}
+
+// freesAtOnce reports whether a site frees its buffers at least n at a time, with no allocation of the space in between.
+func (h *history) freesAtOnce(n int) bool {
+	for from, to := 0, 0; from < len(h.freed); from = to {
+		for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
+			to++
+		}
+		if to-from < n {
+			return false
+		}
+	}
+	return len(h.freed) > 0
 }

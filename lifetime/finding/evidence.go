@@ -55,6 +55,7 @@ var (
 	FigCausePlace    = newFigure("cause", UnitText, "place of the largest finding that one change may fix together with this one")
 	FigLikelyCause   = newFigure("likely_cause", UnitText, "probable reason why the buffers stay alive")
 	FigShareInBursts = newFigure("share_in_bursts", UnitShare, "frees of the call site that came many at a time, as a share of all its frees")
+	FigFreedBy       = newFigure("freed_by", UnitText, "place that freed most buffers of the call site, if few places freed them")
 )
 
 // Figures about failed allocations, reserved memory and limits.

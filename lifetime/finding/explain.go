@@ -25,6 +25,9 @@ func (p *Pass) explain(findings []Finding) {
 		place, cause := p.PlaceOf(largest.Sites[0]), p.causeOf(g)
 		for _, f := range g.findings {
 			f.blame(cause, place)
+			if cause == Gradients && p.clearsGradients() {
+				f.Suggestions = []string{"Do not store gradients: zero_grad frees the others."}
+			}
 			if f != largest {
 				f.Suggestions = []string{fmt.Sprintf("Fix %s first; it may fix this too.", place)}
 			}

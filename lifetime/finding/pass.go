@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"iter"
 	"regexp"
+	"slices"
 	"sort"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -100,6 +102,12 @@ func (p *Pass) anyFrame(site lifetime.SiteID, is func(*frame.Frame) bool) bool {
 
 // inOneCall reports whether all allocations of a site are in one module call or one backward pass.
 func (p *Pass) inOneCall(site lifetime.SiteID) bool { return p.program.InOneCall(p.Space, site) }
+
+// ofPyTorch reports whether PyTorch allocated the buffers: other advice is for other frameworks.
+func (p *Pass) ofPyTorch() bool {
+	producer := p.Sources[p.Space.Source].Producer
+	return slices.ContainsFunc([]string{"PyTorch", "gpumemprof", "stormlog"}, func(name string) bool { return strings.HasPrefix(producer, name) })
+}
 
 // limit returns the bytes of the device, 0 if neither the settings nor the capture have a limit.
 func (p *Pass) limit() int64 { return cmp.Or(p.Limit, p.Space.Limit) }

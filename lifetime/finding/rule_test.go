@@ -87,7 +87,7 @@ func checkFinding(t testing.TB, f *finding.Finding) {
 	for _, advice := range f.Suggestions {
 		long := func(text string) bool { return text != "" && strings.Contains(advice, text) } // it names a place or settings
 		if !isLine(advice) && f.Failures == nil && !long(f.Text(finding.FigCausePlace)) && !long(f.Text(finding.FigPinnedBy)) &&
-			!long(f.Text(finding.FigReplayedConf)) {
+			!long(f.Text(finding.FigReplayedConf)) && !long(f.Text(finding.FigFreedBy)) {
 			t.Errorf("%s: advice of %d columns: %s", f.Rule, len(advice), advice)
 		}
 	}
