@@ -67,7 +67,7 @@ func fragmentation(p *Pass) []Finding {
 	f.add(figure(FigForced, forced), figure(FigSinceReserved, after))
 	harm, harmed := "", shareOf(forced, reserved) >= minForced
 	if harmed {
-		harm = fmt.Sprintf("%s were reserved although that much was free", units.Bytes(forced))
+		harm = fmt.Sprintf("%s were reserved as no free piece was enough", units.Bytes(forced))
 	}
 	state, stable := "reserved memory is still growing at the end", float64(after) >= stableShare*float64(n)
 	if stable {

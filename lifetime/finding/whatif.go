@@ -13,7 +13,7 @@ import (
 
 // Advice against fragmentation in PyTorch that no replay has tested.
 const (
-	adviceFragmented = "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes."
+	adviceFragmented = "Try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes."
 	adviceBuckets    = "Bucket or pad batch sizes; allocate long-lived buffers first."
 )
 
@@ -36,8 +36,13 @@ func (p *Pass) replayed(f *Finding, at int64) (parts []string) {
 	}
 	d := replay.Device{Capacity: h.Capacity()}
 	own, best, better := h.Advise(d)
-	if own.OOM {
-		return nil // the replay does not show what the finding is about
+	if own.OOM { // the replay has the failure, not what the finding is about
+		if better && !best.OOM {
+			f.Suggestions = []string{fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s.", best.Settings.String())}
+			return []string{"other settings get past the failure"}
+		}
+		f.Suggestions = []string{adviceBuckets}
+		return []string{"no other settings get past the failure"}
 	}
 	f.add(figure(FigReplayedOwn, own.PeakReserved))
 	var advice string

@@ -11,7 +11,9 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // findingOf returns the finding of a rule in a capture of testdata.
@@ -73,6 +75,42 @@ func TestRefutedAdvice(t *testing.T) {
 	if evidence(f, "replayed_conf") != nil || evidence(f, "replayed_recorded_bytes") == nil || strings.Contains(f.Suggestions[0],
 		"expandable_segments") {
 		t.Errorf("%v: %q", f.Evidence, f.Suggestions)
+	}
+}
+
+// TestAdviceBeforeFailure: the pieces cost memory, but no setting gets past the failure of the program, which needs all of it. So none is
+// advised.
+func TestAdviceBeforeFailure(t *testing.T) {
+	h := newByHand()
+	next, now := uint64(1<<40), func() int64 { h.at += 10; return h.at }
+	reserve := func(size int64) madeBlock {
+		next += 1 << 30
+		h.b.Reserve(h.s, now(), lifetime.Region{Addr: next, Size: size, Kind: "large"})
+		return madeBlock{next, size}
+	}
+	alloc := func(x madeBlock) {
+		h.b.Alloc(h.s, now(), build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size, Site: h.site("batch")})
+	}
+	var pieces []madeBlock
+	for range 4 {
+		pieces = append(pieces, reserve(20*mib))
+		alloc(pieces[len(pieces)-1])
+	}
+	for _, x := range pieces {
+		h.free(x)
+	}
+	alloc(reserve(40 * mib))
+	for _, x := range pieces { // all of it is in use when 40 MiB more are requested
+		alloc(x)
+	}
+	h.b.Mark(h.s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: 40 * mib, Free: failure.BytesOf(10 * mib)})
+	c, found := h.findIn(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses | lifetime.Regions}, "fragmentation")
+	if replay.Of(c.Spaces[0], nil) == nil || len(found) != 1 || evidence(found[0], "replayed_recorded_bytes") != nil ||
+		strings.Contains(found[0].Suggestions[0], "expandable_segments") {
+		t.Fatalf("%+v", found)
+	}
+	if want := "no other settings get past the failure"; !strings.Contains(found[0].Description, want) {
+		t.Errorf("%s, want %s", found[0].Description, want)
 	}
 }
 
