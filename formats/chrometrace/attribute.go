@@ -2,6 +2,7 @@ package chrometrace
 
 import (
 	"iter"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/loss"
 )
 
 // origin is the operator that encloses an allocation on its own thread.
@@ -46,7 +48,19 @@ type attribution struct {
 	callers map[*thread]*callers
 	scopes  []scope // from 1
 	leftOut int32   // see outerCalls; 0 = none is left out
+	cut     int64   // the file ends before its calls of Python do: none that begins later is known; MaxInt64 = all are
+	equal   map[equalCalls]lifetime.StackID
+	guessed int64 // allocations after cut
 }
+
+// equalCalls are operators within each other and the inputs of the innermost, the same wherever the program runs them.
+type equalCalls struct {
+	operators   lifetime.StackID
+	dims, types uint32
+}
+
+// several is the stack of equal operators that several call sites run.
+const several = math.MaxUint32
 
 // attribute finds the site of every allocation.
 func (r *reader) attribute() {
@@ -59,7 +73,7 @@ func (r *reader) attribute() {
 	if len(allocations) == 0 {
 		return
 	}
-	a := attribution{r: r, callers: map[*thread]*callers{}, scopes: make([]scope, 1)}
+	a := attribution{r: r, callers: map[*thread]*callers{}, scopes: make([]scope, 1), cut: r.lastPython(), equal: map[equalCalls]lifetime.StackID{}}
 	trails := a.trails(allocations)
 	made := r.madeBy(allocations, trails)
 	inBackward := map[*thread][]query{} // where the forward operators ran
@@ -79,10 +93,16 @@ func (r *reader) attribute() {
 		s := &a.scopes[i]
 		s.stack = r.b.Call(a.frames.frame(s.frameKey), a.scopes[s.outer].stack)
 	}
+	if a.cut != math.MaxInt64 {
+		for _, t := range r.order {
+			a.learn(t, allocations[t], trails)
+			a.learn(t, inBackward[t], forward)
+		}
+	}
 	for _, t := range r.order {
 		for _, q := range allocations[t] {
 			if _, ok := made[trails[q.id].sequence]; !ok {
-				r.memory[q.id].site = r.site(&trails[q.id].origin, a.stack(t, &trails[q.id]))
+				r.memory[q.id].site = r.site(&trails[q.id].origin, a.stackAt(q.at, t, &trails[q.id]))
 			}
 		}
 	}
@@ -91,9 +111,64 @@ func (r *reader) attribute() {
 			o := &trails[q.id].origin
 			name := strings.TrimPrefix(r.names.text(o.backward), "autograd::engine::evaluate_function: ")
 			node := r.b.Frame(frame.Frame{Function: name, Kind: frame.Node})
-			r.memory[q.id].site = r.site(o, r.b.Call(node, a.stack(t, &forward[q.id])))
+			r.memory[q.id].site = r.site(o, r.b.Call(node, a.stackAt(q.at, t, &forward[q.id])))
 		}
 	}
+	if a.guessed > 0 {
+		r.b.Lose(loss.CallsCut, a.guessed, 0, "")
+	}
+}
+
+// lastPython returns the begin of the last call of Python in a file that ends early; MaxInt64 if it does not, or has none. PyTorch writes
+// these calls behind all others, by their begin, so from there on the innermost are missing.
+func (r *reader) lastPython() (begin int64) {
+	if !r.truncated {
+		return math.MaxInt64
+	}
+	known := false
+	for _, t := range r.order {
+		for c := range t.all(&r.store) {
+			if c.kind == python {
+				begin, known = max(begin, c.begin), true
+			}
+		}
+	}
+	if !known {
+		return math.MaxInt64
+	}
+	return begin
+}
+
+// learn notes which call site runs which operators, before the calls of Python are cut off.
+func (a *attribution) learn(t *thread, queries []query, trails []trail) {
+	for _, q := range queries {
+		if at := &trails[q.id]; q.at <= a.cut && at.leaf != 0 && at.scope != 0 {
+			calls, stack := a.callsOf(at), a.stack(t, at)
+			if known, ok := a.equal[calls]; ok && known != stack {
+				stack = several
+			}
+			a.equal[calls] = stack
+		}
+	}
+}
+
+func (a *attribution) callsOf(at *trail) equalCalls {
+	return equalCalls{a.scopes[at.scope].stack, at.dims, at.types}
+}
+
+// stackAt returns the stack of a trail at an instant. Where calls of Python were cut off, it is that of the only call site that ran equal
+// operators before, else the operators: the outer calls that are left would be another call site.
+func (a *attribution) stackAt(at int64, t *thread, of *trail) lifetime.StackID {
+	if at <= a.cut || of.leaf == 0 {
+		return a.stack(t, of)
+	}
+	if a.guessed++; of.scope == 0 {
+		return a.stack(t, of)
+	}
+	if known, ok := a.equal[a.callsOf(of)]; ok && known != several {
+		return known
+	}
+	return a.scopes[of.scope].stack
 }
 
 // trails returns the trails of queries by query.id. It sorts the queries.

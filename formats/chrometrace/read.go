@@ -48,6 +48,8 @@ type reader struct {
 	noTimes  int64 // memory events and counters without a time or bytes
 	noDevice int64 // memory events of a device beyond 16 bits
 	xprof    bool  // written by XProf or JAX
+
+	truncated bool // the file ends early
 }
 
 // Read reads a trace into b. It fails if a read fails, if the input is not a trace, or if
@@ -64,6 +66,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 		return err
 	}
 	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer(), Groups: groups})
+	r.truncated = tolerated.Truncated
 	r.lose(tolerated)
 	r.adoptRuntime()
 	for _, t := range r.order {

@@ -576,3 +576,41 @@ func TestLargeDevices(t *testing.T) {
 		t.Errorf("%d spaces, %v", len(c.Spaces), c.Losses)
 	}
 }
+
+// TestPythonCut: PyTorch writes calls of Python last, by their begin. Where a file ends within them, later allocations lack the innermost;
+// they have the call site that ran the same operators before, and else only operators.
+func TestPythonCut(t *testing.T) {
+	op := func(name, us, shape string) string {
+		return ran("cpu_op", name, "1", us, "8", fmt.Sprintf(`"Input Dims": [%s], "Input type": ["float"]`, shape))
+	}
+	python := func(name, us, duration, id, parent string) string {
+		return ran("python_function", name, "1", us, duration, fmt.Sprintf(`"Python id": %s, "Python parent id": %s`, id, parent))
+	}
+	text := trace(
+		op("aten::mm", "10", "[4]"), op("aten::mm", "110", "[4]"), op("aten::mm", "130", "[5]"), // after the cut: known, another shape,
+		op("aten::add", "50", "[4]"), op("aten::add", "70", "[4]"), op("aten::add", "150", "[4]"), // from two call sites
+		memory("12", -1, 4096, 64, 64), memory("52", -1, 8192, 64, 128), memory("72", -1, 12288, 64, 192), memory("112", -1, 16384, 64, 256),
+		memory("132", -1, 20480, 64, 320), memory("152", -1, 24576, 64, 384), memory("170", -1, 28672, 64, 448),
+		python("a.py(1): <module>", "0", "200", "1", "null"), python("a.py(2): f", "8", "20", "2", "1"), python("a.py(3): g", "48", "12", "3", "1"),
+		python("a.py(4): h", "68", "12", "4", "1"), python("a.py(5): print", "90", "2", "5", "1"), python("a.py(2): f", "108", "12", "6", "1"))
+	whole := read(t, text)
+	if len(whole.Losses) > 0 {
+		t.Fatal(whole.Losses)
+	}
+	cut := read(t, text[:strings.LastIndex(text, ",\n")+1])
+	var got []string
+	for _, b := range cut.Spaces[0].Buffers {
+		var frames []string
+		for f := range cut.FramesOf(cut.Sites[b.Site].Stack) {
+			frames = append(frames, f.Function)
+		}
+		got = append(got, strings.Join(frames, " < "))
+	}
+	want := []string{"f < <module>", "g < <module>", "h < <module>", "f < <module>", "aten::mm", "aten::add", "<module>"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if i := slices.IndexFunc(cut.Losses, func(l loss.Loss) bool { return l.Reason == loss.CallsCut }); i < 0 || cut.Losses[i].Count != 4 {
+		t.Errorf("%v", cut.Losses)
+	}
+}

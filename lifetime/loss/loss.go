@@ -56,6 +56,7 @@ const (
 	ManyBuffers
 	NamesIncomplete
 	NameWithoutBuffer
+	CallsCut
 )
 
 var reasons = [...]struct {
@@ -94,7 +95,9 @@ var reasons = [...]struct {
 	UnknownSize:       {"unknown-size", Remark, "the device does not report the sizes of compiled programs (executables)"},
 	NamesIncomplete:   {"names-incomplete", Missing, "the recorder did not name all live buffers"},
 	NameWithoutBuffer: {"name-without-buffer", Remark, "tensors were named that are in none of the allocator's live buffers"},
-	DamagedModule:     {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
+	CallsCut: {"calls-cut", Missing, "the file ends before its calls of Python do: later buffers have the call site that ran the same operators before, " +
+		"or only operators"},
+	DamagedModule: {"damaged-module", Damage, "compiled modules cannot be read and were left out"},
 }
 
 // String returns the name used in JSON and native text.
