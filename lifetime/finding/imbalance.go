@@ -33,11 +33,34 @@ func imbalance(p *Pass) []Finding {
 	}
 	s := p.Space
 	f.Evidence = []Evidence{figure(FigAllocations, s.Allocations), figure(FigFrees, s.Frees)}
-	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("%s (%s) allocated after warm-up and never freed, most bytes by this call site; "+
-		"the number does not grow as in a leak", units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)),
+	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("%s (%s) allocated after warm-up and never freed, most bytes by this call site",
+		units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)), p.howItGrows(p.histories.sites[f.Sites[0]]),
 		fmt.Sprintf("%s and %s in total", units.Plural(int64(s.Allocations), "allocation"), units.Plural(int64(s.Frees), "free")))
 	f.Suggestions = []string{"Record longer: a slow leak continues, a single allocation does not."}
 	return []Finding{f}
+}
+
+// howItGrows says whether the number of live buffers of a site grows, which is no leak as far as the rule leak can judge; "" if it grows
+// in another way than a leak does.
+func (p *Pass) howItGrows(h *history) string {
+	rises, end := p.rises(h), p.histories.end.work
+	if moments(rises) < minRises {
+		return "the number does not grow as in a leak"
+	}
+	first, last := rises[0], rises[len(rises)-1]
+	switch _, pause := p.histories.pauses(rises); {
+	case end-last.work > maxSilence*pause.work:
+		return "the number does not grow as in a leak"
+	case float64(last.work-first.work) >= minSpan*float64(end-h.lag()):
+		return ""
+	}
+	p.growsLate = true
+	if n := len(p.steps.Begins); n > 0 {
+		older := len(p.Space.Buffers) - p.histories.end.allocations
+		began := p.steps.At(p.Space.Buffers[older+max(first.allocations-1, 0)].Begin)
+		return fmt.Sprintf("the number began to grow %s before the end of the recording, too few to judge", units.Plural(int64(n-max(began, 0)), "step"))
+	}
+	return "the number began to grow shortly before the end of the recording, too late to judge"
 }
 
 // unfreed returns the survivors of a site that were allocated after warm-up and are overdue.

@@ -42,6 +42,7 @@ type Pass struct {
 	// State from the rules that already ran.
 	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
 	leaks      bool                     // there is a leak or a suspected one
+	growsLate  bool                     // the buffers of a site began to grow in number too late to judge
 	fragmented bool                     // an allocation failed because of fragmentation, or of private pools
 
 	// Computed when first needed.

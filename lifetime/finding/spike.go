@@ -18,7 +18,7 @@ const (
 
 // spike finds steps whose peak is far above the median step: an evaluation, a long sequence. They set the peak of the job.
 func spike(p *Pass) []Finding {
-	if p.leaks || len(p.steps.Begins) < minSteps { // a leak makes the last steps the highest
+	if p.leaks || p.growsLate || len(p.steps.Begins) < minSteps { // a leak makes the last steps the highest
 		return nil
 	}
 	peaks := p.stepPeaks()

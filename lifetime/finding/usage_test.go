@@ -181,6 +181,42 @@ func TestImbalanceAtLimits(t *testing.T) {
 	}
 }
 
+// TestLateGrowth: the number of buffers that begins to grow shortly before the end is neither a leak nor level, and no spike. The parameters
+// are the first and the last step that retain a buffer, of 50.
+func TestLateGrowth(t *testing.T) {
+	for _, c := range []struct {
+		from, to int
+		want     string
+	}{
+		{42, 50, "; the number began to grow 8 steps before the end of the recording, too few to judge"},
+		{42, 43, "; the number does not grow as in a leak; "},
+		{36, 42, "; the number does not grow as in a leak; "},
+	} {
+		for _, marked := range []bool{true, false} {
+			p := newProgram(5)
+			p.steps = 50
+			pattern := func(step int) {
+				if c.from <= step && step < c.to {
+					p.alloc("kept", 4<<20)
+				}
+			}
+			want := c.want
+			if marked {
+				pattern = p.marked(pattern)
+			} else { // inferred steps may begin elsewhere
+				want, _, _ = strings.Cut(want, " 8 steps")
+			}
+			found := findingsOf(t, p, finding.Settings{}, pattern)
+			if f := only(t, found, "imbalance"); !strings.Contains(f.Description, want) || len(found["leak"]) > 0 {
+				t.Errorf("%d to %d, %v: %s, want %s", c.from, c.to, marked, f.Description, want)
+			}
+			if c.to == p.steps && len(found["spike"]) > 0 {
+				t.Errorf("%d to %d: %s", c.from, c.to, found["spike"][0].Description)
+			}
+		}
+	}
+}
+
 // TestLongLivedAtLimits: up to three buffers live on, of a function that freed at least twenty others soon.
 func TestLongLivedAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
