@@ -195,6 +195,9 @@ func (r *reader) time(ns int64) int64 { return units.AddSat(ns, max(r.base, 0)) 
 // stepPrefix begins the names of torch.profiler's steps.
 const stepPrefix = "ProfilerStep#"
 
+// optimizerPrefix begins the names of the annotations of torch.optim: "Optimizer.step#Adam.step", "Optimizer.zero_grad#Adam.zero_grad".
+const optimizerPrefix = "Optimizer."
+
 // marks returns the annotations of the program: its steps and other named ranges.
 func (r *reader) marks() (marks []lifetime.Mark) {
 	step := r.stepName()
@@ -220,7 +223,7 @@ func uncounted(name string) string { return numbered.ReplaceAllString(name, "") 
 
 // stepName returns the name of the annotations that are probably the program's steps, or
 // "" if there are none or the profiler recorded steps. They are repeated, not inside
-// another annotation, and take the most time.
+// another annotation, and take the most time. PyTorch's own annotation of an optimizer is the end of a step: see program.Steps.
 func (r *reader) stepName() string {
 	type runs struct {
 		count int
@@ -232,10 +235,10 @@ func (r *reader) stepName() string {
 		end := int64(math.MinInt64)
 		for i := range t.annotations {
 			c := &t.annotations[i]
-			if c.begin < end {
+			name := r.names.text(c.name)
+			if c.begin < end || strings.HasPrefix(name, optimizerPrefix) {
 				continue
 			}
-			name := r.names.text(c.name)
 			if strings.HasPrefix(name, stepPrefix) {
 				return ""
 			}

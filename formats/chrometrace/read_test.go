@@ -614,3 +614,28 @@ func TestPythonCut(t *testing.T) {
 		t.Errorf("%v", cut.Losses)
 	}
 }
+
+// TestOptimizerSteps: an annotation of torch.optim is the end of a step, not a step. Ranges that the program numbers are.
+func TestOptimizerSteps(t *testing.T) {
+	for step, want := range map[string]int{"": 0, "step %d": 4, "ProfilerStep#%d": 4} {
+		var events []string
+		for i := range 4 {
+			at := func(us int) string { return fmt.Sprint(100*i + us) }
+			events = append(events, memory(at(10), -1, int64(4096*(i+1)), 64, 64*int64(i+1)),
+				ran("user_annotation", "Optimizer.step#Adam.step", "1", at(50), "10", ""),
+				ran("user_annotation", "Optimizer.zero_grad#Adam.zero_grad", "1", at(70), "2", ""))
+			if step != "" {
+				events = append(events, ran("user_annotation", fmt.Sprintf(step, i), "1", at(5), "90", ""))
+			}
+		}
+		steps := 0
+		for _, m := range read(t, trace(events...)).Spaces[0].Marks {
+			if m.Kind == lifetime.Step {
+				steps++
+			}
+		}
+		if steps != want {
+			t.Errorf("%q: %d steps, want %d", step, steps, want)
+		}
+	}
+}

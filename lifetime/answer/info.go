@@ -95,6 +95,8 @@ type Steps struct {
 	Count      int     `json:"count"`      // in the recording
 	Inferred   bool    `json:"inferred"`   // true if memlane inferred them, because neither the program nor its framework marks them
 	Confidence float64 `json:"confidence"` // from 0 to 1, that the count is right; 1 if they are marked
+
+	Annotated bool `json:"-"` // those that PyTorch annotates as steps of an optimizer
 }
 
 // stepsOf returns nil for steps that are not known.
@@ -102,7 +104,7 @@ func stepsOf(steps *program.Steps) *Steps {
 	if len(steps.Begins) == 0 {
 		return nil
 	}
-	return &Steps{len(steps.Begins), steps.Inferred(), math.Round(steps.Confidence()*1000) / 1000}
+	return &Steps{len(steps.Begins), steps.Inferred(), math.Round(steps.Confidence()*1000) / 1000, steps.Source == program.Annotated}
 }
 
 // Of returns the memory ID in the model.

@@ -65,7 +65,10 @@ func (p *Page) space(s *answer.Space) {
 	}
 	if s.Steps != nil {
 		how := ""
-		if s.Steps.Inferred {
+		switch {
+		case s.Steps.Annotated:
+			how = " of the optimizer"
+		case s.Steps.Inferred:
 			how = fmt.Sprintf(" (inferred; confidence %.0f %%)", 100*s.Steps.Confidence)
 		}
 		p.row("", "%s%s", units.Plural(s.Steps.Count, "step"), how)
