@@ -68,7 +68,8 @@ var all = []Format{
 		Sniff: hlo.SniffText, Read: hlo.ReadText},
 	{Name: "jaxprof", Doc: "device memory profile of JAX: jax.profiler.save_device_memory_profile",
 		Sniff: jaxprof.Sniff, Read: jaxprof.Read, Traits: lifetime.Traits{
-			Advice: "record with jax.profiler.trace()"}},
+			Advice: "record with jax.profiler.trace()",
+			OnCPU:  "JAX on CPU records none; give three or more profiles from equal moments of the run, and leaks lists what grows"}},
 	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
 		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read, Traits: lifetime.Traits{Calls: true}},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",

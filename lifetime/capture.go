@@ -1,6 +1,7 @@
 package lifetime
 
 import (
+	"cmp"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -95,10 +96,19 @@ func (s *Source) SettingsByKey() map[string]string {
 // Traits describes all captures of a format. formats.Open sets them.
 type Traits struct {
 	Advice string // how to record a history of allocations and frees, as an imperative; "" if captures cannot have one
+	OnCPU  string // the same for memory of a CPU, if that has none; "" if Advice holds there too
 	Names  string // what records the names of memory that a program allocated before the recording; "" if nothing does
 	Stacks bool   // allocations are attributed to call stacks, not to operations
 	Calls  bool   // captures may have function calls and no memory events
 	Folded bool   // outlines have only what is alive at the peak and at the end, also of a history
+}
+
+// AdviceFor returns how to record a history of the memory of a device, or what to record instead.
+func (t *Traits) AdviceFor(device string) string {
+	if kind, _, _ := strings.Cut(device, ":"); kind == "cpu" {
+		return cmp.Or(t.OnCPU, t.Advice)
+	}
+	return t.Advice
 }
 
 // SpaceInfo names the memory of a space and describes it as a whole. Fields that do

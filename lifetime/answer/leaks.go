@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/lifetime/whatif"
@@ -126,6 +127,7 @@ func WithoutLeaksOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Find
 func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 	var unjudged []*lifetime.Space
 	programs, judged, leaks := 0, 0, 0
+	notes, short := l.tooShort(c)
 	for _, s := range c.Spaces {
 		switch {
 		case static(&s.SpaceInfo):
@@ -144,7 +146,7 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 	others := len(l.Findings) - leaks
 	l.Verdict = units.Plural(len(l.Findings), "finding")
 	switch {
-	case judged+programs == 0:
+	case judged+programs == 0 || judged > 0 && judged == len(short):
 		l.Verdict = "leaks cannot be judged"
 	case judged > 0 && leaks == 0:
 		l.Verdict = "no leak found"
@@ -158,11 +160,33 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 		l.Notes = append(l.Notes, "These are compiled programs. Their memory is planned at compile time, so nothing can leak.")
 	}
 	l.Notes = append(l.Notes, unjudgedNotes(c, unjudged)...)
+	l.Notes, l.gaps = append(l.Notes, notes...), append(l.gaps, short...)
 	if judged > 0 {
 		for _, s := range unjudged {
 			l.gaps = append(l.gaps, s.ID())
 		}
 	}
+}
+
+// tooShort notes the memory IDs without a leak whose history has too few steps to find one, and returns those with one step, in which
+// nothing can grow. Where no steps are known, work is the measure.
+func (l *CaptureLeaks) tooShort(c *lifetime.Capture) (notes []string, unjudged []string) {
+	of := program.Of(c)
+	defer of.Done()
+	for _, s := range c.Spaces {
+		if static(&s.SpaceInfo) || s.Facts&lifetime.History == 0 ||
+			slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && f.Space == s.ID() }) {
+			continue
+		}
+		switch len(of.Steps(s).Begins) {
+		case 1:
+			notes = append(notes, s.ID()+": only 1 step was recorded, so nothing can be judged that grows from step to step; record about 50")
+			unjudged = append(unjudged, s.ID())
+		case 2:
+			notes = append(notes, s.ID()+": only 2 steps were recorded, which hardly ever show a leak; record about 50")
+		}
+	}
+	return notes, unjudged
 }
 
 // Unjudged returns why no rule applies to a capture, "" if one does: it has a history, a compiled program, or calls or
@@ -218,7 +242,7 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 	case s.Allocations+s.Frees == 1 && s.Facts&lifetime.EndState != 0:
 		why = `only the last event was recorded, as with enabled="state" or, in PyTorch 2.0, without trace_alloc_max_entries`
 	}
-	if advice := c.Sources[s.Source].Traits.Advice; advice != "" {
+	if advice := c.Sources[s.Source].Traits.AdviceFor(s.Device); advice != "" {
 		why += "; " + advice
 	}
 	return why

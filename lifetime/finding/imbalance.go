@@ -44,6 +44,9 @@ func imbalance(p *Pass) []Finding {
 // in another way than a leak does.
 func (p *Pass) howItGrows(h *history) string {
 	rises, end := p.rises(h), p.histories.end.work
+	if n := len(p.steps.Begins); n > 0 && n < minRises {
+		return "" // it cannot have grown as often as in a leak
+	}
 	if moments(rises) < minRises {
 		return "the number does not grow as in a leak"
 	}

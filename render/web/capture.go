@@ -254,8 +254,8 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && s.Allocations+s.Frees == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
 	}
-	if out.NotRecorded {
-		out.Advice = t.Sources[s.Source].Traits.Advice
+	if traits := &t.Sources[s.Source].Traits; out.NotRecorded && traits.AdviceFor(s.Device) == traits.Advice { // else nothing records a history
+		out.Advice = traits.Advice
 	}
 	if out.UsageOnly {
 		out.NoBlocks = "Only totals were recorded, no buffers."
