@@ -20,13 +20,13 @@ const (
 // Failures returns the failures of a space, as [oom.Of], with the leaks below them. capacity is that of the device in bytes, 0 = as
 // recorded.
 func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagnosis {
-	return oom.Of(t, s, capacity, leaksUntil)
+	return oom.Of(t, s, capacity, func(until *lifetime.Capture) []oom.Grown { return leaksUntil(until, s) })
 }
 
-// leaksUntil returns the leaks in a capture of one space that may be named as the cause of a failure. A program that fails while it
+// leaksUntil returns the leaks in a capture of one space, the part of a whole one until a failure, that may be named as the cause of a failure. A program that fails while it
 // loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more of them if no
 // step was recorded. Where no steps are known, a place that freed more than it retained ran as often, and so do forward passes.
-func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
+func leaksUntil(c *lifetime.Capture, whole *lifetime.Space) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	of := program.Of(c)
 	defer of.Done()
@@ -35,6 +35,7 @@ func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 		for _, f := range p.run(r) {
 			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
 			again := steps == 0 && kept >= inferred && (f.Value(FigFreed) > kept || p.program.Passes(p.Space) >= inferred)
+			p.leaveOut(&f, whole)
 			if f.IsLeak() && (again || steps >= inferred || steps >= known && f.Value(FigInferred) == 0) {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,
 					Advice: f.Suggestions[0], Kept: f.Kept})
@@ -42,6 +43,28 @@ func leaksUntil(c *lifetime.Capture) (all []oom.Grown) {
 		}
 	}
 	return all
+}
+
+// leaveOut leaves out of a leak until a failure what the step that failed had allocated and the whole recording shows to be freed: it was in
+// use, so the leak is the same as at the end of the recording.
+func (p *Pass) leaveOut(f *Finding, whole *lifetime.Space) {
+	done := int64(-1) // the end of the last step that ended
+	for _, end := range p.steps.Ends {
+		if end < p.Space.End {
+			done = max(done, end)
+		}
+	}
+	f.Kept = slices.DeleteFunc(f.Kept, func(i int) bool {
+		b := &p.Space.Buffers[i]
+		at := allocatedBefore(whole, b.Begin)
+		if done < 0 || b.Begin < done || at == len(whole.Buffers) || whole.Buffers[at].Begin != b.Begin ||
+			whole.Buffers[at].Edge&lifetime.EndOpen != 0 {
+			return false
+		}
+		f.BytesPerStep -= f.BytesPerStep * shareOf(b.Size, f.Amount.Bytes)
+		f.Amount = lifetime.Amount{Count: f.Amount.Count - 1, Bytes: f.Amount.Bytes - b.Size, Requested: f.Amount.Requested - b.Requested}
+		return true
+	})
 }
 
 // outOfMemory explains the failed allocation that ended a program, and which call sites held the memory at that time. For a

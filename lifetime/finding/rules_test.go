@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 )
@@ -482,6 +483,32 @@ func TestOOM(t *testing.T) {
 	found := find(t, c, finding.Settings{Limit: 512 << 20})
 	if f := found[0]; evidence(f, "reason") != "outside" || evidence(f, "outside") != float64(64<<20) {
 		t.Errorf("%s %v", f.Description, f.Evidence)
+	}
+}
+
+// TestLeakBelowFailure: the leak that a failure names is that of the rule leak. What the step that failed had in use, at the same call site, is
+// no part of it.
+func TestLeakBelowFailure(t *testing.T) {
+	p := newProgram(3)
+	p.steps = 60
+	var used *tensor
+	found := findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
+		if step == p.steps-1 {
+			used = p.alloc("kept", 1<<20)
+			p.t++
+			p.b.Mark(p.s, lifetime.Mark{Begin: p.t, End: p.t, Kind: lifetime.OOM, Requested: 16 << 20, Free: failure.BytesOf(1 << 20)})
+			p.free(used)
+			return
+		}
+		p.free(p.alloc("kept", 1<<20))
+		p.alloc("kept", 1<<20)
+	}))
+	leak, below := only(t, found, "leak"), only(t, found, "oom").Failures[0].Leak
+	if below == nil || below.Amount != leak.Amount || below.Amount.Count != 59 {
+		t.Fatalf("%+v, want %+v", below, leak.Amount)
+	}
+	if steps := evidence(leak, "steps").(float64); below.PerStep != float64(below.Amount.Bytes)/steps || len(below.Kept) != 59 {
+		t.Errorf("%v per step, want %v", below.PerStep, leak.BytesPerStep)
 	}
 }
 
