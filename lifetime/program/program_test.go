@@ -1,6 +1,7 @@
 package program_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +203,26 @@ func TestLayersAreNoSteps(t *testing.T) {
 		p, space := r.program(t)
 		if steps := p.Steps(space("cuda:0")); len(steps.Begins) != c.steps {
 			t.Errorf("%d passes of %d layers have %d steps", c.passes, c.layers, len(steps.Begins))
+		}
+	}
+}
+
+// TestStepsInGroups: in each step, most sites allocate several times one after the other.
+func TestStepsInGroups(t *testing.T) {
+	for _, c := range []struct{ steps, times, want int }{{8, 1, 8}, {8, 2, 8}, {8, 3, 8}, {3, 2, 0}} {
+		r := record()
+		for step := range c.steps {
+			for range c.times {
+				r.alloc("cuda:0", "run a", false)
+				r.alloc("cuda:0", "run b", false)
+			}
+			for k := range 100 {
+				r.alloc("cuda:0", fmt.Sprintf("run once%d_%d", step, k), false)
+			}
+		}
+		p, space := r.program(t)
+		if steps := len(p.Steps(space("cuda:0")).Begins); steps != c.want {
+			t.Errorf("%d steps, %d times: %d", c.steps, c.times, steps)
 		}
 	}
 }

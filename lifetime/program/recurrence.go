@@ -118,6 +118,10 @@ func (p *Program) recurrence(h *history) *Steps {
 		if from, to := s.Buffers[first[0]].Begin, s.Buffers[first[n-1]].Begin; 2*allocatedBetween(s, from, to) < allocatedBetween(s, s.Begin, s.End) {
 			continue // a loop within an iteration
 		}
+		if first = leaders(first); len(first) < leastSteps {
+			continue
+		}
+		n = len(first)
 		steps := &Steps{Source: Recurrence}
 		for k, i := range first {
 			end := s.End
@@ -129,6 +133,26 @@ func (p *Program) recurrence(h *history) *Steps {
 		return steps
 	}
 	return noSteps
+}
+
+// leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one before, beside the mean
+// distance. Steps are about as long as each other, so what follows in a group is of the same step.
+func leaders(buffers []int) []int {
+	const closer = 8 // times
+	for {
+		n := len(buffers) - 1
+		isClose := func(k int) bool { return closer*(buffers[k]-buffers[k-1])*n < buffers[n]-buffers[0] }
+		first := buffers[:1:1]
+		for k := 1; k <= n; k++ {
+			if !isClose(k) {
+				first = append(first, buffers[k])
+			}
+		}
+		if 4*(len(buffers)-len(first)) < n || n == 0 {
+			return buffers
+		}
+		buffers = first
+	}
 }
 
 // inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times. Of two loops,
