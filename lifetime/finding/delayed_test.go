@@ -67,7 +67,7 @@ func TestLateAdvice(t *testing.T) {
 		age, advice   string // "" = no finding
 	}{
 		"garbage":            {7, 4, false, "after 7 steps;", "Break reference cycles with del or weakref, or call gc.collect() more often."},
-		"a list":             {7, 1, false, "after 7 steps;", "Flush lists or break reference cycles sooner: flush0 (sim.py:1) frees them."},
+		"a list":             {7, 1, false, "after 7 steps;", "Freed by flush0 (sim.py:1): flush lists, break cycles."},
 		"not known":          {7, 0, false, "after 7 steps;", "Break reference cycles with del or weakref; flush lists more often."},
 		"a value":            {7, 1, true, "", ""},
 		"a value, not known": {7, 0, true, "", ""},

@@ -50,7 +50,7 @@ func (p *Pass) earlier(f *Finding) string {
 		return cycles + ", or call gc.collect() more often."
 	case len(at) > 0:
 		f.add(textFigure(FigFreedBy, at[0].String()))
-		return fmt.Sprintf("Flush lists or break reference cycles sooner: %s frees them.", at[0])
+		return fmt.Sprintf("Freed by %s: flush lists, break cycles.", at[0])
 	}
 	return cycles + "; flush lists more often."
 }

@@ -58,14 +58,17 @@ func growingBuffer(p *Pass) []Finding {
 	}
 	return all.conclude(func(place lifetime.Place, f *Finding) bool {
 		oldest := &f.first
-		first, last := oldest.Size, p.Space.Buffers[f.Kept[0]].Size
+		first, last, largest := oldest.Size, p.Space.Buffers[f.Kept[0]].Size, int64(0)
+		for _, i := range f.Kept {
+			largest = max(largest, p.Space.Buffers[i].Size)
+		}
 		f.Severity = Warning
 		f.add(figure(FigFirstBytes, first), figure(FigLastBytes, last))
 		grew := fmt.Sprintf("one buffer grew from %s to %s", units.Bytes(first), units.Bytes(last))
 		if n := f.Amount.Count; n > 1 {
 			grew = fmt.Sprintf("%s buffers grew, the first from %s to %s", units.Count(n), units.Bytes(first), units.Bytes(last))
 		}
-		f.describe(place.String(), grew, p.outlook(f, oldest.Begin)...)
+		f.describe(place.String(), grew, p.outlook(f, oldest.Begin, largest)...)
 		f.blame(Concatenation, place)
 		return last > first // else it grows within its block
 	})

@@ -2,6 +2,7 @@ package finding_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -136,6 +137,27 @@ func TestGrowingBufferThresholds(t *testing.T) {
 		if got := c.found(t); got != c.want {
 			t.Errorf("%s: found %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestGrowingBufferForecast: what is copied into a larger buffer is in use beside it.
+func TestGrowingBufferForecast(t *testing.T) {
+	const mib = 1 << 20
+	h := newByHand()
+	var last madeBlock
+	for step := range int64(60) {
+		h.step()
+		h.free(h.alloc("work", 900))
+		next := h.alloc("log", (step+1)*mib)
+		if last.size > 0 {
+			h.free(last)
+		}
+		last = next
+	}
+	h.free(h.alloc("work", 900))
+	_, found := h.findIn(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock, Limit: 1024 * mib}, "growing_buffer")
+	if len(found) != 1 || !strings.Contains(found[0].Description, "reaches the capacity of 1.00 GiB at about step 512") {
+		t.Errorf("%v", found) // 512 + 513 MiB are more
 	}
 }
 

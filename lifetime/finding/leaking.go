@@ -157,7 +157,7 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 		more = fmt.Sprintf(", %s older ones (%s)", units.Count(older.Count), units.Bytes(older.Bytes))
 	}
 	kept := fmt.Sprintf("%s buffers (%s)%s were never freed", number, units.Bytes(f.Amount.Bytes), more) + doubt
-	f.describe(place.String(), kept, p.outlook(f, p.began(f))...)
+	f.describe(place.String(), kept, p.outlook(f, p.began(f), 0)...)
 }
 
 // olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they may have leaked, too.

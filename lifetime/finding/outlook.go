@@ -25,8 +25,9 @@ const (
 )
 
 // outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same
-// as parts of the text, the most important first.
-func (p *Pass) outlook(f *Finding, began int64) []string {
+// as parts of the text, the most important first. replaced is the size of the largest buffer that is copied into a larger one again and again,
+// beside which it is in use; 0 = none is.
+func (p *Pass) outlook(f *Finding, began, replaced int64) []string {
 	n := len(p.steps.Begins)
 	f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSteps, n))
 	if f.Severity == Warning && f.Amount.Bytes >= p.critical() {
@@ -39,7 +40,7 @@ func (p *Pass) outlook(f *Finding, began int64) []string {
 		if p.steps.Inferred() {
 			f.add(figure(FigInferred, 1))
 		}
-		growth, limit = p.growth(f, n, first), p.project(f, n, first)
+		growth, limit = p.growth(f, n, first), p.project(f, n, first, replaced)
 	}
 	if n > 0 && n < certainSteps {
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
@@ -78,14 +79,14 @@ func (p *Pass) leastLeak() int64 { return cmp.Or(p.Least, leastLeakBytes) }
 
 // project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since its
 // first step; "" if the limit is unknown.
-func (p *Pass) project(f *Finding, n, first int) string {
+func (p *Pass) project(f *Finding, n, first int, replaced int64) string {
 	limit := p.limit()
 	rate := float64(f.Amount.Bytes) / float64(n-first)
 	if limit <= 0 || rate <= 0 {
 		return ""
 	}
-	left := math.Max(0, float64(limit-p.atEnd()))
-	more := math.Ceil(left / rate)
+	left := math.Max(0, float64(limit-p.atEnd()-replaced))
+	more := math.Ceil(left / (rate * (1 + float64(replaced)/float64(f.Amount.Bytes))))
 	at := float64(n+p.steps.Lost) + more
 	f.add(figure(FigLimit, limit), figure(FigProjected, at))
 	if f.Severity == Warning && more <= math.Max(horizon, windows*float64(n)) {

@@ -69,6 +69,9 @@ func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level
 			usual.Bytes),
 			figure(FigStep, worst)},
 		Suggestions: []string{"Split these steps: smaller evaluation batches, shorter sequences."}}
+	if p.steps.Inferred() {
+		f.Confidence = p.steps.Confidence()
+	}
 	if p.ofPyTorch() {
 		f.Suggestions = []string{"Split these steps: smaller evaluation batches, shorter sequences, no_grad."}
 	}
