@@ -410,7 +410,7 @@ func (m *model) sumMore(f float64) {
 		if b.category != purpose.Gradient && !isAdded || b.phase != purpose.Backward || !biases[b.size] {
 			continue
 		}
-		group := b.size / element * bytesOfGroup
+		group := max(b.size/element, 1) * bytesOfGroup
 		if i+2 < n {
 			if next := &m.buffers[i+1]; next.end.compare(m.buffers[i+2].begin) < 0 && m.h.SizeOf(int(next.like))%group == 0 {
 				continue // it needs some, which grows
