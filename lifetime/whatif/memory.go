@@ -555,6 +555,14 @@ func (m *model) lengthen(f float64) string {
 	})
 }
 
+// hasSequences reports whether an operation tells that the program has sequences: a look-up of tokens, attention, a recurrent layer.
+func (m *model) hasSequences() bool {
+	return slices.ContainsFunc(m.buffers, func(b buffer) bool {
+		op := m.places[b.place].op
+		return strings.Contains(op, "embedding") || strings.Contains(op, "attention") || layersOverTime[strings.TrimSuffix(op, "_cell")]
+	})
+}
+
 // compares are operations whose results are masks.
 var compares = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "logical_not": true, "bitwise_not": true}
 

@@ -23,7 +23,7 @@ type Remedy struct {
 // remedies are changes of any training, in order of what they cost: each costs more than all before it together.
 var remedies = [...]Remedy{
 	// free of charge
-	{edits: "set_to_none=on", instead: "z", Advice: "Free gradients right after the step: zero_grad(set_to_none=True)."},
+	{edits: "set_to_none=on", instead: "z", Advice: "Free gradients right after the step: call zero_grad(set_to_none=True) there."},
 	{edits: "no_grad=evaluation", instead: "n", Advice: "Run passes without a backward pass under torch.no_grad()."},
 	{edits: "foreach=fused", instead: "o", Advice: "Step the optimizer with fused=True, which needs no temporaries of all parameters at once."},
 	// the product before the loss twice

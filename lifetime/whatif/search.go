@@ -84,7 +84,10 @@ func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 			p.Scenario = s
 		}
 		if !slices.ContainsFunc(of, func(r Remedy) bool { return r.instead == "b" }) {
-			p.Batch, p.Sequence = e.room(p.Scenario.String(), "batch", capacity), e.room(p.Scenario.String(), "sequence", capacity)
+			p.Batch = e.room(p.Scenario.String(), "batch", capacity)
+			if e.base.hasSequences() {
+				p.Sequence = e.room(p.Scenario.String(), "sequence", capacity)
+			}
 		}
 		if len(plans) == 0 || len(plans[0].Scenario) > 0 || p.Batch.High > plans[0].Batch.High {
 			plans = append(plans, p)
