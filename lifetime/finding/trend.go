@@ -70,6 +70,7 @@ func trend(p *Pass) []Finding {
 	}
 	if len(who) > 0 {
 		unknown = "most by " + strings.Join(who, ", ")
+		f.Suggestions = []string{"Look at what keeps these buffers, and record over more steps."}
 	}
 	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew),
 		len(tail)), unknown)

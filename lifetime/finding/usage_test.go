@@ -2,6 +2,7 @@ package finding_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -92,6 +93,21 @@ func TestTrendAtLimits(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestTrendAdvice: what was recorded already is no advice.
+func TestTrendAdvice(t *testing.T) {
+	h := newByHand()
+	for range 60 {
+		h.free(h.alloc("work", 900))
+		h.alloc("grow", 1<<20)
+		h.free(h.alloc("work", 700))
+	}
+	only := slices.DeleteFunc(finding.Rules(), func(r finding.Rule) bool { return r.Name != "trend" })
+	found := find(t, h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock}), finding.Settings{Rules: only})
+	if len(found) != 1 || !strings.Contains(found[0].Description, "grow") || strings.Contains(found[0].Suggestions[0], "one by one") {
+		t.Errorf("%+v", found)
 	}
 }
 
