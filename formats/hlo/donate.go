@@ -236,18 +236,7 @@ func (d *donor) place() bool {
 
 // definition returns the instruction that defines a value, and the part of its result.
 func (d *donor) definition(v *value) (id int64, path int32) {
-	name, at := wire.Span{}, []int64(nil)
-	m := wire.Scan(d.p.proto, v.definedAt)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case definedInstructionID:
-			id = int64(f.Value)
-		case definedInstructionName:
-			name = f.Body
-		case definedShapeIndex, definedShapeIndexOne:
-			at = m.Ints(at, f)
-		}
-	}
+	id, name, at, _ := d.p.definedAt(v)
 	if i, ok := d.p.instruction(id, name); ok {
 		id = d.p.instructions[i].id
 	}

@@ -64,11 +64,9 @@ func newSites(p *program, b *build.Builder) *sites {
 		shapes: map[string]array{}, opcodes: map[string]string{}}
 }
 
-// of returns the site of a value. If its instruction is missing, only the size is known.
-func (s *sites) of(v *value) (site, error) {
-	var path []int64
-	id, name := int64(0), wire.Span{}
-	m := wire.Scan(s.p.proto, v.definedAt)
+// definedAt returns the instruction that defines a value, by its ID or its name, and the part of its result.
+func (p *program) definedAt(v *value) (id int64, name wire.Span, path []int64, err error) {
+	m := wire.Scan(p.proto, v.definedAt)
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
 		case definedInstructionID:
@@ -79,8 +77,14 @@ func (s *sites) of(v *value) (site, error) {
 			path = m.Ints(path, f)
 		}
 	}
-	if m.Err != nil {
-		return site{}, m.Err
+	return id, name, path, m.Err
+}
+
+// of returns the site of a value. If its instruction is missing, only the size is known.
+func (s *sites) of(v *value) (site, error) {
+	id, name, path, err := s.p.definedAt(v)
+	if err != nil {
+		return site{}, err
 	}
 	i, ok := s.p.instruction(id, name)
 	if !ok {
