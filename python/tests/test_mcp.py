@@ -93,7 +93,7 @@ QUESTIONS: "list[tuple[str, dict[str, Any], list[str]]]" = [
     ("peak", {"path": "oom.pickle.zst", "by": "category"}, ["activation", "optimizer_state", "parameter"]),
     ("tune", {"path": "oom.pickle.zst"}, ["expandable_segments:True"]),
     ("summary", {"path": "leak.pickle.zst"}, ["227,545,088 B"]),
-    ("leaks", {"path": "leak.pickle.zst"}, [r"embed \(train_two.py:25\)", "80 buffers", "1.50 MiB per step", r"mask_for \(train_two.py:27\)", "40 of 80"]),
+    ("leaks", {"path": "leak.pickle.zst"}, [r"embed \(train_two.py:25\)", "80 buffers", "1.52 MiB per step", r"mask_for \(train_two.py:27\)", "40 of 80"]),
     ("where", {"path": "leak.pickle.zst", "function": "embed"}, ['"embed"', "train_two.py", "25"]),
     ("peak", {"path": "leak.pickle.zst"}, [r"embed \(train_two.py:25\)", r"mask_for \(train_two.py:27\)"]),
     ("diff", {"before": "fixed.pickle", "after": "loss.pickle"}, ["leak"]),
