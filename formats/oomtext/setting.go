@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,7 +20,7 @@ var (
 	confName = lazily(`\bPYTORCH_(?:[A-Z]{2,8}_)?ALLOC_CONF\b`)
 	confSet  = lazily(`(?:^[+$> ]*(?:export |set |env |ENV |os\.environ\[)?["']?|^.* -e ["']?|^.* --env[ =]["']?|["'])PYTORCH_(?:[A-Z]{2,8}_)?ALLOC_CONF["']?\]?\s*[=:]\s*["']?` +
 		`([\w.,:[\]-]+)["']?(.*)`)
-	windowsPath = regexp.MustCompile(`\b[A-Za-z]:\\\w`)
+	windowsPath = lazily(`\b[A-Za-z]:\\\w`)
 )
 
 // allocConf is what a log says about the settings.
@@ -30,7 +29,7 @@ type allocConf struct {
 	fixed             bool // expandable_segments is ignored
 }
 
-// notice takes a line that is no part of a message. Advice to set something says nothing.
+// notice takes a line outside of messages. One that advises a setting does not tell that it is set.
 func (c *allocConf) notice(line []byte) {
 	if bytes.Contains(line, []byte("expandable_segments not supported")) {
 		c.fixed = true
@@ -50,7 +49,7 @@ func (c *allocConf) notice(line []byte) {
 // locate looks for paths of Windows around a message.
 func (c *allocConf) locate(text []byte) {
 	text = text[max(0, len(text)-maxJAX):]
-	c.fixed = c.fixed || bytes.Contains(text, []byte(`:\`)) && windowsPath.Match(text)
+	c.fixed = c.fixed || bytes.Contains(text, []byte(`:\`)) && windowsPath().Match(text)
 }
 
 // settingOf returns the setting that may help a failure: one that its version knows, that is not ignored and was not set already, with the
@@ -61,7 +60,7 @@ func (c *allocConf) settingOf(f *printed) string {
 	if defaults := map[string]string{"cuda": "CUDA_", "hip": "HIP_", "npu": "NPU_"}; name == "" && defaults[kind] != "" {
 		name = "PYTORCH_" + defaults[kind] + "ALLOC_CONF"
 	}
-	windows := slices.ContainsFunc(f.frames, func(l level) bool { return windowsPath.MatchString(l.file) })
+	windows := slices.ContainsFunc(f.frames, func(l level) bool { return windowsPath().MatchString(l.file) })
 	switch {
 	case f.Source != failure.FromTorch || name == "" || f.known == "":
 		return ""
@@ -81,7 +80,7 @@ func (f *printed) dialect(text string) {
 	f.conf = confName().FindString(text)
 	switch {
 	case f.known != "":
-	case strings.Contains(text, " has a total capac"):
+	case strings.Contains(text, laterInTorch):
 		f.known = expandable
 	case strings.Contains(text, "max_split_size_mb"):
 		f.known = split

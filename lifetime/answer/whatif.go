@@ -120,16 +120,15 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 		return nil
 	}
 	all := lowering(t, s, e, 0)
+	if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 || float64(more) < worthwhile*float64(e.Needs.Peak) ||
+		!e.OneStep && e.Capacity() == 0 {
+		return all
+	}
 	start := scenarioOf(e, e.Start(), 0)
-	switch more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; {
-	case len(all) == 0 || float64(more) < worthwhile*float64(e.Needs.Peak):
-		return all
-	case e.OneStep:
+	if e.OneStep {
 		start.Advice = "Nothing changed: the step after the recorded one needs this, and the changes are of it."
-	case e.Capacity() > 0:
+	} else {
 		start.Advice = "Nothing changed: the changes lower this."
-	default:
-		return all
 	}
 	if e.Unfinished {
 		start.Advice += " The recording ends in the middle of what the program does, whose rest may need more."

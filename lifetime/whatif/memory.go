@@ -402,7 +402,8 @@ func (m *model) sumMore(f float64) {
 	if m.halved {
 		element = 2
 	}
-	more, n := m.clone(), len(m.buffers)
+	var more *model
+	n := len(m.buffers)
 	for i := range n {
 		b := &m.buffers[i]
 		op := m.places[b.place].op
@@ -416,11 +417,16 @@ func (m *model) sumMore(f float64) {
 				continue // it needs some, which grows
 			}
 		}
+		if more == nil {
+			more = m.clone()
+		}
 		size := min(int64(f*groups*float64(group)), mostScratch)
 		more.add(b, pos{b.begin.n, after, 0, 0}, pos{b.begin.n, after, 1, 0}, size).category = purpose.TemporaryData
 	}
-	m.sums = more.buffers[n:]
-	m.leaveOpen(more)
+	if more != nil {
+		m.sums = more.buffers[n:]
+		m.leaveOpen(more)
+	}
 }
 
 // leaveOpen widens the range of the peak up to that of another program.

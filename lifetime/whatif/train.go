@@ -19,8 +19,7 @@ import (
 func (m *model) trained() (all []buffer, first int) {
 	first = -1
 	need := map[int64]int{}
-	for k := range m.steps {
-		in := m.gradientsIn(k)
+	for k, in := range m.gradients() {
 		if len(in) > 0 && first < 0 {
 			first = k
 		}
@@ -32,24 +31,32 @@ func (m *model) trained() (all []buffer, first int) {
 	return m.parametersOf(need), first
 }
 
-// trainedIn returns the parameters that get gradients in step k, those of all steps if it has none of its own.
-func (m *model) trainedIn(k int) []buffer {
-	if in := m.gradientsIn(k); len(in) > 0 {
-		return m.parametersOf(in)
-	}
-	all, _ := m.trained()
-	return all
-}
-
-// gradientsIn returns how many gradients of each size a step has.
-func (m *model) gradientsIn(k int) map[int64]int {
-	in := map[int64]int{}
+// gradients returns how many gradients of each size each step has. Those from before the recording are of all steps.
+func (m *model) gradients() []map[int64]int {
+	steps, older := make([]map[int64]int, len(m.steps)), map[int64]int{}
 	for i := range m.buffers {
-		if b := &m.buffers[i]; b.category == purpose.Gradient && (int(b.step) == k || b.start) {
-			in[b.size]++
+		b := &m.buffers[i]
+		switch {
+		case b.category != purpose.Gradient:
+		case b.start:
+			older[b.size]++
+		case b.step >= 0:
+			if steps[b.step] == nil {
+				steps[b.step] = map[int64]int{}
+			}
+			steps[b.step][b.size]++
 		}
 	}
-	return in
+	for k, in := range steps {
+		if in == nil {
+			steps[k] = older
+			continue
+		}
+		for size, n := range older {
+			in[size] += n
+		}
+	}
+	return steps
 }
 
 // withStates adds to the parameters that need gradients in a step those that take turns with others of their size: the optimizers keep states for
@@ -104,6 +111,7 @@ func (m *model) optimizer(per states, temporaries int) string {
 	if len(parameters) == 0 {
 		return "no gradient of a parameter is known"
 	}
+	gradients := m.gradients()
 	kept := per == nil
 	mid := false // states were made before the recording
 	has := false
@@ -139,9 +147,13 @@ func (m *model) optimizer(per states, temporaries int) string {
 			}
 		}
 	}
-	for k := range m.steps {
-		for q, p := range m.trainedIn(k) {
-			m.addTemporaries(temporaries, &p, float64(q), k)
+	for k, in := range gradients {
+		trained := parameters
+		if len(in) > 0 {
+			trained = m.parametersOf(in)
+		}
+		for q := range trained {
+			m.addTemporaries(temporaries, &trained[q], float64(q), k)
 		}
 	}
 	return ""
@@ -379,22 +391,19 @@ func (m *model) accumulate(n int) string {
 			until = m.steps[k+1].end
 		}
 		// What a variable holds into the next step, it holds into the next pass. In the last step it does as in those before.
-		isHeld := func(b *buffer) (long float64, ok bool) {
-			like := likes{b.place, b.size}
-			switch {
-			case int(b.step) != k || !ofVariables[b.category] || b.end.n < s.end:
-			case b.end.n < until && b.end != never:
-				ends[like] = b.end.n - s.end
-				return ends[like], true
-			case b.end == never:
-				long, ok = ends[like]
-				return long, ok
-			}
-			return 0, false
-		}
 		for i := range of {
-			if long, ok := isHeld(&of[i]); ok {
-				held[&of[i]] = pos{anchor, 1, s.begin + long, 0}
+			b := &of[i]
+			like := likes{b.place, b.size}
+			if int(b.step) != k || !ofVariables[b.category] || b.end.n < s.end {
+				continue
+			}
+			if b.end != never && b.end.n < until {
+				ends[like] = b.end.n - s.end
+			} else if b.end != never {
+				continue
+			}
+			if long, ok := ends[like]; ok {
+				held[b] = pos{anchor, 1, s.begin + long, 0}
 			}
 		}
 		for r := 1; r < n; r++ {
@@ -412,8 +421,9 @@ func (m *model) accumulate(n int) string {
 				case b.end != never && b.end.n <= max(anchor, tail):
 					c.end = pos{anchor, float64(r), b.end.n, 0}
 				default:
-					if long, ok := isHeld(b); ok && r+1 < n {
-						c.end = pos{anchor, float64(r + 1), s.begin + long, 0}
+					if end, ok := held[b]; ok && r+1 < n {
+						end.a = float64(r + 1)
+						c.end = end
 					}
 				}
 				added = append(added, c)
