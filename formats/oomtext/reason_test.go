@@ -92,7 +92,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestCountedOOMs: a table of the allocator whose failures were printed is no failure of its own.
+// TestCountedOOMs: a table of the allocator after its failures were printed is not another failure.
 func TestCountedOOMs(t *testing.T) {
 	const oom = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 50.00 MiB is free. Of the allocated memory 7.50 GiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n"
 	other := strings.ReplaceAll(oom, " 2.00", " 3.00")
@@ -211,7 +211,7 @@ func TestPoolSummary(t *testing.T) {
 	}
 }
 
-// TestOperator: the operation and the tensor of a request are told beside its line.
+// TestOperator: a request has its operation and tensor beside its line.
 func TestOperator(t *testing.T) {
 	text := "Traceback (most recent call last):\n  File \"t.py\", line 8, in step\n    z = x * y\nResourceExhaustedError: OOM when allocating tensor with shape[256,1024] and type float on " +
 		"/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Mul]\n"

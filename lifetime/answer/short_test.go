@@ -46,7 +46,7 @@ func TestTooShort(t *testing.T) {
 	}
 }
 
-// TestAdviceOnCPU: JAX records no history on CPU, so its profiler is no advice there.
+// TestAdviceOnCPU: JAX records no history on CPU, so memlane does not advise its profiler there.
 func TestAdviceOnCPU(t *testing.T) {
 	for device, want := range map[string]string{"cpu:0": "three or more profiles", "gpu:0": "jax.profiler.trace()", "tpu:1": "jax.profiler.trace()"} {
 		traits := lifetime.Traits{Advice: "record with jax.profiler.trace()", OnCPU: "give three or more profiles"}

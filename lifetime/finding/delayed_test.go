@@ -126,7 +126,7 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// TestStoredGradients: where zero_grad frees gradients, calling it is no advice.
+// TestStoredGradients: where zero_grad frees gradients, memlane does not advise to call it.
 func TestStoredGradients(t *testing.T) {
 	for _, clears := range []bool{false, true} {
 		p := newProgram(9)

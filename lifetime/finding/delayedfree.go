@@ -3,6 +3,7 @@ package finding
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sort"
@@ -79,26 +80,23 @@ type bursts struct {
 	largest []int   // buffers of the burst with most bytes
 }
 
-// bursts finds the bursts of a site. No allocation of the space lies between the frees of one burst.
+// bursts finds the bursts of a site: frees together.
 func (p *Pass) bursts(h *history) (found bursts) {
 	steps := len(p.steps.Begins)
 	if len(h.lifetimes) == 0 || steps < burstSteps || h.quantile(1) < (burstSteps-1)*p.histories.end.work/steps {
 		return found // fast path: in most sites nothing lives that long
 	}
 	inBursts, most := 0, int64(0)
-	for from, to := 0, 0; from < len(h.freed); from = to {
-		for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
-			to++
-		}
-		if to-from < minBurst {
+	for frees := range h.together() {
+		if len(frees) < minBurst {
 			continue
 		}
-		burst, bytes := p.buffersOf(h.freed[from:to])
+		burst, bytes := p.buffersOf(frees)
 		if p.livedThrough(burst) < burstSteps || p.replaces(h, burst) {
 			continue
 		}
 		found.n++
-		inBursts += to - from
+		inBursts += len(frees)
 		if bytes > most {
 			most, found.largest = bytes, burst
 		}
@@ -146,15 +144,26 @@ func (p *Pass) replaces(h *history, burst []int) bool {
 	return more >= len(burst)
 }
 
-// freesAtOnce reports whether a site frees its buffers at least n at a time, with no allocation of the space in between.
+// freesAtOnce reports whether a site frees its buffers at least n together.
 func (h *history) freesAtOnce(n int) bool {
-	for from, to := 0, 0; from < len(h.freed); from = to {
-		for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
-			to++
-		}
-		if to-from < n {
+	for frees := range h.together() {
+		if len(frees) < n {
 			return false
 		}
 	}
 	return len(h.freed) > 0
+}
+
+// together yields the frees of a site in groups, with no allocation of the space within a group.
+func (h *history) together() iter.Seq[[]freed] {
+	return func(yield func([]freed) bool) {
+		for from, to := 0, 0; from < len(h.freed); from = to {
+			for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
+				to++
+			}
+			if !yield(h.freed[from:to]) {
+				return
+			}
+		}
+	}
 }

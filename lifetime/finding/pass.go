@@ -110,6 +110,14 @@ func (p *Pass) ofPyTorch() bool {
 	return slices.ContainsFunc([]string{"PyTorch", "gpumemprof", "stormlog"}, func(name string) bool { return strings.HasPrefix(producer, name) })
 }
 
+// advice returns advice for PyTorch, or for other frameworks.
+func (p *Pass) advice(torch, others string) []string {
+	if p.ofPyTorch() {
+		return []string{torch}
+	}
+	return []string{others}
+}
+
 // limit returns the bytes of the device, 0 if neither the settings nor the capture have a limit.
 func (p *Pass) limit() int64 { return cmp.Or(p.Limit, p.Space.Limit) }
 

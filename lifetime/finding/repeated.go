@@ -34,11 +34,9 @@ func repeated(p *Pass) (findings []Finding) {
 		}
 		share, traffic := float64(often)/float64(all.end.allocations), size*int64(often)
 		f := Finding{Sites: []lifetime.SiteID{site}, Amount: lifetime.Amount{Count: int64(often), Bytes: traffic, Requested: traffic},
-			Evidence:    []Evidence{figure(FigAllocations, often), figure(FigSize, size), figure(FigShareOfAllocations, share)},
-			Suggestions: []string{"Compile the loop (jax.jit, tf.function): its memory is then planned once."}}
-		if p.ofPyTorch() {
-			f.Suggestions = []string{"Allocate one buffer before the loop and write into it (out=)."}
-		}
+			Evidence: []Evidence{figure(FigAllocations, often), figure(FigSize, size), figure(FigShareOfAllocations, share)},
+			Suggestions: p.advice("Allocate one buffer before the loop and write into it (out=).",
+				"Compile the loop (jax.jit, tf.function): its memory is then planned once.")}
 		f.describe(p.PlaceOf(site).String(),
 			fmt.Sprintf("a buffer of %s is allocated and freed %s times, %.0f %% of all allocations; this costs time, not memory",
 				units.Bytes(size), units.Count(int64(often)), 100*share))

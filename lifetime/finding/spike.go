@@ -68,12 +68,10 @@ func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level
 		Evidence: []Evidence{figure(FigStepsAbove, n), figure(FigSteps, len(peaks)), figure(FigPeak, highest.Bytes), figure(FigUsualPeak,
 			usual.Bytes),
 			figure(FigStep, worst)},
-		Suggestions: []string{"Split these steps: smaller evaluation batches, shorter sequences."}}
+		Suggestions: p.advice("Split these steps: smaller evaluation batches, shorter sequences, no_grad.",
+			"Split these steps: smaller evaluation batches, shorter sequences.")}
 	if p.steps.Inferred() {
 		f.Confidence = p.steps.Confidence()
-	}
-	if p.ofPyTorch() {
-		f.Suggestions = []string{"Split these steps: smaller evaluation batches, shorter sequences, no_grad."}
 	}
 	most := ""
 	if site, bytes, ok := p.difference(usual.At, highest.At); ok {

@@ -96,7 +96,7 @@ func TestTrendAtLimits(t *testing.T) {
 	}
 }
 
-// TestTrendAdvice: what was recorded already is no advice.
+// TestTrendAdvice: memlane does not advise to record what was recorded.
 func TestTrendAdvice(t *testing.T) {
 	h := newByHand()
 	for range 60 {

@@ -7,7 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// TestBrief: of very many failures that are not survived and do not name their requests, the last are told briefly.
+// TestBrief: the last of very many failures get no details, if the program did not go on and no request is named.
 func TestBrief(t *testing.T) {
 	const buffers, failures = 10_000, 1_100
 	b := build.New(build.Everything)
