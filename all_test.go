@@ -101,6 +101,7 @@ var allowed = []struct {
 	{"internal/memlimit", []string{"internal/units"}, false},
 	{"internal/laws", nil, false},
 	{"internal/race", nil, false},
+	{"internal/deep", nil, false},
 	{"internal/judged", []string{"lifetime", "lifetime/category", "lifetime/finding", "lifetime/outline", "formats"}, false},
 	{"internal/pickletest", nil, false},
 	{"internal/browser", []string{"internal/race"}, true},
