@@ -53,7 +53,6 @@ func TestErrors(t *testing.T) {
 	}{
 		{"nosuch", 2, `unknown command "nosuch"; see memlane --help`},
 		{"leak good", 2, `unknown command "leak"; did you mean leaks\?; see memlane --help`},
-		{"good", 2, `unknown command "good"; to inspect this capture: memlane info good`},
 		{"help nosuch", 2, `unknown command "nosuch"`},
 		{"man nosuch", 2, `unknown page "nosuch"; the pages are .*faq`},
 		{"man faq oom", 2, `man takes one page \(got 2\)`},

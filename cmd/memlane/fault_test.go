@@ -35,7 +35,7 @@ func commandLines(t *testing.T) (printed, written []string) {
 		}
 		printed = append(printed, command+" "+capture, command+" --json "+capture)
 	}
-	for _, command := range []string{"svg", "pprof", "svg " + snapshot, "svg --view usage", "leaks --list-rules", "leaks --rules gpumemprof", "info " + snapshot} {
+	for _, command := range []string{"svg", "pprof", "svg " + snapshot, "svg --view usage", "leaks --list-rules", "leaks --rules gpumemprof", "info " + snapshot, "brief"} {
 		printed = append(printed, command+" "+snapshot)
 	}
 	for _, format := range reportFormats {
@@ -187,9 +187,9 @@ func TestNamesOfFiles(t *testing.T) {
 			t.Errorf("-o %q: another table (%v)", out, err)
 		}
 	}
-	_, stderr, status := memlane("", "two words")
-	if want := "memlane: unknown command \"two words\"; to inspect this capture: memlane info 'two words'\n"; status != statusUsage || stderr != want {
-		t.Errorf("a capture as the command: status %d, %q", status, stderr)
+	stdout, stderr, status := memlane("", "two words")
+	if want := "two words: torch-snapshot, "; status != statusOK || !strings.HasPrefix(stdout, want) {
+		t.Errorf("a capture in the place of the command: status %d, %q, %q", status, stdout, stderr)
 	}
 	_, stderr, status = memlane("", "info", strings.Repeat("deep/", 2000)+"file")
 	if status != statusInput || !strings.HasSuffix(stderr, ": file name too long\n") {

@@ -19,6 +19,10 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		return args, nil
 	}
 	command := app.Command(args[1])
+	if command == nil && isCapture(args[1]) {
+		args = slices.Insert(slices.Clone(args), 1, briefName)
+		command = app.Command(briefName)
+	}
 	switch {
 	case command == nil && isFlag(args[1]):
 		return args, misplacedFlag(app, args[1])

@@ -17,7 +17,6 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/text"
@@ -184,12 +183,12 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:      "memlane",
 		Usage:     "show which buffers hold GPU memory, and which of them leak",
-		UsageText: "memlane COMMAND [flags] CAPTURE...",
+		UsageText: "memlane CAPTURE...\nmemlane COMMAND [flags] CAPTURE...",
 		Description: "memlane reads captures of GPU memory and writes text, JSON, pictures and\n" +
 			"pprof heap profiles. A CAPTURE may be compressed with gzip or zstd; - is\n" +
 			"standard input.\n\n" +
 			"Examples:\n" +
-			"  memlane info snapshot.pickle\n" +
+			"  memlane snapshot.pickle\n" +
 			"  memlane leaks snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane COMMAND --help\n\n" +
@@ -204,7 +203,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			toggle("version", "same as memlane version"),
 		},
 		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), oomCommand(), opsCommand(), tuneCommand(), whatifCommand(), reportCommand(), diffCommand(),
-			serveCommand(), mcpCommand(), svgCommand(), pprofCommand(), exportCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand()},
+			serveCommand(), mcpCommand(), svgCommand(), pprofCommand(), exportCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand(), briefCommand()},
 		OnUsageError:   usageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {
@@ -248,17 +247,13 @@ func helpCommand() *cli.Command {
 
 // commandWords returns the names of the commands and their one-line descriptions.
 func commandWords(app *cli.App) (words []word) {
-	for _, command := range app.Commands {
+	for _, command := range app.VisibleCommands() {
 		words = append(words, word{command.Name, command.Usage})
 	}
 	return words
 }
 
-// unknownCommand returns the error for an unknown command. The name may be mistyped, or
-// that of a capture.
+// unknownCommand returns the error for an argument that is neither a command nor a capture.
 func unknownCommand(app *cli.App, name string) error {
-	if _, err := os.Stat(name); err == nil {
-		return usage("unknown command %q; to inspect this capture: memlane info %s", name, answer.Quoted(name))
-	}
 	return usage("unknown command %q%s; see memlane --help", name, suggestion(name, commandWords(app)))
 }
