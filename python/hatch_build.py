@@ -89,13 +89,16 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         """Builds the program. An editable install takes the one of MEMLANE_PROGRAM or PATH instead."""
         if version == "editable":
             return
-        platform = os.environ.get("MEMLANE_PLATFORM") or host()
+        chosen = os.environ.get("MEMLANE_PLATFORM")
+        platform = chosen or host()
         system, machine = PLATFORMS[platform]
         name = "memlane.exe" if system == "windows" else "memlane"
         program = ROOT / "build" / "python" / f"{system}_{machine}" / name
         program.parent.mkdir(parents=True, exist_ok=True)
-        env = dict(os.environ, GOOS=system, GOARCH=machine, **FIXED)
-        command = ["go", "build", "-tags", TAGS, "-trimpath", "-buildvcs=true", "-ldflags", "-s -w", "-o", str(program), "./cmd/memlane"]
+        env = dict(os.environ, GOOS=system, GOARCH=machine, **(FIXED if chosen else {"CGO_ENABLED": "0"}))
+        command = ["go", "build", "-tags", TAGS, "-buildvcs=true", "-ldflags", "-s -w", "-o", str(program), "./cmd/memlane"]
+        if chosen:  # for others: the same bytes on every machine. For this one, what go run has compiled serves again
+            command.insert(2, "-trimpath")
         subprocess.run(command, cwd=ROOT, env=env, check=True)
         program.chmod(0o755)
         build_data["pure_python"] = False
