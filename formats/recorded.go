@@ -22,7 +22,7 @@ func Recorded(file string) string {
 	switch {
 	case err == nil && !format.Sniff(head): // any text, such as a report of memlane
 		return ""
-	case err != nil, format.Name == "native", bytes.Contains(head, []byte(`"producer":"memlane"`)): // of package perfetto
+	case err != nil, format.Name == "native":
 		return ""
 	case format.Name == "jaxprof", bytes.HasPrefix(bytes.TrimSpace(head), []byte("<")): // memlane writes profiles and pages too
 		if _, err := OpenOutline(file, Input{}); err != nil {

@@ -216,6 +216,9 @@ func checkTrace(t *testing.T, c *lifetime.Capture, trace []byte) {
 	}
 	for i, s := range c.Spaces {
 		got := im.spaces[i]
+		if got.name == "" {
+			t.Errorf("space %d: its process has no name", i)
+		}
 		in, reserved := levelsOf(s.Levels(lifetime.Occupied)), levelsOf(slices.Values(region.Levels(s)))
 		if !slices.Equal(got.counters["in use"], in) || !slices.Equal(got.counters["reserved"], reserved) {
 			t.Errorf("%s: counters %v, want %v and %v", got.name, got.counters, in, reserved)
@@ -274,29 +277,41 @@ func levelsOf(levels iter.Seq[lifetime.Level]) (all []int64) {
 }
 
 // TestPerfettoTime checks that times are nanoseconds since the first window and end where those of the viewer end; one unit of
-// other axes is a microsecond. The clock of the capture is in the trace.
+// other axes is a microsecond, as the name of the space says. The clock of the capture is in the trace, unless it is before 1970.
 func TestPerfettoTime(t *testing.T) {
-	b := build.New(build.Everything)
-	b.Source(lifetime.Source{File: "x"})
-	for i, at := range []int64{1700000000000000000, 1 << 62, 7} {
-		s := b.Space()
-		b.Describe(s, lifetime.SpaceInfo{Device: fmt.Sprint("d", i), Axis: []lifetime.Axis{lifetime.Time, lifetime.Time, lifetime.Event}[i]})
-		b.Alloc(s, at, build.Block{Addr: 1 << 20, Requested: 1, Occupied: 1})
-	}
-	c, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace := written(t, c, "perfetto", "")
-	var begins []uint64
-	for _, space := range imported(t, trace).spaces {
-		begins = append(begins, space.buffers[0].begin)
-	}
-	if want := []uint64{1, 1<<62 - 1700000000000000000 + 1, 1000}; !slices.Equal(begins, want) {
-		t.Errorf("buffers begin at %d, want %d", begins, want)
-	}
-	clocks := decoded(t, decoded(t, decoded(t, trace)[1][0].([]byte)).bytes(6))[1]
-	if origin := decoded(t, clocks[1].([]byte)); origin.number(1) != 128 || origin.number(2) != 1699999999999999999 {
-		t.Errorf("clocks %v", clocks)
+	for first, last := range map[int64]uint64{1700000000000000000: 1<<62 - 1700000000000000000 + 1, -1 << 62: math.MaxInt64} {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "x"})
+		for i, at := range []int64{first, 1 << 62, 7} {
+			s := b.Space()
+			b.Describe(s, lifetime.SpaceInfo{Device: fmt.Sprint("d", i), Axis: []lifetime.Axis{lifetime.Time, lifetime.Time, lifetime.Event}[i]})
+			b.Alloc(s, at, build.Block{Addr: 1 << 20, Requested: 1, Occupied: 1})
+		}
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := written(t, c, "perfetto", "")
+		var begins []uint64
+		var names []string
+		for _, space := range imported(t, trace).spaces {
+			begins, names = append(begins, space.buffers[0].begin), append(names, space.name)
+		}
+		if want := []uint64{1, last, 1000}; !slices.Equal(begins, want) {
+			t.Errorf("buffers begin at %d, want %d", begins, want)
+		}
+		if want := []string{"d0", "d1", "d2 (1 µs: 1 event)"}; !slices.Equal(names, want) {
+			t.Errorf("spaces %q, want %q", names, want)
+		}
+		clocks := decoded(t, decoded(t, decoded(t, trace)[1][0].([]byte)).bytes(6))[1]
+		if first < 0 {
+			if clocks != nil {
+				t.Errorf("clocks %v before 1970", clocks)
+			}
+			continue
+		}
+		if origin := decoded(t, clocks[1].([]byte)); origin.number(1) != 128 || origin.number(2) != uint64(first-1) {
+			t.Errorf("clocks %v", clocks)
+		}
 	}
 }

@@ -51,7 +51,6 @@ var Exports = []Export{
 	{Name: "parquet", Extension: ".parquet", Doc: "the same tables for DuckDB, pandas and Spark; needs a released program or -tags parquet",
 		Tables: tables.Names(), Binary: true, Write: table(writeParquet)},
 	{Name: "perfetto", Extension: ".pftrace", Doc: "a trace for ui.perfetto.dev: counters, buffers and their stacks", Binary: true, Write: whole(perfetto.Write)},
-	{Name: "perfetto.json", Extension: ".perfetto.json", Doc: "the same as JSON, for chrome://tracing too; many times larger", Write: whole(perfetto.WriteJSON)},
 	{Name: "collapsed", Extension: ".folded", Doc: "folded stacks of the peak, for flamegraph.pl and speedscope", Write: whole(collapsed.Write)},
 	{Name: "torch.memory_timeline", Extension: ".raw.json", Doc: "a raw memory timeline as of torch.profiler: bytes by category, of one device",
 		Write: whole(memtimeline.Write)},

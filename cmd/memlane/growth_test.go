@@ -191,13 +191,11 @@ var shapes = map[string]func(n int) string{
 }
 
 // growing are the commands that grow faster than a capture of a shape. Their formats have the whole text of each buffer: a note,
-// a name or, in Perfetto's JSON and XProf's, a stack.
+// a name or, in XProf's, a stack.
 var growing = map[string][]string{
-	"hlo: a buffer at each depth of a stack":     {"export --to xprof.memory_viewer"},
-	"native: many buffers with one deep stack":   {"export --to perfetto.json"},
-	"trace: ranges that enclose the allocations": {"export --to perfetto.json"},
-	"native: many buffers with one long note":    {"export --to json", "serve /api/model", "export --to csv", "export --to perfetto.json"},
-	"native: many buffers with one long name":    {"export --to csv", "export --to perfetto.json"},
+	"hlo: a buffer at each depth of a stack":  {"export --to xprof.memory_viewer"},
+	"native: many buffers with one long note": {"export --to json", "serve /api/model", "export --to csv"},
+	"native: many buffers with one long name": {"export --to csv"},
 }
 
 // The most bytes of output and of allocated memory for each byte by which a capture grows, and the most allocations for each of its

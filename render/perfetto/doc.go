@@ -1,5 +1,4 @@
-// Package perfetto writes captures as traces for ui.perfetto.dev and Perfetto's trace_processor: [Write] in Perfetto's own form,
-// [WriteJSON] in the JSON of chrome://tracing.
+// Package perfetto writes captures as traces for ui.perfetto.dev and Perfetto's trace_processor, in Perfetto's own form.
 //
 // Its place in the pipeline: the last step. It writes every event, one at a time. Only the viewer limits the size
 // (about 2 GB in a browser; trace_processor opens more).
@@ -17,16 +16,12 @@
 //     compiled programs is omitted.
 //
 // Slices of a track must nest, but lifetimes overlap. A trace therefore has as many tracks of a call site as it has buffers
-// alive at once, all of the same name; the viewer shows them as one. JSON has asynchronous slices, pairs of events
-// "b" and "e" with a unique id.
+// alive at once, all of the same name; the viewer shows them as one.
 //
-// In a trace, a name, a frame or a stack is written once, before its first use (InternedData), and a stack is the callstack of
-// its slices. In JSON it is an argument of each buffer, innermost call first.
+// A name, a frame or a stack is written once, before its first use (InternedData), and a stack is the callstack of its slices.
 //
 // # Time
 //
-// Times on a clock count from the first window of the capture, because JSON numbers cannot hold exact nanoseconds since 1970.
-// That beginning is the clock 128 of a trace, and otherData.origin_ns in JSON. On other axes one unit (an event or an
-// instruction) is one microsecond, counted from the window of its space. Traces have nanoseconds, JSON has microseconds
-// with three decimals.
+// Times on a clock are nanoseconds since the first window of the capture. That beginning is the clock 128 of the trace. On other
+// axes one unit (an event or an instruction) is one microsecond, counted from the window of its space.
 package perfetto
