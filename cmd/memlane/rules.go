@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +107,7 @@ func rulesOf(c *cli.Context) (r *rules, err error) {
 	r = &rules{failOn: c.String("fail-on"), allFrames: allFrames(c)}
 	for i := range preset.Presets {
 		if p := &preset.Presets[i]; p.Name == c.String("rules") {
-			r.preset, r.thresholds = p, p.Thresholds
+			r.preset, r.thresholds = p, maps.Clone(p.Thresholds)
 		}
 	}
 	if pattern := c.String("function"); pattern != "" {
@@ -168,7 +169,7 @@ func (r *rules) set(name, value string) error {
 func (r *rules) list() (all []word) {
 	if r.preset != nil {
 		for _, rule := range preset.Rules {
-			all = append(all, word{rule.Name, rule.Doc})
+			all = append(all, word{rule.Name, preset.DocOf(rule.Name)})
 		}
 		return all
 	}
@@ -194,8 +195,8 @@ func listRules(w io.Writer) {
 			fmt.Fprintf(w, "  the same rules\n")
 		}
 		fmt.Fprintf(w, "  thresholds\n")
-		for _, t := range p.Thresholds.List() {
-			printWords(w, word{fmt.Sprintf("%s=%v", t.Name, t.Value), t.Doc})
+		for _, name := range p.Thresholds.Names() {
+			printWords(w, word{fmt.Sprintf("%s=%v", name, p.Thresholds[name]), preset.DocOf(name)})
 		}
 	}
 }

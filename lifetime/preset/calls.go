@@ -42,7 +42,7 @@ type deriver struct {
 	c        *lifetime.Capture
 	space    int
 	s        *lifetime.Space
-	steps    []lifetime.Mark
+	steps    []lifetime.Mark  // not yet over
 	levels   []lifetime.Level // of reserved memory, not yet reached
 	reserved int64            // current level
 	calls    []lifetime.Call
@@ -89,23 +89,19 @@ func (d *deriver) ofAllocations() {
 }
 
 func (d *deriver) ofSteps() {
-	functions := map[string]*lifetime.Call{} // of the step; After and Peak are relative to Before
-	names := map[lifetime.SiteID]string{}
-	var order []string
+	var work []lifetime.Call // of the step, by function; After and Peak are relative to Before
+	index, names := map[string]int{}, map[lifetime.SiteID]string{}
 	level, before := d.s.Base, d.s.Base
-	step := 0
 	finish := func() {
-		for _, name := range order {
-			call := *functions[name]
+		for _, call := range work {
 			call.Before, call.After, call.Peak = before, units.AddSat(before, call.After), units.AddSat(before, call.Peak)
-			d.call(d.steps[step].Begin, d.steps[step].End, call)
+			d.call(d.steps[0].Begin, d.steps[0].End, call)
 		}
-		clear(functions)
-		order, before = nil, level
-		step++
+		clear(index)
+		work, before, d.steps = work[:0], level, d.steps[1:]
 	}
 	for c := range d.s.Changes() {
-		for step < len(d.steps) && c.T >= d.steps[step].End {
+		for len(d.steps) > 0 && c.T >= d.steps[0].End {
 			finish()
 		}
 		b := &d.s.Buffers[c.Buffer]
@@ -113,36 +109,26 @@ func (d *deriver) ofSteps() {
 		if !c.Begin {
 			size = -size
 		}
-		if step < len(d.steps) && c.T < d.steps[step].Begin {
+		if len(d.steps) > 0 && c.T < d.steps[0].Begin {
 			before = units.AddSat(level, size)
-		} else if step < len(d.steps) && (!c.Begin || b.Edge&lifetime.BeginUnseen == 0) {
-			name, known := names[b.Site]
-			if !known {
-				name = d.c.FunctionName(b.Site)
-				names[b.Site] = name
+		} else if len(d.steps) > 0 && (!c.Begin || b.Edge&lifetime.BeginUnseen == 0) {
+			if _, known := names[b.Site]; !known {
+				names[b.Site] = d.c.FunctionName(b.Site)
 			}
-			f := functions[name]
-			if f == nil {
-				f = &lifetime.Call{Site: b.Site}
-				functions[name] = f
-				order = append(order, name)
+			i, ok := index[names[b.Site]]
+			if !ok {
+				i = len(work)
+				index[names[b.Site]] = i
+				work = append(work, lifetime.Call{Site: b.Site})
 			}
-			add(f, size)
+			f := &work[i]
+			f.Allocated, f.Freed = units.AddSat(f.Allocated, max(size, 0)), units.AddSat(f.Freed, max(-size, 0))
+			f.After = units.AddSat(f.After, size)
+			f.Peak = max(f.Peak, f.After)
 		}
 		level = units.AddSat(level, size)
 	}
-	for step < len(d.steps) {
+	for len(d.steps) > 0 {
 		finish()
 	}
-}
-
-// add adds an allocation or, with a negative size, a free to a call of ofSteps.
-func add(f *lifetime.Call, size int64) {
-	if size > 0 {
-		f.Allocated = units.AddSat(f.Allocated, size)
-	} else {
-		f.Freed = units.AddSat(f.Freed, -size)
-	}
-	f.After = units.AddSat(f.After, size)
-	f.Peak = max(f.Peak, f.After)
 }

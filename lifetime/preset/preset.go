@@ -1,86 +1,101 @@
 package preset
 
 import (
-	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
 )
 
 // Preset is one version of the rules of the original.
 type Preset struct {
 	Name       string
-	Doc        string // the original, in one line
-	Thresholds Thresholds
+	Doc        string     // the original, in one line
+	Thresholds Thresholds // to clone before a change
 
-	// Bytes of the reserved memory that count as fragments.
-	callFragments   func(c *lifetime.Call) int64
-	sampleFragments func(s *lifetime.Sample) (bytes int64, known bool)
-
-	fragmentationAdvice []string
-	gapAdvice           map[string][]string // by classification
-	gapFragmentation    string              // description; %s is a share
-	regularOnly         bool                // only regular samples count for gaps
-	dated               bool                // findings about gaps have a time
+	successor bool // inactive blocks are fragments, only regular samples count for gaps, and findings about gaps have a time
 }
 
 // Presets lists all presets.
-var Presets = []Preset{gpumemprof, stormlog}
-
-var gpumemprof = Preset{
-	Name:            "gpumemprof",
-	Doc:             "the rules of gpu-memory-profiler 0.2.3.post1",
-	Thresholds:      thresholds(0.1),
-	callFragments:   func(c *lifetime.Call) int64 { return units.AddSat(c.Reserved, -c.After) },
-	sampleFragments: func(s *lifetime.Sample) (int64, bool) { return s.Reserved - s.Allocated, s.Allocated >= 0 },
-	fragmentationAdvice: []string{
-		"Call torch.cuda.empty_cache() periodically",
-		"Restructure code to reduce allocation/deallocation cycles",
-		"Consider pre-allocating tensors when possible",
-		"Use tensor.detach() to break computation graphs early",
-	},
-	gapAdvice: map[string][]string{
-		transientSpike:  spikeAdvice,
-		persistentDrift: driftAdvice,
-		fragmentationLike: {
-			"Call torch.cuda.empty_cache() periodically to release unused reserved blocks.",
-			"Reduce allocation churn by pre-allocating tensors or using memory pools.",
-			"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to reduce fragmentation.",
-		},
-	},
-	gapFragmentation: "Allocator fragmentation averaging %s suggests reserved-but-unused memory is inflating the device footprint.",
+var Presets = []Preset{
+	{"gpumemprof", "the rules of gpu-memory-profiler 0.2.3.post1", thresholds(0.1), false},
+	{"stormlog", "the rules of its successor stormlog 0.4.3: leaks at a ratio of 0.7, fragmentation by inactive blocks", thresholds(0.7), true},
 }
 
-var stormlog = Preset{
-	Name:                "stormlog",
-	Doc:                 "the rules of its successor stormlog 0.4.3: leaks at a ratio of 0.7, fragmentation by inactive blocks",
-	Thresholds:          thresholds(0.7),
-	callFragments:       func(c *lifetime.Call) int64 { return c.Inactive },
-	sampleFragments:     func(s *lifetime.Sample) (int64, bool) { return s.Inactive, s.Inactive >= 0 },
-	fragmentationAdvice: splitAdvice,
-	gapAdvice: map[string][]string{
-		transientSpike:    spikeAdvice,
-		persistentDrift:   driftAdvice,
-		fragmentationLike: splitAdvice,
-	},
-	gapFragmentation: "Inactive split blocks average %s of reserved memory: freed space inside segments still in use, " +
-		"which can neither return to the device nor serve a larger request.",
-	regularOnly: true,
-	dated:       true,
+// Thresholds are the adjustable figures of the rules, by their names in the original.
+type Thresholds map[string]float64
+
+const (
+	leakRatio          = "memory_leak_ratio"
+	fragmentationRatio = "fragmentation_ratio"
+	callsToJudge       = "min_calls_for_analysis"
+	gapRatio           = "gap_ratio_threshold"
+)
+
+// thresholds returns the defaults of a preset; presets differ in one figure.
+func thresholds(leak float64) Thresholds {
+	return Thresholds{leakRatio: leak, fragmentationRatio: 0.3, callsToJudge: 3, gapRatio: 0.05}
 }
 
-var splitAdvice = []string{
-	"Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True so segments grow in place instead of being split.",
-	"Allocate long-lived tensors (weights, optimizer state, buffers) before the loop, so short-lived ones do not split their segments.",
-	"Keep shapes steady: pad or bucket variable sequence lengths and image sizes into a few sizes.",
+// The other figures of the original.
+const (
+	efficientRatio     = 0.5 // inefficient_allocation: rise to the peak over the bytes allocated, less than this
+	slowPercentile     = 0.9 // slow_functions: percentile of the functions' mean times above which one is slow
+	intensePercentile  = 0.9 // memory_intensive: percentile of bytes per second above which a call is intensive
+	spikeScore         = 2   // transient_spike: standard deviations above the mean gap, more than this
+	driftSquare        = 0.6 // persistent_drift: R² of the gap over time, at least this
+	fragmentedGapRatio = 0.3 // fragmentation_like: mean share of the reserved memory in fragments, at least this
+)
+
+// Names returns the names of all thresholds, sorted.
+func (t Thresholds) Names() []string { return slices.Sorted(maps.Keys(t)) }
+
+// Set changes a threshold. It fails for an unknown name (the error lists the names) and for a value that is not finite.
+func (t Thresholds) Set(name string, value float64) error {
+	if _, ok := t[name]; !ok {
+		return fmt.Errorf("unknown threshold %q; the thresholds are: %s", name, strings.Join(t.Names(), ", "))
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return fmt.Errorf("%s: %v is not a finite number", name, value)
+	}
+	t[name] = value
+	return nil
 }
 
-var spikeAdvice = []string{
-	"Investigate non-allocator memory consumers active during spikes (cuDNN workspace, NCCL buffers, other frameworks).",
-	"Use torch.cuda.memory_snapshot() around spike windows for detailed attribution.",
-	"Consider pinning cuDNN workspace size with torch.backends.cudnn.benchmark = False.",
+// DocOf returns what a rule or a threshold means, in one line.
+func DocOf(name string) string { return texts()[name].Doc }
+
+// text is what is said about a rule or a threshold.
+type text struct {
+	Doc             string
+	Category, Title string   // of insights
+	Description     string   // a format
+	Advice          []string // "%s" stands for the function
 }
 
-var driftAdvice = []string{
-	"Look for non-PyTorch CUDA allocations accumulating over time (e.g. custom CUDA kernels, third-party libraries).",
-	"Monitor nvidia-smi used memory alongside torch allocator counters.",
-	"If gap stabilises after warmup, it may be one-time CUDA context overhead.",
+// texts are the texts by name. A preset whose texts of a rule are its own has them by its name and the rule.
+var texts = sync.OnceValue(func() (all map[string]text) {
+	if err := json.Unmarshal(textsFile, &all); err != nil {
+		panic(err)
+	}
+	return all
+})
+
+//go:embed texts.json
+var textsFile []byte
+
+// text returns the text of a rule, with args in its description.
+func (p *Preset) text(rule string, args []any) text {
+	t, ok := texts()[p.Name+" "+rule]
+	if !ok {
+		t = texts()[rule]
+	}
+	if len(args) > 0 {
+		t.Description = fmt.Sprintf(t.Description, args...)
+	}
+	return t
 }

@@ -2,6 +2,7 @@ package preset_test
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -29,47 +30,42 @@ func made(t *testing.T, functions ...string) (c *lifetime.Capture, sites []lifet
 	return c, sites
 }
 
-// TestThresholds lists and changes thresholds by name, and rejects bad names and values.
+// TestThresholds lists and changes thresholds by name, and rejects bad names and values. A preset keeps its own.
 func TestThresholds(t *testing.T) {
-	names := strings.Fields("memory_leak_ratio fragmentation_ratio inefficient_allocation_ratio slow_function_percentile high_memory_percentile " +
-		"min_calls_for_analysis gap_ratio_threshold gap_spike_zscore gap_drift_r_squared gap_fragmentation_ratio")
+	names := strings.Fields("fragmentation_ratio gap_ratio_threshold memory_leak_ratio min_calls_for_analysis")
 	for _, p := range preset.Presets {
-		want := []float64{0.1, 0.3, 0.5, 0.9, 0.9, 3, 0.05, 2, 0.6, 0.3}
+		want := []float64{0.3, 0.05, 0.1, 3}
 		if p.Name == "stormlog" {
-			want[0] = 0.7
+			want[2] = 0.7
 		}
-		thresholds := p.Thresholds
-		for i, one := range thresholds.List() {
-			if one.Name != names[i] || one.Value != want[i] || one.Doc == "" || strings.Contains(one.Doc, "\n") {
-				t.Errorf("%s: %+v, want %s %v", p.Name, one, names[i], want[i])
+		if !slices.Equal(p.Thresholds.Names(), names) {
+			t.Errorf("%s: %q, want %q", p.Name, p.Thresholds.Names(), names)
+		}
+		changed := maps.Clone(p.Thresholds)
+		for i, name := range names {
+			if doc := preset.DocOf(name); p.Thresholds[name] != want[i] || doc == "" || strings.Contains(doc, "\n") {
+				t.Errorf("%s: %s=%v (%s), want %v", p.Name, name, p.Thresholds[name], doc, want[i])
 			}
-			if err := thresholds.Set(one.Name, 0.25); err != nil || thresholds.List()[i].Value != 0.25 || p.Thresholds.List()[i].Value != want[i] {
-				t.Errorf("%s: set to %v: %v", one.Name, thresholds.List()[i], err)
+			if err := changed.Set(name, 0.25); err != nil || changed[name] != 0.25 || p.Thresholds[name] != want[i] {
+				t.Errorf("%s: set to %v: %v", name, changed[name], err)
 			}
 		}
 	}
-	changed := preset.Presets[0].Thresholds
-	for _, share := range []float64{0, 1} {
-		if err := changed.Set("slow_function_percentile", share); err != nil {
-			t.Error(err)
-		}
-	}
-	changed = preset.Presets[0].Thresholds
+	changed := maps.Clone(preset.Presets[0].Thresholds)
 	for _, c := range []struct {
 		name  string
 		value float64
 		want  string
 	}{
 		{"memory_leak", 1, `unknown threshold "memory_leak"; the thresholds are: ` + strings.Join(names, ", ")},
-		{"gap_spike_zscore", math.NaN(), "gap_spike_zscore: NaN is not a finite number"},
-		{"slow_function_percentile", 90, "slow_function_percentile: 90 is not between 0 and 1"},
-		{"slow_function_percentile", -0.1, "slow_function_percentile: -0.1 is not between 0 and 1"},
+		{"gap_ratio_threshold", math.NaN(), "gap_ratio_threshold: NaN is not a finite number"},
+		{"memory_leak_ratio", math.Inf(1), "memory_leak_ratio: +Inf is not a finite number"},
 	} {
 		if err := changed.Set(c.name, c.value); err == nil || err.Error() != c.want {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
 		}
 	}
-	if changed != preset.Presets[0].Thresholds {
+	if !maps.Equal(changed, preset.Presets[0].Thresholds) {
 		t.Errorf("a refused change is in %+v", changed)
 	}
 }
@@ -78,8 +74,8 @@ func TestThresholds(t *testing.T) {
 func TestRules(t *testing.T) {
 	var names []string
 	for _, r := range preset.Rules {
-		if r.Name == "" || r.Doc == "" || strings.Contains(r.Doc, "\n") || slices.Contains(names, r.Name) {
-			t.Errorf("rule %s: %s", r.Name, r.Doc)
+		if doc := preset.DocOf(r.Name); doc == "" || strings.Contains(doc, "\n") || slices.Contains(names, r.Name) {
+			t.Errorf("rule %s: %s", r.Name, preset.DocOf(r.Name))
 		}
 		names = append(names, r.Name)
 	}
@@ -105,7 +101,7 @@ func TestWhereTheOriginalFails(t *testing.T) {
 	}
 	calls = append(calls, lifetime.Call{Site: sites[1], Begin: 5, Seconds: 1})
 	for _, p := range preset.Presets {
-		thresholds := p.Thresholds
+		thresholds := maps.Clone(p.Thresholds)
 		if err := thresholds.Set("min_calls_for_analysis", 1); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package preset
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -9,38 +10,41 @@ import (
 
 // Rule is one of the rules that presets share.
 type Rule struct {
-	Name string // name in the JSON of a pattern or gap finding; insights have none
-	Doc  string // when it applies, in one line
+	Name string // in the JSON of a pattern or gap finding; insights have none
 
-	// Exactly one of these is set.
-	patterns func(*input) []Pattern
-	insights func(*input) []Insight
-	gaps     func(*gapInput) []GapFinding
+	find func(*input) // adds to the report
 }
 
 // Rules are all rules in the order of a report.
 var Rules = []Rule{
-	{Name: "memory_leak", Doc: "functions whose calls increase the memory by more than 100 MiB in total, and often enough", patterns: memoryLeak},
-	{Name: "fragmentation", Doc: "reserved memory that is fragmented, on average over all calls", patterns: fragmentation},
-	{Name: "inefficient_allocation", Doc: "functions that allocate much more than their peak rises", patterns: inefficientAllocation},
-	{Name: "memory_spikes", Doc: "calls that allocate more than 1.5 interquartile ranges above the upper quartile", patterns: memorySpikes},
-	{Name: "repeated_allocations", Doc: "functions with 10 calls or more that allocate less than 50 MiB each", patterns: repeatedAllocations},
-	{Name: "slow_functions", Doc: "functions whose mean time is above the percentile (insight execution_time)", insights: slowFunctions},
-	{Name: "inconsistent_times", Doc: "functions whose time varies by more than half of its mean (insight execution_time)", insights: inconsistentTimes},
-	{Name: "memory_intensive", Doc: "calls whose allocated bytes per second are above the percentile (insight memory_efficiency)", insights: memoryIntensive},
-	{Name: "time_memory_correlation", Doc: "10 calls or more whose time and memory correlate above 0.7 (insight correlation)", insights: timeMemoryCorrelation},
-	{Name: "memory_growth_trend", Doc: "5 calls or more over which the memory rises, r above 0.5 and p below 0.05 (insight temporal)", insights: growthTrend},
-	{Name: transientSpike, Doc: "a gap between device and allocator that is large for a moment", gaps: transientSpikes},
-	{Name: persistentDrift, Doc: "a gap between device and allocator that grows steadily over 5 samples or more", gaps: persistentDrifts},
-	{Name: fragmentationLike, Doc: "reserved memory that is fragmented, on average over all samples", gaps: fragmentationLikes},
+	{"memory_leak", memoryLeak},
+	{"fragmentation", fragmentation},
+	{"inefficient_allocation", inefficientAllocation},
+	{"memory_spikes", memorySpikes},
+	{"repeated_allocations", repeatedAllocations},
+	{"slow_functions", slowFunctions},
+	{"inconsistent_times", inconsistentTimes},
+	{"memory_intensive", memoryIntensive},
+	{"time_memory_correlation", timeMemoryCorrelation},
+	{"memory_growth_trend", growthTrend},
+	{"transient_spike", transientSpikes},
+	{"persistent_drift", persistentDrifts},
+	{"fragmentation_like", fragmentationLikes},
 }
 
-// input is the input of the rules about calls.
+// input is the input of the rules, and the report that they add to.
 type input struct {
 	preset    *Preset
 	t         Thresholds
 	calls     []call
 	functions []function // in order of their first call
+
+	// Of samples that have both sides of the gap and the memory of the device.
+	samples []*lifetime.Sample
+	gaps    []float64 // bytes in use on the device that the allocator did not reserve
+	largest float64   // largest absolute gap over the memory of the device
+
+	report *Optimization
 }
 
 // call is a call with the name of its function.
@@ -58,84 +62,86 @@ type function struct {
 // Optimize runs all rules on calls of c, and on its samples if it has any, with thresholds that are usually p.Thresholds. A
 // function has the name of the innermost frame of the program's own code, else of the operation.
 func (p Preset) Optimize(c *lifetime.Capture, calls []lifetime.Call, t Thresholds) *Optimization {
-	l := newInput(&p, c, calls, t)
-	r := &Optimization{
-		Summary: l.summary(), CriticalIssues: []Pattern{}, HighImpactInsights: []Insight{}, AllPatterns: []Pattern{}, AllInsights: []Insight{},
-	}
-	gaps := newGapInput(&p, c.Samples, t)
-	if gaps != nil {
-		r.GapAnalysis = []GapFinding{}
+	l := &input{preset: &p, t: t, report: &Optimization{
+		CriticalIssues: []Pattern{}, HighImpactInsights: []Insight{}, AllPatterns: []Pattern{}, AllInsights: []Insight{},
+	}}
+	l.read(c, calls)
+	if len(c.Samples) > 0 {
+		l.report.GapAnalysis = []GapFinding{}
+		l.measure(c.Samples)
 	}
 	for _, rule := range Rules {
-		switch {
-		case rule.patterns != nil:
-			r.AllPatterns = append(r.AllPatterns, rule.patterns(l)...)
-		case rule.insights != nil:
-			r.AllInsights = append(r.AllInsights, rule.insights(l)...)
-		case gaps.relevant():
-			r.GapAnalysis = append(r.GapAnalysis, rule.gaps(gaps)...)
-		}
+		rule.find(l)
 	}
-	sortGaps(r.GapAnalysis)
-	r.conclude()
-	return r
+	l.report.conclude()
+	return l.report
 }
 
-func newInput(p *Preset, c *lifetime.Capture, calls []lifetime.Call, t Thresholds) *input {
-	l := &input{preset: p, t: t, calls: make([]call, len(calls))}
+// read reads the calls and sums them up. It adds times one by one, like Python before 3.12.
+func (l *input) read(c *lifetime.Capture, calls []lifetime.Call) {
+	index, sum := map[string]int{}, &l.report.Summary
 	for i := range calls {
-		l.calls[i] = call{&calls[i], c.FunctionName(calls[i].Site)}
-	}
-	l.functions = byFunction(l.calls)
-	return l
-}
-
-// byFunction groups calls by function, in order of the first call.
-func byFunction(calls []call) (all []function) {
-	index := map[string]int{}
-	for _, c := range calls {
-		at, ok := index[c.function]
+		one := call{&calls[i], c.FunctionName(calls[i].Site)}
+		at, ok := index[one.function]
 		if !ok {
-			at = len(all)
-			index[c.function] = at
-			all = append(all, function{name: c.function})
+			at = len(l.functions)
+			index[one.function] = at
+			l.functions = append(l.functions, function{name: one.function})
 		}
-		all[at].calls = append(all[at].calls, c)
+		l.calls = append(l.calls, one)
+		l.functions[at].calls = append(l.functions[at].calls, one)
+		end := Float(one.End)
+		sum.TotalMemoryAllocated, sum.AnalysisTimestamp = units.AddSat(sum.TotalMemoryAllocated, one.Allocated), &end
+		sum.TotalExecutionTime += Float(one.Seconds)
 	}
-	return all
+	sum.TotalFunctionsAnalyzed, sum.TotalFunctionCalls = len(l.functions), len(calls)
 }
 
 // enough reports whether n calls are enough to judge a function.
-func (l *input) enough(n int) bool { return float64(n) >= l.t.MinCallsForAnalysis }
+func (l *input) enough(n int) bool { return float64(n) >= l.t[callsToJudge] }
 
-// summary sums up the calls. It adds times one by one, like Python before 3.12.
-func (l *input) summary() Summary {
-	s := Summary{TotalFunctionsAnalyzed: len(l.functions), TotalFunctionCalls: len(l.calls)}
-	for _, c := range l.calls {
-		s.TotalMemoryAllocated = units.AddSat(s.TotalMemoryAllocated, c.Allocated)
-		s.TotalExecutionTime += Float(c.Seconds)
+// pattern adds a pattern if it affects functions. args are those of the description of its rule.
+func (l *input) pattern(rule, severity string, functions []string, metrics Figures, args ...any) {
+	if len(functions) == 0 {
+		return
 	}
-	if n := len(l.calls); n > 0 {
-		end := Float(l.calls[n-1].End)
-		s.AnalysisTimestamp = &end
+	t := l.preset.text(rule, args)
+	p := Pattern{rule, t.Description, severity, functions, metrics, slices.Clone(t.Advice)}
+	for i, advice := range p.Suggestions {
+		p.Suggestions[i] = strings.ReplaceAll(advice, "%s", functions[0])
 	}
-	return s
+	l.report.AllPatterns = append(l.report.AllPatterns, p)
 }
 
-// severityOf returns the severity of a finding that is at least a warning.
-func severityOf(critical bool) string {
-	if critical {
-		return "critical"
+// insight adds an insight. args are those of the description of its rule.
+func (l *input) insight(rule, impact string, confidence Float, data Figures, args ...any) {
+	t := l.preset.text(rule, args)
+	l.report.AllInsights = append(l.report.AllInsights, Insight{t.Category, t.Title, t.Description, impact, confidence, data, t.Advice, rule})
+}
+
+// gap adds a finding about gaps; sample is the one that shows it best. args are those of the description of its rule.
+func (l *input) gap(rule string, critical bool, confidence float64, evidence Figures, sample *lifetime.Sample, args ...any) {
+	t := l.preset.text(rule, args)
+	f := GapFinding{rule, either(critical, "critical", "warning"), Float(confidence), evidence, t.Description, t.Advice, nil}
+	if l.preset.successor {
+		f.Moment = &Moment{EvidenceTimestampNS: sample.T}
 	}
-	return "warning"
+	l.report.GapAnalysis = append(l.report.GapAnalysis, f)
+}
+
+// either returns yes or no.
+func either(condition bool, yes, no string) string {
+	if condition {
+		return yes
+	}
+	return no
 }
 
 // namesOf returns the distinct functions of calls, sorted; the original has a set.
 func namesOf(calls []call) []string {
-	names := make([]string, len(calls))
-	for i, c := range calls {
-		names[i] = c.function
+	var names []string
+	for _, c := range calls {
+		names = append(names, c.function)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
