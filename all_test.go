@@ -94,7 +94,7 @@ var allowed = []struct {
 		false},
 	{"lifetime", []string{"lifetime/loss", "lifetime/internal/", "lifetime/failure", "lifetime/frame", "lifetime/purpose",
 		"internal/chunked", "internal/units"}, false},
-	{"internal/atomicfile", nil, true},
+	{"internal/atomicfile", nil, false},
 	{"internal/chunked", nil, false},
 	{"internal/units", nil, true},
 	{"internal/shorten", nil, false},
