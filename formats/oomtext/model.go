@@ -17,15 +17,10 @@ const maxBuffers = 1 << 18
 // owner identifies a space.
 type owner struct{ process, device, memory, allocator, module, program string }
 
-// producers are the programs that print each kind of text.
-var producers = map[string]string{failure.FromTorch: "PyTorch", failure.FromLibrary: "PyTorch", failure.FromTensorFlow: "TensorFlow",
-	failure.FromCompiler: "XLA", failure.FromXLA: "XLA", failure.FromVLLM: "vLLM", failure.FromSGLang: "SGLang", failure.FromTensorRT: "TensorRT", failure.FromONNX: "onnxruntime",
-	failure.FromLlama: "llama.cpp", failure.FromPaddle: "Paddle", failure.FromCupy: "CuPy"}
-
 // producer returns the program whose texts the file has.
 func (r *reader) producer() string {
 	if source := r.failures[0].Source; source != failure.FromTensorFlow || !r.jax {
-		return producers[source]
+		return programs[source].name
 	}
 	return "JAX"
 }
@@ -229,6 +224,7 @@ func (m *modeller) marks() {
 		if f.state {
 			mark.Kind = lifetime.Snapshot
 		}
+		f.Filled = f.filled
 		if site := (lifetime.Site{Stack: stack(m.b, f.frames), Op: f.op, Shape: f.shape, DType: f.dtype}); site != (lifetime.Site{}) {
 			mark.Site = m.b.Site(site)
 		}

@@ -1,57 +1,108 @@
 package oomtext
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/failure"
 )
 
-// sentences are texts of one form. Their groups have the names of the figures. Sources: vllm/v1/worker/utils.py and
-// vllm/v1/core/kv_cache_utils.py, onnxruntime/core/framework/bfc_arena.cc, ggml/src/ggml-cuda/ggml-cuda.cu and ggml-metal.m,
-// paddle/phi/core/memory/allocation/cuda_allocator.cc, cupy/cuda/memory.pyx, mm/oom_kill.c of Linux, src/plugins/task/cgroup of Slurm,
-// numpy/_core/_exceptions.py, TH/THGeneral.c of PyTorch to 0.4, xla/stream_executor/cuda and gpu, src/oom/oomd-manager.c of systemd,
-// sglang/srt/model_executor/model_runner.py, ray/_private/worker.py; TensorRT is closed.
+// A new text of another program is a row of sentences, and a row of programs for what is told about its failures; a line that it prints
+// before about its memory is a row of contexts. Sources: vllm/v1/worker/utils.py, vllm/v1/worker/gpu_worker.py, vllm/worker/worker.py and
+// vllm/v1/core/kv_cache_utils.py, sglang/srt/model_executor/model_runner.py and sglang/srt/mem_cache/memory_pool.py,
+// onnxruntime/core/framework/bfc_arena.cc, ggml/src/ggml-cuda/ggml-cuda.cu and ggml-metal.m, paddle/phi/core/memory/allocation/cuda_allocator.cc,
+// cupy/cuda/memory.pyx, mm/oom_kill.c of Linux, src/plugins/task/cgroup of Slurm, numpy/_core/_exceptions.py, TH/THGeneral.c of PyTorch to
+// 0.4, xla/stream_executor/cuda and gpu, src/oom/oomd-manager.c of systemd, ray/_private/worker.py, megatron/training/utils.py
+// (report_memory), deepspeed/runtime/utils.py (see_memory_usage), xla/hlo/transforms/simplifiers/hlo_rematerialization.cc; TensorRT is closed.
+
+// programs are who prints each kind of text. Help is for people: one line of at most 80 columns, with the words in braces of package oom.
+var programs = map[string]struct {
+	name    string // of the producer
+	help    string // what helps; "" = as for its framework
+	atStart string // the same if the text says what was free when the program began
+	plans   bool   // it refuses plans
+	opaque  bool   // memlane reads no recordings of it
+	twice   bool   // it prints a failure again, with the exact size
+}{
+	failure.FromTorch:      {name: "PyTorch"},
+	failure.FromLibrary:    {name: "PyTorch"},
+	failure.FromTensorFlow: {name: "TensorFlow"},
+	failure.FromCompiler:   {name: "XLA"},
+	failure.FromXLA:        {name: "XLA"},
+	failure.FromKernel:     {help: "Request more host memory (--mem), or use fewer workers and smaller caches."},
+	"vllm": {name: "vLLM", plans: true, help: "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
+		atStart: "Lower gpu_memory_utilization to {free share}, or free what others hold; see {monitor}."},
+	"sglang":   {name: "SGLang", plans: true, help: "Raise --mem-fraction-static, shorten the context, or use more devices (--tp)."},
+	"tensorrt": {name: "TensorRT", opaque: true, help: "Lower the workspace limit or the batch; see {monitor} for other processes."},
+	"onnxruntime": {name: "onnxruntime", opaque: true,
+		help: "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested."},
+	"llama.cpp": {name: "llama.cpp", opaque: true, twice: true,
+		help: "Offload fewer layers (-ngl), shorten the context (-c), or use another device."},
+	"paddle": {name: "Paddle", opaque: true, help: "See {monitor} for other processes; without any, use a smaller batch."},
+	"cupy": {name: "CuPy", opaque: true,
+		help: "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks()."},
+	"other": {opaque: true, help: "See {monitor} for other processes; without any, use a smaller batch."}, // not named
+}
+
+// contexts are lines that programs print about the memory that they plan or use. The last one before a failure says how much was left for it.
+var contexts = []struct {
+	word   string // part of the line
+	filled string // what helps if live buffers fill the rest
+	text   pattern
+}{
+	{"KV cache memory", lessCache, lazily(`Available KV cache memory: [0-9.]+ GiB`)},
+	{"reserved for KV Cache", lessCache, lazily(`the rest of the memory reserved for KV Cache is [0-9.]+ ?GiB`)},
+	{"KV Cache is allocated", lessCache, lazily(`KV Cache is allocated\. .{1,100}`)},
+	{"memory (MB) |", "", lazily(`memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+`)},
+	{"by rematerialization", "", lazily(`Can't reduce memory use below [0-9.]+[KMGT]?i?B \([0-9]+ bytes\) by rematerialization; only reduced to [0-9.]+[KMGT]?i?B`)},
+	{"Max_MA ", "", lazily(`MA [0-9.]+ GB +Max_MA [0-9.]+ GB +CA [0-9.]+ GB +Max_CA [0-9.]+ GB`)},
+}
+
+const lessCache = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
+
+// sentences are texts of one form. Their groups have the names of the figures.
 var sentences = []struct {
 	word           string // every such text has it
 	source, device string // of the device also the memory: "cpu/pinned"
 	unit           string // of figures that have none
 	text           pattern
 }{
-	{"less than desired GPU memory", failure.FromVLLM, "cuda", " GiB", lazily(
+	{"less than desired GPU memory", "vllm", "cuda", " GiB", lazily(
 		`[Ff]ree memory on device (?:(?P<device>[a-z]+:[0-9]+) )?` +
 			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization ` +
 			`\([0-9.]+, (?P<requested>[0-9.]+) GiB\)`)},
-	{"available KV cache memory", failure.FromVLLM, "cuda", " GiB", lazily(
+	{"available KV cache memory", "vllm", "cuda", " GiB", lazily(
 		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<allowed>[0-9.]+) GiB\)`)},
-	{"Not enough memory. Please", failure.FromSGLang, "cuda", "", lazily(
+	{"Not enough memory. Please", "sglang", "cuda", "", lazily(
 		`Not enough memory\. Please try to increase --mem-fraction-static`)},
-	{"available memory for the cache", failure.FromVLLM, "cuda", "", lazily(`No available memory for the cache blocks`)},
-	{"stored in KV cache", failure.FromVLLM, "cuda", "", lazily(
+	{"available memory for the cache", "vllm", "cuda", "", lazily(`No available memory for the cache blocks`)},
+	{"stored in KV cache", "vllm", "cuda", "", lazily(
 		`larger than the maximum number of tokens that can be stored in KV cache`)},
-	{"allocate memory for requested buffer", failure.FromONNX, "", "", lazily(
+	{"allocate memory for requested buffer", "onnxruntime", "", "", lazily(
 		`Failed to allocate memory for requested buffer of size (?P<requested>[0-9]+)`)},
-	{"failed: out of memory", failure.FromLlama, "cuda", "", lazily(
+	{"failed: out of memory", "llama.cpp", "cuda", "", lazily(
 		`allocating (?P<requested>[0-9.]+ MiB) on device (?P<index>[0-9]+): \w+ failed: out of memory`)},
-	{"failed: out of memory", failure.FromOther, "cuda", "", lazily(`cudaMalloc failed: out of memory`)},
+	{"failed: out of memory", "other", "cuda", "", lazily(`cudaMalloc failed: out of memory`)},
 	{"ailed to allocate ", failure.FromHost, "cpu", "", lazily(
 		`failed to allocate (?:CPU buffer|buffer) of size (?P<requested>[0-9]+)`)},
-	{"ailed to allocate ", failure.FromLlama, "", "", lazily(
+	{"ailed to allocate ", "llama.cpp", "", "", lazily(
 		`failed to allocate (?P<backend>CUDA|ROCm|Vulkan|SYCL|Metal)(?P<index>[0-9]*) buffer of size (?P<requested>[0-9]+)`)},
-	{"ailed to allocate ", failure.FromLlama, "metal", "", lazily(
+	{"ailed to allocate ", "llama.cpp", "metal", "", lazily(
 		`failed to allocate buffer, size = *(?P<requested>[0-9.]+ MiB)`)},
 	{"ailed to allocate ", failure.FromHost, "cpu/pinned", " MiB", lazily(
 		`failed to allocate (?P<requested>[0-9]+)[.,][0-9]+ MiB of pinned memory`)},
-	{"amount of GPU memory (", failure.FromTensorRT, "cuda", "", lazily(
+	{"amount of GPU memory (", "tensorrt", "cuda", "", lazily(
 		`Requested amount of GPU memory \((?P<requested>[0-9]+) bytes\) could not be allocated`)},
-	{"(out of memory)", failure.FromTensorRT, "cuda", "", lazily(`Cuda (?:Runtime|Error in [\w:]*allocate: 2) \(out of memory\)`)},
-	{"Out of memory error on GPU", failure.FromPaddle, "gpu", "", lazily(
+	{"(out of memory)", "tensorrt", "cuda", "", lazily(`Cuda (?:Runtime|Error in [\w:]*allocate: 2) \(out of memory\)`)},
+	{"Out of memory error on GPU", "paddle", "gpu", "", lazily(
 		`Out of memory error on GPU (?P<index>[0-9]+)\. Cannot allocate (?P<requested>[0-9.]+[KMGT]?B) (?:GPU )?` +
 			`memory(?: on GPU [0-9]+)?,(?: (?P<live>[0-9.]+[KMGT]?B) memory has been allocated and)? ` +
 			`available memory is(?: only)? (?P<free>[0-9.]+[KMGT]?B)`)},
-	{"ut of memory to allocate", failure.FromCupy, "cuda", "", lazily(
+	{"ut of memory to allocate", "cupy", "cuda", "", lazily(
 		`out of memory to allocate (?P<requested>[0-9]+) bytes \(total (?P<total>[0-9]+) bytes\)`)},
-	{"ut of memory allocating", failure.FromCupy, "cuda", "", lazily(
+	{"ut of memory allocating", "cupy", "cuda", "", lazily(
 		`Out of memory allocating (?P<requested>[0-9,]+) bytes \(allocated so far: (?P<reserved>[0-9,]+) bytes` +
 			`(?:, limit set to: (?P<allowed>[0-9,]+) bytes)?`)},
 	{"Killed process", failure.FromKernel, "cpu", " KiB", lazily(
@@ -96,8 +147,8 @@ func parseSentence(text string) *printed {
 					f.take(name, m[g], s.unit)
 				}
 			}
-			if f.Source == failure.FromVLLM && f.Capacity >= 0 { // it has just begun
-				f.InProcess = 0
+			if at := programs[s.source].atStart; at != "" && f.Capacity >= 0 {
+				f.Help, f.InProcess = at, 0
 			}
 			if f.device == "" {
 				f.allocator = s.source
@@ -136,4 +187,39 @@ func (f *printed) take(name, text, unit string) {
 	default:
 		*f.Figures()[name] = figure()
 	}
+}
+
+// context is such a line.
+type context struct {
+	line         int64
+	text, filled string
+}
+
+// notice keeps a line without a failure, if it says something about the memory.
+func (r *reader) notice(line []byte, number int64) {
+	for i := range contexts {
+		c := &contexts[i]
+		if !bytes.Contains(line, []byte(c.word)) {
+			continue
+		}
+		if text := c.text().Find(line); text != nil {
+			w, _ := r.writerOf(line)
+			found := context{number, string(bytes.Join(bytes.Fields(text), []byte(" "))), c.filled}
+			r.last = found
+			r.noticed[w.key] = found
+		}
+		return
+	}
+}
+
+// contextOf returns what a process printed last about its memory, or any process, and what helps if live buffers fill the rest; "" for none.
+func (r *reader) contextOf(w *writer) (text, filled string) {
+	c, ok := r.noticed[w.key]
+	if !ok {
+		c = r.last
+	}
+	if c.line == 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("line %d says: %s", c.line, c.text), c.filled
 }

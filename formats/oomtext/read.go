@@ -208,7 +208,8 @@ func (r *reader) close(w *writer) {
 	if f == nil {
 		return
 	}
-	f.writer, f.frames, f.lastRequested, f.context = w, m.frames, f.requested, r.contextOf(w)
+	f.writer, f.frames, f.lastRequested = w, m.frames, f.requested
+	f.context, f.filled = r.contextOf(w)
 	f.Setting = r.conf.settingOf(f)
 	if r.repeats(f) {
 		return
@@ -277,8 +278,8 @@ func (f *printed) follows(last *printed) bool {
 	case f.bare() && f.onDeviceOf(last):
 		// another error because of the first, or the blocks of the allocator
 		return last.Source == f.Source && (f.Source == failure.FromTorch || len(f.buffers) > len(last.buffers) || f.shape != "" && f.shape == last.shape) && f.Line-last.Line < nearby
-	case f.Source == failure.FromLlama:
-		return last.Source == f.Source && max(gap, -gap) <= last.Rounding // the exact size follows
+	case programs[f.Source].twice:
+		return last.Source == f.Source && max(gap, -gap) <= last.Rounding
 	case f.Growth:
 		ratio := float64(f.requested) / float64(last.lastRequested+1)
 		return last.Growth && ratio > 0.85 && ratio < 0.95
@@ -314,7 +315,7 @@ func (f *printed) complete(later *printed) {
 		f.Scratch = later.Scratch
 		f.requested = later.requested
 	}
-	if f.Source == failure.FromLlama {
+	if programs[f.Source].twice {
 		f.requested, f.Rounding, f.device = later.requested, later.Rounding, later.device
 	}
 	if f.op == "" {

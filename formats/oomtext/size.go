@@ -80,7 +80,7 @@ type printed struct {
 	writer *writer
 	frames []level // of its traceback, innermost first
 
-	context string // what was printed before about the memory
+	context, filled string // what was printed before about the memory, and what helps if live buffers fill the rest
 }
 
 // buffer is a block that a text lists, or several of one size.
@@ -108,5 +108,8 @@ type segment struct {
 }
 
 func newFailure(source string) *printed {
-	return &printed{Failure: failure.Unknown(source), free: unknown}
+	f := &printed{Failure: failure.Unknown(source), free: unknown}
+	p := programs[source]
+	f.Help, f.Planned, f.Opaque = p.help, p.plans, p.opaque
+	return f
 }

@@ -29,7 +29,7 @@ type OOMs struct {
 type Failure struct {
 	File   string `json:"file"`   // capture
 	Space  string `json:"space"`  // memory ID
-	Source string `json:"source"` // kind of text: torch, torch-library, tensorflow, xla-compile, xla-run, vllm, sglang, tensorrt, onnxruntime, llama.cpp, paddle, cupy, other, host, oom-killer; recording for a recorded event
+	Source string `json:"source"` // kind of text: torch, torch-library, tensorflow, xla-compile, xla-run, host, oom-killer, or the program that printed it (docs/manual/formats.md#oom-text); recording for a recorded event
 	Line   *int64 `json:"line"`   // line of the file on which the text begins; null for a recorded event
 	Times  int64  `json:"times"`  // how often the same failure was printed
 	At     int64  `json:"at"`     // instant
@@ -78,6 +78,7 @@ type FailureDetail struct {
 	Leak    *FailureLeak        // largest leak below it; nil = none found
 	AtLeast bool                // CapacityBytes is what is known of a recording
 	Absurd  bool                // the request was for more than 2^60 bytes
+	Opaque  bool                // memlane reads no recordings of the program
 
 	// Of the request. Callers are those of the requester, innermost first.
 	Callers  []string
@@ -270,7 +271,7 @@ func figureOf(n int64) *int64 {
 // failureOf describes one failure.
 func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Failure {
 	s, m := d.Space, d.Mark
-	out := figuresOf(t, s, m, &d.State)
+	out := figuresOf(t, s, m, &d.Failure)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
 	out.detail.Words = d.Words
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
@@ -304,7 +305,7 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
-		detail: FailureDetail{Of: &s.SpaceInfo, Absurd: state.Absurd},
+		detail: FailureDetail{Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque},
 	}
 	if m.Failure != nil {
 		out.Line = &state.Line
@@ -470,8 +471,7 @@ func nextStep(f *Failure, recorded bool, producer string) string {
 
 // RecordedBy returns the part of torch that records the memory of the device; "" if none does.
 func (f *Failure) RecordedBy() string {
-	switch f.Source {
-	case failure.FromONNX, failure.FromLlama, failure.FromPaddle, failure.FromCupy, failure.FromTensorRT, failure.FromOther, failure.FromHost, failure.FromKernel:
+	if f.detail.Opaque || f.Source == failure.FromHost || f.Source == failure.FromKernel {
 		return ""
 	}
 	switch device, _, _ := strings.Cut(f.Device, ":"); device {

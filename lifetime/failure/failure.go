@@ -7,7 +7,7 @@ package failure
 // Failure is what the text of an out-of-memory error says about a failed allocation, besides the requested and the free
 // bytes of its lifetime.Mark. Sizes are bytes; -1 = not known.
 type Failure struct {
-	Source string // kind of text, such as FromTorch
+	Source string // kind of text, such as FromTorch, or the name of the program that prints it
 	Line   int64  // line of the file on which the text begins, from 1
 	Times  int64  // how often the same failure was printed
 	First  bool   // the launcher names its process as the first that failed
@@ -16,6 +16,10 @@ type Failure struct {
 	Absurd   bool   // the request was for more than 2^60 bytes: a wrong size
 	Cut      bool   // the end of the text is missing, and figures with it
 	Growth   bool   // an allocator asked the driver for more, and did not get it
+	Planned  bool   // the program refused a plan that needs more than is free, or than its own limit
+	Opaque   bool   // memlane reads no recordings of the program
+	Help     string // settings of the program that help, with the words in braces of package oom; "" = as for its framework
+	Filled   string // the same if the memory is full of live buffers; "" = Help
 	Setting  string // of the allocator against fragmentation, that the program can have and has not: VARIABLE=VALUE; "" = none is known
 	Rounding int64  // largest rounding error of the figures: half a unit of their last digit
 
@@ -35,7 +39,7 @@ type Failure struct {
 	Exceeded    int64 // bytes by which it exceeds the capacity
 }
 
-// Kinds of texts about failed allocations.
+// Kinds of texts about failed allocations that are judged by rules of their own.
 const (
 	FromTorch      = "torch"         // PyTorch's allocator
 	FromLibrary    = "torch-library" // NCCL, cuBLAS, cuDNN and the driver, outside of PyTorch's allocator
@@ -44,14 +48,6 @@ const (
 	FromXLA        = "xla-run"       // XLA, at run time
 	FromHost       = "host"          // allocators of host memory
 	FromKernel     = "oom-killer"    // Linux or Slurm, which killed a process for its host memory
-	FromVLLM       = "vllm"          // vLLM, which compares its plan with what is free
-	FromSGLang     = "sglang"
-	FromTensorRT   = "tensorrt"
-	FromONNX       = "onnxruntime"
-	FromLlama      = "llama.cpp"
-	FromPaddle     = "paddle"
-	FromCupy       = "cupy"
-	FromOther      = "other" // programs that are not named
 )
 
 // LoadProgram is the operation of a request for a program of XLA, not for an array.
@@ -80,6 +76,23 @@ func (f *Failure) Unlisted(free int64) int64 {
 }
 
 const little = 64 << 20 // bytes of the driver that are no user's
+
+// Flag is one of the truths about a failure, by its name in native text.
+type Flag struct {
+	Name string
+	Set  *bool
+}
+
+// Flags returns the truths about a failure.
+func (f *Failure) Flags() []Flag {
+	return []Flag{{"first", &f.First}, {"survived", &f.Survived}, {"cut", &f.Cut}, {"growth", &f.Growth}, {"absurd", &f.Absurd}, {"planned", &f.Planned},
+		{"opaque", &f.Opaque}}
+}
+
+// Words returns what a failure has in words, by its name in native text.
+func (f *Failure) Words() map[string]*string {
+	return map[string]*string{"help": &f.Help, "filled": &f.Filled, "setting": &f.Setting}
+}
 
 // Figures returns the figures of a failure by their names in native text.
 func (f *Failure) Figures() map[string]*int64 {

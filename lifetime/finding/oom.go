@@ -120,13 +120,13 @@ func outOfMemory(p *Pass) []Finding {
 
 // inferred completes the finding of a program that is larger than the limit, and of a recording that ends close to it.
 func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding {
-	f.add(figure(FigPeak, p.highest().Bytes), figure(FigLimit, d.State.Capacity))
+	f.add(figure(FigPeak, p.highest().Bytes), figure(FigLimit, d.Capacity))
 	if !p.compiled() {
 		f.Severity = Info
 		f.describe("", d.Why(), append(largest, d.Proof)...)
 		return []Finding{f}
 	}
-	f.add(figure(FigReserved, d.State.Needed))
+	f.add(figure(FigReserved, d.Needed))
 	waste, padded := newWaste(p.Space), int64(0)
 	for _, i := range p.Space.LiveAt(d.Mark.Begin) {
 		padded = units.AddSat(padded, waste.of(i))
@@ -134,9 +134,9 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 	if f.add(figure(FigPadding, padded)); padded > 0 {
 		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)
 	}
-	f.describe("", fmt.Sprintf("the program needs %s, %s more than the capacity of %s: %s", units.Bytes(d.State.Needed),
-		units.Bytes(d.State.Exceeded),
-		units.Bytes(d.State.Capacity), d.Why()), append(largest, d.Proof)...)
+	f.describe("", fmt.Sprintf("the program needs %s, %s more than the capacity of %s: %s", units.Bytes(d.Needed),
+		units.Bytes(d.Exceeded),
+		units.Bytes(d.Capacity), d.Why()), append(largest, d.Proof)...)
 	return []Finding{f}
 }
 
@@ -148,7 +148,7 @@ func (p *Pass) evidenceOfFailure(f *Finding, d *oom.Diagnosis, level int64) []st
 	if m.Free.Known() {
 		f.add(figure(FigDeviceFree, m.Free.Or(0)))
 	}
-	others := d.State.Capacity - reserved - m.Free.Or(0)
+	others := d.Capacity - reserved - m.Free.Or(0)
 	switch {
 	case m.Failure != nil: // a text has no regions
 		return nil
@@ -163,7 +163,7 @@ func (p *Pass) evidenceOfFailure(f *Finding, d *oom.Diagnosis, level int64) []st
 	case d.Reason == oom.Outside && m.Free.Known() && others > 0:
 		f.add(figure(FigOutside, others))
 		return []string{fmt.Sprintf("of the %s on the device, this allocator reserved %s, others used %s, and %s were free",
-			units.Bytes(d.State.Capacity),
+			units.Bytes(d.Capacity),
 			units.Bytes(reserved), units.Bytes(others), units.Bytes(m.Free.Or(0)))}
 	}
 	return exhaustion(m, level, reserved)

@@ -387,14 +387,16 @@ func (f *fields) failure() *failure.Failure {
 		return nil
 	}
 	failure := failure.Unknown(source)
-	failure.Setting = f.key["setting"]
+	for key, words := range failure.Words() {
+		*words = f.key[key]
+	}
 	for key, figure := range failure.Figures() {
 		if _, ok := f.key[key]; ok {
 			*figure = f.int(key)
 		}
 	}
-	for key, flag := range map[string]*bool{"first": &failure.First, "survived": &failure.Survived, "cut": &failure.Cut, "growth": &failure.Growth, "absurd": &failure.Absurd} {
-		*flag = f.key[key] == "true"
+	for _, flag := range failure.Flags() {
+		*flag.Set = f.key[flag.Name] == "true"
 	}
 	return &failure
 }

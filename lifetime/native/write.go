@@ -138,15 +138,15 @@ func (n *writer) failure(f *failure.Failure) {
 			fmt.Fprintf(n.w, " %s=%d", key, v)
 		}
 	}
-	if f.Setting != "" {
-		fmt.Fprintf(n.w, " setting=%q", f.Setting)
+	words := f.Words()
+	for _, key := range slices.Sorted(maps.Keys(words)) {
+		if *words[key] != "" {
+			fmt.Fprintf(n.w, " %s=%q", key, *words[key])
+		}
 	}
-	for _, flag := range []struct {
-		key string
-		set bool
-	}{{"first", f.First}, {"survived", f.Survived}, {"cut", f.Cut}, {"growth", f.Growth}, {"absurd", f.Absurd}} {
-		if flag.set {
-			fmt.Fprintf(n.w, " %s=true", flag.key)
+	for _, flag := range f.Flags() {
+		if *flag.Set {
+			fmt.Fprintf(n.w, " %s=true", flag.Name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ type measure struct {
 var measured = map[measure][2][2]int{
 	{"host", "host"}:                      {{2, 2}, {2, 2}},
 	{"near_limit", "leak"}:                {{1, 1}, {0, 0}},
+	{"plan", "other_process"}:             {{0, 0}, {1, 1}},
 	{"recording", "exhausted"}:            {{1, 1}, {1, 2}},
 	{"recording", "fragmented"}:           {{9, 9}, {13, 13}},
 	{"recording", "larger_than_device"}:   {{1, 1}, {0, 0}},
@@ -29,7 +30,6 @@ var measured = map[measure][2][2]int{
 	{"torch", "outside"}:                  {{1, 1}, {5, 5}},
 	{"torch", "private_pools"}:            {{1, 1}, {1, 1}},
 	{"torch-library", "outside"}:          {{2, 2}, {0, 0}},
-	{"vllm", "other_process"}:             {{0, 0}, {1, 1}},
 	{"xla-compile", "larger_than_device"}: {{4, 4}, {9, 9}},
 	{"xla-compile", "padding"}:            {{1, 1}, {1, 1}},
 	{"xla-run", "exhausted"}:              {{3, 3}, {5, 5}},

@@ -61,14 +61,14 @@ func (y *tally) add(where int, file string, each bool, truths ...string) {
 		all = append(all, finding.Failures(&c.Tables, s, 0)...)
 	}
 	slices.SortStableFunc(all, func(x, y oom.Diagnosis) int { // across the spaces
-		return cmp.Or(strings.Compare(fmt.Sprint(x.Caught()), fmt.Sprint(y.Caught())), cmp.Compare(x.State.Line, y.State.Line))
+		return cmp.Or(strings.Compare(fmt.Sprint(x.Caught()), fmt.Sprint(y.Caught())), cmp.Compare(x.Line, y.Line))
 	})
 	for i := range all {
 		d := &all[i]
 		if i >= len(truths) || i > 0 && !each {
 			break
 		}
-		figures := fmt.Sprint(d.Reason, d.Mark.Requested, d.Mark.Free, d.State.Capacity, d.State.Live, d.State.Needed, d.State.Allowed, d.Mark.Begin*int64(1-min(len(d.State.Source), 1)))
+		figures := fmt.Sprint(d.Reason, d.Mark.Requested, d.Mark.Free, d.Capacity, d.Live, d.Needed, d.Allowed, d.Mark.Begin*int64(1-min(len(d.Source), 1)))
 		if truths[i] == "" || d.Reason == oom.Unknown || y.seen[figures] {
 			continue
 		}

@@ -5,7 +5,6 @@ package oom
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -17,9 +16,9 @@ import (
 
 // Diagnosis is why an allocation failed, and what to do.
 type Diagnosis struct {
-	Space *lifetime.Space
-	Mark  *lifetime.Mark  // the failed request
-	State failure.Failure // at that instant: what a text says, else what the recording has
+	Space           *lifetime.Space
+	Mark            *lifetime.Mark // the failed request
+	failure.Failure                // what is known at that instant: what a text says, else what the recording has
 
 	Reason     Reason
 	Confidence float64 // of the reason, 0 to 1, as measured
@@ -34,6 +33,18 @@ type Diagnosis struct {
 	Released int64     // bytes given back to the device right before, to make room
 	Retries  int64     // earlier requests that fitted only after the allocator gave memory back
 	Replayed *Replayed // nil if the recording cannot be replayed
+
+	// What the rows look at besides. Figures that are not known are -1, unless a comment says else.
+	asked, free             int64        // of the mark
+	loads                   bool         // the request is for a program of XLA
+	size, padding, exceeded int64        // of a program that did not compile
+	usable                  region.Holes // of a recording: reserved, free and of the stream and pool of the request
+	privatePools            int64        // of a recording: free in private pools
+	reachable               int64        // of a recording: what the allocator could have if it were empty
+	pool                    int64        // of TensorFlow: what its pool could use if it split small rests
+	held                    int64        // of a text of PyTorch: reserved, also if only its parts are known
+	idle, unalloc           int64        // of a text of PyTorch, 0 if not known
+	unexplained             int64        // used, but by neither the allocator nor a listed process
 }
 
 // Grown is a leak below a failure.
@@ -111,7 +122,7 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until 
 	}
 	order := func(d *Diagnosis) int {
 		switch {
-		case d.State.First:
+		case d.First:
 			return 0
 		case !d.Caught():
 			return 1
@@ -124,102 +135,41 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until 
 	return all
 }
 
-// judge sets the state and the reason.
+// judge sets what is known of the failure, its reason, and for a compiled program the changes that help.
 func (d *Diagnosis) judge(t *lifetime.Tables) {
-	s, m := d.Space, d.Mark
-	f := &facts{Failure: failure.Unknown("")} // nothing is known of one that is told briefly
+	because := &row{reason: Unknown}
 	switch {
-	case !d.Brief || m.Failure != nil:
-		d.State = stateAt(s, m)
-		f = factsOf(s, m, &d.State)
-		d.because(t, f.reason(d.evidence()))
-	case DidSurvive(s, m):
-		d.State = failure.Unknown("")
-		d.because(t, Survived)
-	default:
-		d.State = failure.Unknown("")
-		d.because(t, Unknown)
+	case !d.Brief || d.Mark.Failure != nil:
+		d.Failure = stateAt(d.Space, d.Mark)
+		d.look(t)
+		because = d.rowOf()
+	default: // nothing else is known of one that is told briefly
+		if d.Failure = failure.Unknown(""); DidSurvive(d.Space, d.Mark) {
+			because = &row{reason: Survived}
+		}
 	}
-	switch {
-	case d.State.Absurd, d.Reason == Larger && m.Requested >= absurd:
-		d.Advice = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
-	case d.Reason == Host && m.Requested >= absurdOnHost:
-		d.Words = units.Bytes(m.Requested) + " at once do not fit into host memory"
-		d.Advice = "Look for a wrong size: a shape, a product of shapes, or a broadcast."
-	case d.Reason == Host && (s.Memory == "pinned" || s.Device == "host"):
-		d.Advice = "Reduce pinned host memory, or add memory."
-	case d.Reason == Exhausted && d.isScratch():
-		d.Words = "the temporaries of the program do not fit: it needs " + units.Bytes(d.State.Scratch) + " for them in one block"
-		d.Advice = "Use a smaller batch, recompute (jax.checkpoint), or compute the largest in blocks."
-	case d.Reason == Fragmented && t.Sites[m.Site].Op == failure.LoadProgram:
-		d.Advice = "Load the program before other arrays, or free arrays before it runs."
-	case d.Reason == NotGranted && d.State.Growth:
-		d.Words = "the driver refused to enlarge the pool"
-	case d.Reason == Exhausted && d.State.Capacity > 0 && d.State.Live > d.State.Capacity:
-		d.Words = "the program holds more than the device has: the driver moves it to host memory"
-	case d.Reason == Unknown && d.State.Cut:
-		d.Words = "the text is cut off before the figures that decide"
-	case d.Reason == Unknown && m.Requested == 0 && f.isLater():
-		d.Words = "the figures are of a later moment: an allocator that fails keeps no whole free segments"
-	case d.Reason == Fragmented && m.Requested == 0 && d.State.InPieces >= 0:
-		d.Words = fmt.Sprintf("%s of %s reserved are free, but in pieces", units.Bytes(d.State.InPieces), units.Bytes(d.State.Reserved))
-	case d.single():
-		d.Words = "this one request is larger than all live buffers together"
-		d.Advice = Larger.advice("", other, "")
-	case d.Reason == Exhausted && d.State.Source == failure.FromTensorFlow && f.freeInPieces():
-		d.Words += ", and the little that is free is in pieces"
-	case d.Reason == Outside && f.processHolds() && !f.othersHold():
-		d.Words = "the process itself holds " + units.Bytes(f.ownOutside()) + " outside of this allocator"
-		d.Advice = "Find what else allocates in this process: NCCL, cuDNN, RMM, another framework."
-	case d.Reason == Outside && d.State.Source == failure.FromXLA:
-		d.Words = "the program is small: other arrays or another process hold the memory"
-	case d.State.Source == failure.FromVLLM && d.State.Capacity > 0:
-		d.Advice = fmt.Sprintf("Lower gpu_memory_utilization to %.2f, or free what others hold; see %s.",
-			math.Floor(100*float64(m.Free.Or(0))/float64(d.State.Capacity))/100, monitorOf("cuda"))
-	case d.Reason == Limit && d.State.Source == failure.FromTorch && m.Free.Or(-1) < 0 && m.Requested > d.State.Allowed && d.State.Allowed > 0:
-		d.Advice = "Allocate smaller blocks: the platform limits the size of one."
-	case m.Failure != nil && strings.Contains(m.Text, "KV ") && d.Reason == Exhausted:
-		d.Advice = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
-	}
-	if onChip(s) && d.Reason == Larger {
-		d.Advice = "Use smaller blocks in the kernel, or raise vmem_limit_bytes (on-chip memory)."
-	} else if s.Axis == lifetime.ProgramOrder && !d.Brief {
+	d.because(t, because)
+	if d.Space.Axis == lifetime.ProgramOrder && !d.Brief && !onChip(d.Space) {
 		d.remedies(t)
 	}
 }
 
-// single reports whether the request alone is larger than all that is live: the memory is not full of buffers.
-func (d *Diagnosis) single() bool {
-	said := d.State.Source
-	return d.Reason == Exhausted && d.State.Live >= 0 && d.Mark.Requested > units.AddSat(d.State.Live, max(d.State.Idle, 0)) &&
-		(said == "" || said == failure.FromTorch || said == failure.FromTensorFlow)
-}
-
-// isScratch reports whether the request is for the temporaries of a program of XLA.
-func (d *Diagnosis) isScratch() bool {
-	gap := d.Mark.Requested - d.State.Scratch
-	return d.State.Scratch > 0 && max(gap, -gap) <= 2*d.State.Rounding
-}
-
 // evidence returns the kind of evidence.
 func (d *Diagnosis) evidence() string {
-	if d.Inferred && d.State.Source == "" {
+	switch {
+	case d.Inferred && d.Source == "":
 		return fromPeak
+	case d.Planned:
+		return fromPlan
 	}
-	return cmp.Or(d.State.Source, fromRecording)
+	return cmp.Or(d.Source, fromRecording)
 }
 
-// because sets the reason, with its confidence, words and advice.
-func (d *Diagnosis) because(t *lifetime.Tables, r Reason) {
-	d.Reason, d.Words = r, r.Words()
-	d.Confidence = confidenceOf(d.evidence(), r)
-	if r == Fragmented && d.State.Source == failure.FromTorch {
-		if d.Advice = fewSizes; d.State.Setting != "" {
-			d.Advice = "Set " + d.State.Setting + "; bucket batch sizes."
-		}
-		return
-	}
-	d.Advice = r.advice(d.State.Source, frameworkOf(d.State.Source, &t.Sources[d.Space.Source]), d.Space.Device)
+// because sets the reason of a row, with its confidence, words and advice.
+func (d *Diagnosis) because(t *lifetime.Tables, r *row) {
+	d.Reason, d.Words = r.reason, d.fill(cmp.Or(r.words, r.reason.Words()))
+	d.Confidence = confidenceOf(d.evidence(), d.Reason)
+	d.Advice = d.fill(cmp.Or(r.advice, d.general(frameworkOf(d.Source, &t.Sources[d.Space.Source]))))
 }
 
 // inferred returns the failure of a space without a recorded one, if its peak shows one.
@@ -245,9 +195,9 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 		d.Space = &space
 		d.judge(t)
 	case !program && float64(peak.Bytes) >= close*float64(capacity) && float64(peak.At-s.Begin) >= late*float64(s.End-s.Begin):
-		d.State = stateAt(s, d.Mark)
-		d.State.Survived = false
-		d.because(t, Exhausted)
+		d.Failure = stateAt(s, d.Mark)
+		d.Survived = false
+		d.because(t, &row{reason: Exhausted})
 		judgeRecording(t, &d, leaks)
 		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the capacity", units.Bytes(max(capacity-peak.Bytes, 0)))
 	default:

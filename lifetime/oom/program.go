@@ -22,12 +22,12 @@ type remedy struct {
 // remedies sets the advice for a compiled program: of the changes that suffice, or else of all, the one that costs least, and of equals the
 // one that lowers the peak most. Its proof is the peak on the program's own timeline.
 func (d *Diagnosis) remedies(t *lifetime.Tables) {
-	s, needed, capacity := d.Space, d.State.Needed, d.State.Capacity
+	s, needed, capacity := d.Space, d.Needed, d.Capacity
 	if needed < 0 || capacity < 0 {
 		return
 	}
 	peak := PeakWith(s, func(i int) int64 { return s.Buffers[i].Size })
-	if peak == 0 || peak > units.AddSat(needed, d.State.Rounding) {
+	if peak == 0 || peak > units.AddSat(needed, d.Rounding) {
 		return
 	}
 	var all []remedy

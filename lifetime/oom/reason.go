@@ -66,7 +66,7 @@ func frameworkOf(said string, source *lifetime.Source) framework {
 	return other
 }
 
-// reasons describe each reason: in words, and what to do by framework; "" = as for others. MONITOR is the tool of the device.
+// reasons describe each reason: in words, and what to do by framework; "" = as for others. Words in braces: (*Diagnosis).fill.
 var reasons = map[Reason]struct {
 	words   string
 	advice  [4]string
@@ -80,12 +80,12 @@ var reasons = map[Reason]struct {
 	Leak: {words: "a leak filled the memory", advice: [4]string{other: "Fix the leak first; see memlane leaks."}},
 	Fragmented: {words: "enough is reserved and free, but in smaller pieces", advice: [4]string{
 		other:      fewSizes,
-		torch:      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; bucket batch sizes.",
+		torch:      "Set {setting}; bucket batch sizes.",
 		xla:        "Allocate large buffers first; on GPU, TF_GPU_ALLOCATOR=cuda_malloc_async.",
 		tensorflow: "Set TF_GPU_ALLOCATOR=cuda_malloc_async, or allocate large buffers first."},
 		devices: map[string]string{"tpu": "Allocate large arrays first, or free arrays before them."}},
 	Larger: {words: "it is larger than the memory, so freeing does not help", advice: [4]string{
-		other: "Split the operation: smaller chunks, a shorter sequence, no full matrix.",
+		other: splitIt,
 		xla:   "Shard it, recompute (jax.checkpoint), donate arguments, or use narrower types."}},
 	Limit: {words: "the program's own limit was reached", advice: [4]string{
 		other:      "Raise the limit of the memory pool.",
@@ -94,11 +94,11 @@ var reasons = map[Reason]struct {
 		tensorflow: "Raise the memory limit of the logical device."},
 		devices: map[string]string{"mps": "Use a smaller batch, or raise PYTORCH_MPS_HIGH_WATERMARK_RATIO."}},
 	Other: {words: "other processes hold memory of the device", advice: [4]string{
-		other: "End the other processes, or use another device; see MONITOR."}},
+		other: "End the other processes, or use another device; see {monitor}."}},
 	Outside: {words: "memory outside of this allocator is missing", advice: [4]string{
-		other: "Run MONITOR on the host; leave room for other users.",
-		torch: "Run MONITOR on the host; leave room for contexts, NCCL and cuBLAS.",
-		xla:   "See MONITOR: other processes need XLA_PYTHON_CLIENT_PREALLOCATE=false."},
+		other: "Run {monitor} on the host; leave room for other users.",
+		torch: "Run {monitor} on the host; leave room for contexts, NCCL and cuBLAS.",
+		xla:   "See {monitor}: other processes need XLA_PYTHON_CLIENT_PREALLOCATE=false."},
 		devices: map[string]string{"mps": "Use smaller inputs; torch.mps.driver_allocated_memory() counts the rest."}},
 	PrivatePools: {words: "private pools keep idle memory that others cannot use", advice: [4]string{
 		other: "Capture fewer sizes of CUDA graphs, or let them share one pool."}},
@@ -107,8 +107,8 @@ var reasons = map[Reason]struct {
 		other:      "Check the page file, container limits and the driver; do not shrink the batch.",
 		torch:      "Check a memory fraction, the page file, container limits; keep the batch.",
 		xla:        "Set XLA_PYTHON_CLIENT_PREALLOCATE=false, or a lower XLA_CLIENT_MEM_FRACTION.",
-		tensorflow: "See MONITOR: another process may hold what the pool needs to grow."},
-		devices: map[string]string{"xpu": "Split the request: the driver may limit one allocation; see MONITOR."}},
+		tensorflow: "See {monitor}: another process may hold what the pool needs to grow."},
+		devices: map[string]string{"xpu": "Split the request: the driver may limit one allocation; see {monitor}."}},
 	Host: {words: "host memory ran out, not the device's", advice: [4]string{
 		other: "Use smaller arrays or fewer worker processes, or add host memory."}},
 	Survived: {words: "the program went on without it", advice: [4]string{other: "Nothing must be done; more memory may make it faster."}},
@@ -117,24 +117,13 @@ var reasons = map[Reason]struct {
 		torch:      "Record a snapshot with _record_memory_history and _dump_snapshot.",
 		xla:        "Keep the allocator's dump above the error, or record a profile.",
 		tensorflow: "Keep the allocator's dump above the error, or record a profile."},
-		devices: map[string]string{"xpu": "See MONITOR: others may hold it, or the driver limits one allocation."}},
+		devices: map[string]string{"xpu": "See {monitor}: others may hold it, or the driver limits one allocation."}},
 }
 
-// programs are programs other than frameworks, by the kind of text, and what helps there.
-var programs = map[string]string{
-	failure.FromVLLM:     "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
-	failure.FromSGLang:   "Raise --mem-fraction-static, shorten the context, or use more devices (--tp).",
-	failure.FromTensorRT: "Lower the workspace limit or the batch; see MONITOR for other processes.",
-	failure.FromONNX:     "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested.",
-	failure.FromLlama:    "Offload fewer layers (-ngl), shorten the context (-c), or use another device.",
-	failure.FromPaddle:   "See MONITOR for other processes; without any, use a smaller batch.",
-	failure.FromOther:    "See MONITOR for other processes; without any, use a smaller batch.",
-	failure.FromCupy:     "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks().",
-	failure.FromKernel:   "Request more host memory (--mem), or use fewer workers and smaller caches.",
-}
-
-// fewSizes is the advice about fragmentation if no setting helps.
-const fewSizes = "Use few sizes, and allocate long-lived buffers first."
+const (
+	fewSizes = "Use few sizes, and allocate long-lived buffers first." // if no setting helps
+	splitIt  = "Split the operation: smaller chunks, a shorter sequence, no full matrix."
+)
 
 // Reasons returns all reasons.
 func Reasons() []Reason { return slices.Sorted(maps.Keys(reasons)) }
@@ -142,19 +131,24 @@ func Reasons() []Reason { return slices.Sorted(maps.Keys(reasons)) }
 // Words returns the reason as a clause.
 func (r Reason) Words() string { return reasons[r].words }
 
-// advice returns what to do, in one line of at most 80 columns. from is the kind of evidence.
-func (r Reason) advice(from string, f framework, device string) string {
-	all := reasons[r]
-	kind, _, _ := strings.Cut(device, ":")
-	text := cmp.Or(all.devices[kind], all.advice[f], all.advice[other])
-	if r != Larger && r != Survived {
-		text = cmp.Or(programs[from], text)
+// general returns what to do about the reason in a framework, with words in braces.
+func (d *Diagnosis) general(f framework) string {
+	all := reasons[d.Reason]
+	kind, _, _ := strings.Cut(d.Space.Device, ":")
+	switch {
+	case d.Reason == Exhausted && d.Filled != "":
+		return d.Filled
+	case d.Help != "" && d.Reason != Larger && d.Reason != Survived:
+		return d.Help
+	case d.Reason == Fragmented && d.Source == failure.FromTorch && d.Setting == "":
+		return fewSizes
 	}
-	return strings.ReplaceAll(text, "MONITOR", monitorOf(kind))
+	return cmp.Or(all.devices[kind], all.advice[f], all.advice[other])
 }
 
-// monitorOf returns the tool that shows who uses a kind of device.
-func monitorOf(kind string) string {
+// monitorOf returns the tool that shows who uses a device.
+func monitorOf(device string) string {
 	tools := map[string]string{"hip": "rocm-smi", "xpu": "xpu-smi", "npu": "npu-smi", "mps": "Activity Monitor", "tpu": "tpu-info", "cpu": "top"}
+	kind, _, _ := strings.Cut(device, ":")
 	return cmp.Or(tools[kind], "nvidia-smi")
 }

@@ -35,7 +35,7 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Captu
 	}
 	found := leaks(alone)
 	j.holding()
-	if d.Reason == Fragmented && d.State.Unallocated < d.Mark.Requested {
+	if d.Reason == Fragmented && d.Unallocated < d.Mark.Requested {
 		d.Words = inPieces
 	}
 	if d.Reason != Limit && d.Reason != Larger {
@@ -50,7 +50,7 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Captu
 		d.Words += "; the device had " + units.Bytes(free) + " more, which a limit of the program keeps from it"
 	}
 	cycle, waiting := j.cycles()
-	fits := waiting > 0 && leakFilled(&j.State, j.Mark, j.Reason, waiting, j.fitted)
+	fits := waiting > 0 && leakFilled(&j.Failure, j.Mark, j.Reason, waiting, j.fitted)
 	j.nameLeak(found)
 	if fits {
 		j.Proof = j.without(waiting)
@@ -139,10 +139,10 @@ func (j *recorded) nameLeak(found []Grown) {
 	}
 	top := slices.MaxFunc(found, func(x, y Grown) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
 	j.Leak = &top
-	if !leakFilled(&j.State, j.Mark, j.Reason, leaked, j.fitted) {
+	if !leakFilled(&j.Failure, j.Mark, j.Reason, leaked, j.fitted) {
 		return
 	}
-	j.because(j.t, Leak)
+	j.because(j.t, &row{reason: Leak})
 	j.Confidence = min(j.Confidence, top.Confidence)
 	j.Advice = cmp.Or(top.Advice, "Fix the leak in "+j.t.PlaceOf(top.Site).String()+".")
 	j.Proof = j.without(leaked)
@@ -150,7 +150,7 @@ func (j *recorded) nameLeak(found []Grown) {
 
 // without says what would have been in use at the failure.
 func (j *recorded) without(bytes int64) string {
-	return fmt.Sprintf("without it %s would be in use instead of %s", units.Bytes(j.State.Live-bytes), units.Bytes(j.State.Live))
+	return fmt.Sprintf("without it %s would be in use instead of %s", units.Bytes(j.Live-bytes), units.Bytes(j.Live))
 }
 
 // leakFilled reports whether a recorded failure is due to leaked bytes: without them the request would have fit. without is the
@@ -304,8 +304,8 @@ func confOf(s, own replay.Settings) string {
 func (j *recorded) proved(s replay.Settings, law *replay.Law) {
 	before := j.Advice
 	j.fitted = true
-	if j.Reason == Exhausted && j.State.Unallocated > 0 && j.State.Unallocated >= j.State.Reserved/20 {
-		j.because(j.t, Fragmented)
+	if j.Reason == Exhausted && j.Unallocated > 0 && j.Unallocated >= j.Reserved/20 {
+		j.because(j.t, &row{reason: Fragmented})
 		j.Words = inPieces
 	}
 	j.Advice = "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."

@@ -1,16 +1,21 @@
 package oom
 
 import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
-	"github.com/memlane/memlane/lifetime/region"
 )
 
 // The kinds of evidence for a reason: the kinds of texts (failure.Failure.Source), and these.
 const (
 	fromRecording = "recording"  // a recorded event, whose state is exact
 	fromPeak      = "near_limit" // the peak at the end of a recording without a failed request
+	fromPlan      = "plan"       // a plan that a program refused
 )
 
 // The thresholds of the reasons. Those of texts are also in docs/manual/oom.md.
@@ -28,223 +33,261 @@ const (
 	paddedShare   = 0.6      // of the listed buffers, that are not padding
 )
 
-// facts are what the rows of the table look at. Figures that are not known are -1, unless a comment says else.
-type facts struct {
-	failure.Failure
-	requested, free int64 // of the mark
-	cpu             bool
-
-	size, padding, exceeded int64 // of a program that did not compile
-	onChip                  bool
-
-	usable        region.Holes // of a recording: reserved, free and of the stream and pool of the request
-	privatePools  int64        // of a recording: free in private pools
-	reachable     int64        // of a recording: what the allocator could have if it were empty
-	pool          int64        // of TensorFlow: what its pool could use if it split small rests
-	held          int64        // of a text of PyTorch: reserved, also if only its parts are known
-	idle, unalloc int64        // of a text of PyTorch, 0 if not known
-	unexplained   int64        // used, but by neither the allocator nor a listed process
+// row is one way to recognize a reason. Words in braces stand for figures and tools: see (*Diagnosis).fill.
+type row struct {
+	from   string // the kind of evidence, "" for all
+	reason Reason
+	words  string // the reason as a clause; "" = those of the reason
+	advice string // "" = that of the program or the reason
+	fits   func(d *Diagnosis) bool
 }
 
-// factsOf returns the facts about a failure.
-func factsOf(s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) *facts {
-	f := &facts{Failure: *state, requested: m.Requested, free: m.Free.Or(-1), cpu: s.Device == "cpu", onChip: onChip(s)}
-	f.idle, f.unalloc, f.held = max(f.Idle, 0), max(f.Unallocated, 0), f.Reserved
-	switch f.Source {
+const (
+	wrongSize = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
+	cutOff    = "the text is cut off before the figures that decide"
+)
+
+// rows are tried in order; the first that fits is the reason. Texts are judged with care: PyTorch rounds the request to a
+// segment, reads the free bytes after it gave back its cache, counts idle blocks of private pools as allocated, and always
+// prints the hint about fragmentation.
+var rows = []row{
+	{"", Survived, "", wrongSize, func(d *Diagnosis) bool { return d.Survived && d.Absurd }},
+	{"", Survived, "", "", func(d *Diagnosis) bool { return d.Survived }},
+
+	{fromPlan, Other, "", "", (*Diagnosis).othersHold},
+	{fromPlan, Limit, "", "", always}, // its own share of the device
+	{failure.FromLibrary, Outside, "", "", always},
+
+	{failure.FromCompiler, Larger, "", "Use smaller blocks in the kernel, or raise vmem_limit_bytes (on-chip memory).",
+		func(d *Diagnosis) bool { return onChip(d.Space) }},
+	{failure.FromCompiler, Padding, "", "", func(d *Diagnosis) bool {
+		return d.padding > 0 && (d.exceeded > 0 && d.padding >= d.exceeded || float64(d.size-d.padding) < paddedShare*float64(d.size))
+	}},
+	{failure.FromCompiler, Larger, "", "", always},
+
+	{failure.FromXLA, Fragmented, "", "Load the program before other arrays, or free arrays before it runs.",
+		func(d *Diagnosis) bool { return d.loads && d.free >= 0 && d.free >= d.asked }}, // on TPU, whose text has the free bytes
+	{failure.FromXLA, Fragmented, "", "", func(d *Diagnosis) bool { return d.free >= 0 && d.free >= d.asked }},
+	{failure.FromXLA, Exhausted, "", "", func(d *Diagnosis) bool { return d.free >= 0 }},
+
+	{"", Larger, "", wrongSize, func(d *Diagnosis) bool { return !d.saidHost() && (d.Absurd || d.asked >= absurd) }},
+	{"", Larger, "", "", func(d *Diagnosis) bool { return d.Capacity >= 0 && d.asked > d.Capacity }},
+	{"", Host, "{requested} at once do not fit into host memory", "Look for a wrong size: a shape, a product of shapes, or a broadcast.",
+		func(d *Diagnosis) bool { return d.onHost() && d.asked >= absurdOnHost }},
+	{"", Host, "", "Reduce pinned host memory, or add memory.", func(d *Diagnosis) bool {
+		return d.onHost() && (d.Space.Memory == "pinned" || d.Space.Device == "host")
+	}},
+	{"", Host, "", "", (*Diagnosis).onHost},
+
+	{failure.FromTorch, Unknown, "the figures are of a later moment: an allocator that fails keeps no whole free segments", "",
+		func(d *Diagnosis) bool { return d.asked == 0 && d.isLater() }},
+	{failure.FromTorch, Fragmented, "{pieces} of {reserved} reserved are free, but in pieces", "", func(d *Diagnosis) bool { // whatever the request was
+		return d.asked == 0 && d.Reserved > 0 && float64(d.InPieces) >= oftenFree*float64(d.Reserved)
+	}},
+	{failure.FromTorch, Exhausted, "", "", func(d *Diagnosis) bool {
+		return d.asked == 0 && d.Reserved > 0 && d.Unallocated >= 0 && float64(d.Unallocated) < oftenFree*float64(d.Reserved) &&
+			share(max(d.Others, 0), d.Capacity) <= othersShare && !d.othersHold() && d.ownOutside() < ownAtOnce
+	}},
+	{"", Outside, "", "", func(d *Diagnosis) bool { return d.ofMPS() && d.InProcess-d.Live > d.InProcess/2 }},
+	{"", Limit, "", "", (*Diagnosis).ofMPS},
+	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.asked == 0 && d.Cut }},
+	{"", Unknown, "", "", func(d *Diagnosis) bool { return d.asked == 0 }},
+
+	// A recording without a capacity does not show what others hold.
+	{fromRecording, Larger, "", "", func(d *Diagnosis) bool { return d.Capacity < 0 && d.free >= 0 && d.asked > d.reachable }},
+	{fromRecording, PrivatePools, "", "", func(d *Diagnosis) bool {
+		return d.privatePools >= d.asked && d.privatePools > d.usable.Total && share(d.privatePools, d.Reserved) >= freeShare
+	}},
+	{fromRecording, Fragmented, "", "", func(d *Diagnosis) bool { return d.inPieces() && share(d.Unallocated, d.Reserved) >= freeShare }},
+	{fromRecording, Limit, "", "", func(d *Diagnosis) bool { return d.free >= segmentFor(d.asked) }}, // refused, although the device had it
+	{fromRecording, Fragmented, "", "", (*Diagnosis).inPieces},
+	{fromRecording, Fragmented, "", "", func(d *Diagnosis) bool { // of other streams or of the other size class, or with what the device has free
+		return share(d.Unallocated, d.Reserved) >= freeShare && (d.Unallocated >= d.asked && d.usable.Largest < d.asked ||
+			d.Unallocated+max(d.free, 0) >= d.asked && d.LargestFree < d.asked)
+	}},
+	{fromRecording, Outside, "", "", func(d *Diagnosis) bool {
+		return d.free >= 0 && d.Reserved > 0 && float64(d.Capacity-d.reachable) >= othersShare*float64(max(d.Capacity, 1))
+	}},
+
+	// TensorFlow's pool has a limit and grows by requests to the driver.
+	{failure.FromTensorFlow, NotGranted, "the driver refused to enlarge the pool", "", func(d *Diagnosis) bool { return d.noFigures() && d.Growth }},
+	{failure.FromTensorFlow, Unknown, "", "", func(d *Diagnosis) bool { return d.noFigures() && d.Unallocated < d.asked }},
+	{failure.FromTensorFlow, NotGranted, "", "", func(d *Diagnosis) bool {
+		return d.Allowed >= 0 && d.Reserved < 0 && d.Allowed-d.Live >= d.asked || d.Allowed-d.Reserved >= d.asked && d.Reserved >= 0
+	}},
+	{failure.FromTensorFlow, Fragmented, "", "", func(d *Diagnosis) bool {
+		return d.pool >= d.asked && float64(d.Unallocated) >= freeShare*float64(d.Reserved) ||
+			d.Unallocated/2 >= d.asked && float64(d.Unallocated) >= littleShare*float64(d.Reserved)
+	}},
+
+	{failure.FromXLA, Outside, "the program is small: other arrays or another process hold the memory", "", // it fills no device
+		func(d *Diagnosis) bool { return d.Needed >= 0 && d.Needed < littleProgram }},
+	{failure.FromXLA, Exhausted, "the temporaries of the program do not fit: it needs {scratch} for them in one block",
+		"Use a smaller batch, recompute (jax.checkpoint), or compute the largest in blocks.", (*Diagnosis).isScratch},
+
+	{"", Exhausted, "", "", func(d *Diagnosis) bool {
+		return d.Capacity < 0 && d.Live >= d.asked && d.free >= 0 && d.free < d.asked && !d.exact()
+	}},
+	{failure.FromTorch, Limit, "", "Allocate smaller blocks: the platform limits the size of one.",
+		func(d *Diagnosis) bool { return d.Allowed > 0 && d.free < 0 && d.asked > d.Allowed }},
+	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.undecided() }},
+	{"", Unknown, "", "", (*Diagnosis).undecided},
+	{failure.FromTorch, Limit, "", "", func(d *Diagnosis) bool {
+		return d.Allowed >= 0 && d.held+d.asked > d.Allowed-2*d.Rounding && d.free >= d.asked
+	}},
+	{"", Exhausted, "the program holds more than the device has: the driver moves it to host memory", "", // on Windows
+		func(d *Diagnosis) bool { return d.Capacity > 0 && d.Live > d.Capacity }},
+	{failure.FromTorch, NotGranted, "", "", func(d *Diagnosis) bool { return d.free >= d.asked+max(clearlyFree, 2*d.Rounding) }},
+	{failure.FromTorch, Other, "", "", func(d *Diagnosis) bool { return share(d.Others, d.Capacity) > othersShare }},
+	{failure.FromTorch, Outside, "", "", (*Diagnosis).othersHold},
+	{failure.FromTorch, Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.unsaid() > outsideAtOnce }},
+	{failure.FromTorch, Outside, "the process itself holds {own} outside of this allocator",
+		"Find what else allocates in this process: NCCL, cuDNN, RMM, another framework.", (*Diagnosis).processHolds},
+	{failure.FromTorch, PrivatePools, "", "", func(d *Diagnosis) bool {
+		of := share(d.idle, d.held)
+		return d.idle > 0 && d.idle >= d.unalloc && (of > freeShare || d.idle >= d.asked && of >= littleShare)
+	}},
+	{failure.FromTorch, Fragmented, "", "", func(d *Diagnosis) bool {
+		of := share(d.unalloc, d.held)
+		return d.unalloc >= d.asked && of >= freeShare || d.unalloc/2 >= d.asked && of >= littleShare
+	}},
+
+	{"", Exhausted, "this one request is larger than all live buffers together", splitIt, (*Diagnosis).single},
+	{failure.FromTensorFlow, Exhausted, "the memory is full of live buffers, and the little that is free is in pieces", "", (*Diagnosis).freeInPieces},
+	{"", Exhausted, "", "", always},
+}
+
+// rowOf returns the first row that fits.
+func (d *Diagnosis) rowOf() *row {
+	from := d.evidence()
+	for i := range rows {
+		if r := &rows[i]; (r.from == "" || r.from == from) && r.fits(d) {
+			return r
+		}
+	}
+	return nil // never: the last fits all
+}
+
+// look sets what the rows look at.
+func (d *Diagnosis) look(t *lifetime.Tables) {
+	s := d.Space
+	d.asked, d.free, d.loads = d.Mark.Requested, d.Mark.Free.Or(-1), t.Sites[d.Mark.Site].Op == failure.LoadProgram
+	d.idle, d.unalloc, d.held = max(d.Idle, 0), max(d.Unallocated, 0), d.Reserved
+	switch d.Source {
 	case failure.FromCompiler:
 		for i := range s.Buffers {
 			if b := &s.Buffers[i]; isBuffer(s, i) {
-				f.size, f.padding = units.AddSat(f.size, b.Size), units.AddSat(f.padding, b.Size-b.Requested)
+				d.size, d.padding = units.AddSat(d.size, b.Size), units.AddSat(d.padding, b.Size-b.Requested)
 			}
 		}
 		for i := range s.Marks {
 			if said := s.Marks[i].Failure; said != nil {
-				f.exceeded = max(f.exceeded, said.Exceeded)
+				d.exceeded = max(d.exceeded, said.Exceeded)
 			}
 		}
 	case "":
-		f.usable, f.privatePools = freeFor(s, m)
-		f.reachable = units.AddSat(max(f.Reserved, f.Live), m.Free.Or(0))
+		d.usable, d.privatePools = freeFor(s, d.Mark)
+		d.reachable = units.AddSat(max(d.Reserved, d.Live), d.Mark.Free.Or(0))
 	}
-	if f.pool = f.Unallocated; f.Requested >= 0 && f.Live >= f.Requested {
-		f.pool = units.AddSat(f.pool, f.Live-f.Requested) // the allocator rounds up, and does not split small rests
+	if d.pool = d.Unallocated; d.Requested >= 0 && d.Live >= d.Requested {
+		d.pool = units.AddSat(d.pool, d.Live-d.Requested) // the allocator rounds up, and does not split small rests
 	}
-	if f.held < 0 {
-		f.held = max(f.Live, 0) + f.idle
+	if d.held < 0 {
+		d.held = max(d.Live, 0) + d.idle
 	}
-	f.unexplained = f.Unlisted(f.free)
-	return f
+	d.unexplained = d.Unlisted(d.free)
+}
+
+// fill returns words with figures and tools in the place of the words in braces.
+func (d *Diagnosis) fill(words string) string {
+	if !strings.Contains(words, "{") {
+		return words
+	}
+	return strings.NewReplacer("{monitor}", monitorOf(d.Space.Device), "{setting}", cmp.Or(d.Setting, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), "{requested}", units.Bytes(d.asked),
+		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.ownOutside()), "{scratch}", units.Bytes(d.Scratch),
+		"{free share}", fmt.Sprintf("%.2f", math.Floor(100*float64(max(d.free, 0))/float64(max(d.Capacity, 1)))/100)).Replace(words)
 }
 
 func onChip(s *lifetime.Space) bool { return s.Memory == "vmem" || s.Memory == "smem" }
 
 func share(part, whole int64) float64 { return float64(part) / float64(max(whole, 1)) }
 
-// row is one way to recognize a reason. from is the kind of evidence, "" for all.
-type row struct {
-	from   string
-	reason Reason
-	fits   func(f *facts) bool
+func always(*Diagnosis) bool { return true }
+
+// saidHost reports whether a text says that host memory ran out.
+func (d *Diagnosis) saidHost() bool {
+	return d.Source == failure.FromHost || d.Source == failure.FromKernel
 }
 
-// rows are tried in order; the first that fits is the reason. Texts are judged with care: PyTorch rounds the request to a
-// segment, reads the free bytes after it gave back its cache, counts idle blocks of private pools as allocated, and always
-// prints the hint about fragmentation.
-var rows = []row{
-	{"", Survived, func(f *facts) bool { return f.Survived }},
+// onHost reports whether the request was for host memory.
+func (d *Diagnosis) onHost() bool { return d.saidHost() || d.Source == "" && d.Space.Device == "cpu" }
 
-	{fromRecording, Unknown, func(f *facts) bool { return f.requested == 0 }},
-	{fromRecording, Larger, func(f *facts) bool { return f.requested >= absurd || f.Capacity > 0 && f.requested > f.Capacity }},
-	{fromRecording, Host, func(f *facts) bool { return f.cpu }},
-	{fromRecording, Outside, func(f *facts) bool {
-		return f.free >= 0 && f.requested > f.reachable && f.Capacity > 0 && f.Capacity-f.reachable >= f.requested
-	}},
-	{fromRecording, Larger, func(f *facts) bool { return f.free >= 0 && f.requested > f.reachable }},
-	{fromRecording, PrivatePools, func(f *facts) bool {
-		return f.privatePools >= f.requested && f.privatePools > f.usable.Total && share(f.privatePools, f.Reserved) >= freeShare
-	}},
-	{fromRecording, Fragmented, func(f *facts) bool { return f.inPieces() && share(f.Unallocated, f.Reserved) >= freeShare }},
-	{fromRecording, Limit, func(f *facts) bool { return f.free >= segmentFor(f.requested) }}, // refused, although the device had it
-	{fromRecording, Fragmented, (*facts).inPieces},
-	{fromRecording, Fragmented, func(f *facts) bool { // of other streams or of the other size class
-		return f.Unallocated >= f.requested && f.usable.Largest < f.requested && share(f.Unallocated, f.Reserved) >= freeShare
-	}},
-	{fromRecording, Fragmented, func(f *facts) bool { // with what the device has free
-		return f.Unallocated+max(f.free, 0) >= f.requested && f.LargestFree < f.requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved)
-	}},
-	{fromRecording, Outside, func(f *facts) bool {
-		return f.Capacity > 0 && f.free >= 0 && f.Reserved > 0 && float64(f.Capacity-f.reachable) >= othersShare*float64(f.Capacity)
-	}},
-	{fromRecording, Exhausted, always},
+// exact reports whether rows of their own decide about the figures of a failure.
+func (d *Diagnosis) exact() bool { return d.Source == "" || d.Source == failure.FromTensorFlow }
 
-	{failure.FromHost, Host, always},
-	{failure.FromKernel, Host, always},
-	{failure.FromLibrary, Outside, always},
-	{failure.FromVLLM, Other, (*facts).othersHold},
-	{failure.FromVLLM, Limit, always}, // gpu_memory_utilization
-	{failure.FromSGLang, Limit, always},
-
-	{failure.FromCompiler, Padding, func(f *facts) bool {
-		return f.padding > 0 && !f.onChip && (f.exceeded > 0 && f.padding >= f.exceeded || float64(f.size-f.padding) < paddedShare*float64(f.size))
-	}},
-	{failure.FromCompiler, Larger, always},
-
-	{failure.FromXLA, Fragmented, func(f *facts) bool { return f.free >= 0 && f.free >= f.requested }}, // on TPU, whose text has the free bytes
-	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.free >= 0 }},
-
-	{"", Larger, func(f *facts) bool { return f.Absurd || f.requested >= absurd }},
-	{"", Outside, func(f *facts) bool { return f.ofMPS() && f.InProcess-f.Live > f.InProcess/2 }},
-	{"", Limit, (*facts).ofMPS},
-	{failure.FromTorch, Unknown, func(f *facts) bool { return f.requested == 0 && f.isLater() }},
-	{failure.FromTorch, Fragmented, func(f *facts) bool { // whatever the request was, a quarter is in pieces
-		return f.requested == 0 && f.Reserved > 0 && float64(f.InPieces) >= oftenFree*float64(f.Reserved)
-	}},
-	{failure.FromTorch, Exhausted, func(f *facts) bool {
-		return f.requested == 0 && f.Reserved > 0 && f.Unallocated >= 0 && float64(f.Unallocated) < oftenFree*float64(f.Reserved) &&
-			share(max(f.Others, 0), f.Capacity) <= othersShare && !f.othersHold() && f.ownOutside() < ownAtOnce
-	}},
-	{"", Unknown, func(f *facts) bool { return f.requested == 0 }},
-
-	{"", Larger, func(f *facts) bool { return f.Capacity >= 0 && f.requested > f.Capacity }},
-
-	// TensorFlow's pool has a limit and grows by requests to the driver.
-	{failure.FromTensorFlow, Fragmented, func(f *facts) bool { return f.noFigures() && f.freeInPieces() }},
-	{failure.FromTensorFlow, NotGranted, func(f *facts) bool { return f.noFigures() && f.Growth }},
-	{failure.FromTensorFlow, Unknown, (*facts).noFigures},
-	{failure.FromTensorFlow, Larger, func(f *facts) bool { return f.Allowed >= 0 && f.requested > f.Allowed }},
-	{failure.FromTensorFlow, NotGranted, func(f *facts) bool {
-		return f.Allowed >= 0 && f.Reserved < 0 && f.Allowed-f.Live >= f.requested || f.Allowed-f.Reserved >= f.requested && f.Reserved >= 0
-	}},
-	{failure.FromTensorFlow, Fragmented, func(f *facts) bool {
-		return f.pool >= f.requested && float64(f.Unallocated) >= freeShare*float64(f.Reserved) ||
-			f.Unallocated/2 >= f.requested && float64(f.Unallocated) >= littleShare*float64(f.Reserved)
-	}},
-	{failure.FromTensorFlow, Exhausted, always},
-
-	{failure.FromXLA, Outside, func(f *facts) bool { return f.Needed >= 0 && f.Needed < littleProgram }}, // it fills no device
-	{failure.FromXLA, Exhausted, func(f *facts) bool { return f.Needed >= 0 }},
-
-	{failure.FromPaddle, Exhausted, func(f *facts) bool { return f.Live >= f.requested && f.free >= 0 && f.free < f.requested }},
-	{"", Unknown, func(f *facts) bool { return f.Live < 0 || f.Capacity < 0 }},
-	{"", Limit, func(f *facts) bool { return f.Allowed >= 0 && f.free < 0 && f.requested > f.Allowed }}, // of one block
-	{"", Unknown, func(f *facts) bool { return f.free < 0 && f.Capacity-f.held-f.requested > f.contexts() }},
-	{"", Limit, func(f *facts) bool {
-		return f.Allowed >= 0 && f.held+f.requested > f.Allowed-2*f.Rounding && f.free >= f.requested
-	}},
-	{"", Exhausted, func(f *facts) bool { return f.Live+f.idle > f.Capacity }}, // Windows moves memory to the host
-	{"", NotGranted, func(f *facts) bool { return f.free >= f.requested+max(clearlyFree, 2*f.Rounding) }},
-	{"", Other, func(f *facts) bool { return share(f.Others, f.Capacity) > othersShare }},
-	{"", Outside, (*facts).othersHold},
-	{"", Unknown, func(f *facts) bool { return f.Cut && f.unsaid() > outsideAtOnce }},
-	{"", Outside, (*facts).processHolds},
-	{"", PrivatePools, func(f *facts) bool {
-		of := share(f.idle, f.held)
-		return f.idle > 0 && f.idle >= f.unalloc && (of > freeShare || f.idle >= f.requested && of >= littleShare)
-	}},
-	{"", Fragmented, func(f *facts) bool {
-		of := share(f.unalloc, f.held)
-		return f.unalloc >= f.requested && of >= freeShare || f.unalloc/2 >= f.requested && of >= littleShare
-	}},
-	{"", Exhausted, always},
+// undecided reports whether figures that decide are missing.
+func (d *Diagnosis) undecided() bool {
+	return !d.exact() && d.Needed < 0 && (d.Live < 0 || d.Capacity < 0 || d.free < 0 && d.Capacity-d.held-d.asked > d.contexts())
 }
 
-func always(*facts) bool { return true }
+// single reports whether the request alone is larger than all that is live: the memory is not full of buffers.
+func (d *Diagnosis) single() bool {
+	return d.Live >= 0 && d.Mark.Requested > units.AddSat(d.Live, max(d.Idle, 0))
+}
+
+// isScratch reports whether the request is for the temporaries of a program of XLA.
+func (d *Diagnosis) isScratch() bool {
+	gap := d.asked - d.Scratch
+	return d.Scratch > 0 && max(gap, -gap) <= 2*d.Rounding
+}
 
 // inPieces reports whether the request would fit the free memory of its stream and pool if it were in one piece.
-func (f *facts) inPieces() bool {
-	return f.usable.Total >= f.requested && f.usable.Largest < f.requested
+func (d *Diagnosis) inPieces() bool {
+	return d.usable.Total >= d.asked && d.usable.Largest < d.asked
 }
 
 // freeInPieces reports whether the request would fit what is reserved and free if it were in one piece.
-func (f *facts) freeInPieces() bool {
-	return f.Unallocated >= f.requested && f.LargestFree >= 0 && f.LargestFree < f.requested
+func (d *Diagnosis) freeInPieces() bool {
+	return d.Unallocated >= d.asked && d.LargestFree >= 0 && d.LargestFree < d.asked
 }
 
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
-func (f *facts) othersHold() bool {
-	return f.unexplained > f.contexts()
+func (d *Diagnosis) othersHold() bool {
+	return d.unexplained > d.contexts()
 }
 
 // isLater reports whether a state is not that of a failure: an allocator gives whole free segments back before it fails.
-func (f *facts) isLater() bool {
-	return f.Reserved > 0 && f.InPieces >= 0 && float64(f.Unallocated-f.InPieces) >= oftenFree*float64(f.Reserved)
+func (d *Diagnosis) isLater() bool {
+	return d.Reserved > 0 && d.InPieces >= 0 && float64(d.Unallocated-d.InPieces) >= oftenFree*float64(d.Reserved)
 }
 
 // ownOutside returns the bytes that the process itself uses outside of its allocator; -1 if they are not known.
-func (f *facts) ownOutside() int64 {
-	if f.InProcess < 0 || f.Reserved < 0 {
+func (d *Diagnosis) ownOutside() int64 {
+	if d.InProcess < 0 || d.Reserved < 0 {
 		return -1
 	}
-	return max(f.InProcess-f.Reserved, 0)
+	return max(d.InProcess-d.Reserved, 0)
 }
 
 // processHolds reports whether the process itself uses that much outside of its allocator that the request would have fit without it. What
 // the allocator has in pieces or in private pools is the reason if it is more.
-func (f *facts) processHolds() bool {
-	own := f.ownOutside()
-	return own > max(ownAtOnce, f.contexts()) && own >= max(f.unalloc, f.idle) && units.AddSat(own, max(f.free, 0)) >= f.requested
+func (d *Diagnosis) processHolds() bool {
+	own := d.ownOutside()
+	return own > max(ownAtOnce, d.contexts()) && own >= max(d.unalloc, d.idle) && units.AddSat(own, max(d.free, 0)) >= d.asked
 }
 
 // unsaid returns the bytes of the device of which a text that was cut off does not say whether they are free in pieces or used outside of
 // the allocator.
-func (f *facts) unsaid() int64 {
-	return f.Capacity - max(f.free, 0) - max(f.Others, 0) - f.held
+func (d *Diagnosis) unsaid() int64 {
+	return d.Capacity - max(d.free, 0) - max(d.Others, 0) - d.held
 }
 
 // contexts returns the bytes that contexts and libraries may take without anything unusual.
-func (f *facts) contexts() int64 { return max(outsideAtOnce, int64(othersShare*float64(f.Capacity))) }
+func (d *Diagnosis) contexts() int64 {
+	return max(outsideAtOnce, int64(othersShare*float64(d.Capacity)))
+}
 
-func (f *facts) noFigures() bool { return f.Allowed < 0 && f.Live < 0 && f.Reserved < 0 }
+func (d *Diagnosis) noFigures() bool { return d.Allowed < 0 && d.Live < 0 && d.Reserved < 0 }
 
 // ofMPS reports whether a text is of PyTorch on Apple's GPUs.
-func (f *facts) ofMPS() bool { return f.Allowed >= 0 && f.InProcess >= 0 && f.Reserved < 0 }
-
-// reason returns the reason of the first row that fits.
-func (f *facts) reason(from string) Reason {
-	for _, r := range rows {
-		if (r.from == "" || r.from == from) && r.fits(f) {
-			return r.reason
-		}
-	}
-	return Unknown
-}
+func (d *Diagnosis) ofMPS() bool { return d.Allowed >= 0 && d.InProcess >= 0 && d.Reserved < 0 }

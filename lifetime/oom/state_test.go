@@ -45,7 +45,8 @@ func TestAdvice(t *testing.T) {
 	} {
 		for _, r := range Reasons() {
 			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info", "xpu:0": "xpu-smi"} {
-				advice := r.advice("", frameworkOf("", &lifetime.Source{Producer: producer}), device)
+				d := Diagnosis{Reason: r, Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: device}}}
+				advice := d.fill(d.general(frameworkOf("", &lifetime.Source{Producer: producer})))
 				if advice == "" || len(advice) > 80 || r.Words() == "" {
 					t.Errorf("%s: %q", r, advice)
 				}
@@ -58,11 +59,6 @@ func TestAdvice(t *testing.T) {
 					t.Errorf("%s is told %q", device, advice)
 				}
 			}
-		}
-	}
-	for program := range programs {
-		if advice := Unknown.advice(program, other, "cuda:0"); len(advice) > 80 || strings.Contains(advice, "PyTorch") {
-			t.Errorf("%s is told %q", program, advice)
 		}
 	}
 }
