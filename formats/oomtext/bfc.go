@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"cmp"
 	"strconv"
 	"strings"
 
@@ -27,7 +26,6 @@ var (
 	tensorNode   = lazily(`\[\[(?:\{\{)?[Nn]ode:? (\S+) = \w+\[.*?\bT=DT_(\w+)`) // TensorFlow 1
 	tensorOp     = lazily(`\[Op:(\w+)\]`)
 	tensorDevice = lazily(`(?i)device:([A-Z]+):([0-9]+)`)
-	driver       = lazily(`failed to allocate \S+ \(` + number + ` bytes\) from device: (?:\w+_OUT_OF_MEMORY|(hip)Error)`)
 	gpuAllocator = lazily(`^GPU_([0-9]+)_`)
 )
 
@@ -87,14 +85,7 @@ func (f *printed) poolLine(text string) bool {
 	if m == nil {
 		return false
 	}
-	switch v := f.figure(m[2]); m[1] {
-	case "Limit":
-		f.Allowed = v
-	case "InUse":
-		f.Live = v
-	case "MaxInUse":
-		f.peak = max(v, 0)
-	}
+	f.set(m[1], f.figure(m[2]))
 	return true
 }
 
@@ -178,7 +169,7 @@ func parseBFC(text string) *printed {
 	f.device, f.allocator, f.op = "gpu", group(1), group(4)
 	f.onAllocator()
 	f.requested = max(f.figure(group(2)), 0)
-	if exact, _ := sizeOf(group(3)); exact >= 0 {
+	if exact, _ := size(group(3)); exact >= 0 {
 		f.requested = exact
 	}
 	f.Survived = strings.Contains(text[m[1]:], survived)
@@ -241,17 +232,9 @@ func elements(shape, dtype string) int64 {
 	return n
 }
 
-// parseDriver reads the driver's refusal to enlarge the pool. TensorFlow tries again with 90 % of the size.
-func parseDriver(text string) *printed {
-	m := driver().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromTensorFlow)
-	f.device, f.op = cmp.Or(m[2], "gpu"), "enlarge the pool"
-	f.requested = max(f.figure(m[1]), 0)
-	f.Growth = true
-	return f
+// driverSentences have the driver's refusal to enlarge the pool. TensorFlow tries again with 90 % of the size.
+var driverSentences = []form{
+	{"bytes) from device", failure.FromTensorFlow, "gpu", "", lazily(`failed to allocate \S+ \((?P<requested>[0-9]+) bytes\) (?P<growth>from device): (?:\w+_OUT_OF_MEMORY|(?P<backend>hip)Error)`)},
 }
 
 // histogram reads the blocks in use of TensorFlow's cudaMallocAsync allocator: gpu_cudamallocasync_allocator.cc.
@@ -274,16 +257,7 @@ func (f *printed) histogramLine(line []byte) bool {
 	if m == nil {
 		return false
 	}
-	switch v := f.figure(m[3]); m[1] + " " + m[2] {
-	case "RESERVED CURRENT":
-		f.Reserved = v
-	case "USED CURRENT":
-		f.Live = v
-	case "USED HIGH":
-		f.peak = max(v, 0)
-	}
-	if f.Reserved >= 0 && f.Live >= 0 {
-		f.Unallocated = max(f.Reserved-f.Live, 0)
-	}
+	f.set(m[1]+" "+m[2], f.figure(m[3]))
+	f.spare()
 	return true
 }

@@ -241,14 +241,18 @@ func (m *message) failure() *printed {
 	case stats:
 		f = parseStats(text)
 	case xla:
-		if f = parseSentence(text); f == nil {
+		if f = read(sentences, text); f == nil {
 			f = parseXLA(text)
 		}
 	case sentence:
-		for _, parse := range []func(string) *printed{parseSentence, parseTorch, parseTensor, parseDriver} {
-			if f = parse(text); f != nil {
-				break
-			}
+		if f = read(sentences, text); f == nil {
+			f = parseTorch(text)
+		}
+		if f == nil {
+			f = parseTensor(text)
+		}
+		if f == nil {
+			f = read(driverSentences, text)
 		}
 	}
 	if f != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/failure"
 )
 
@@ -62,13 +63,16 @@ var contexts = []struct {
 
 const lessCache = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
 
-// sentences are texts of one form. Their groups have the names of the figures.
-var sentences = []struct {
+// form is a text of one form. Its groups have the names of the figures: see (*printed).take.
+type form struct {
 	word           string // every such text has it
 	source, device string // of the device also the memory: "cpu/pinned"
 	unit           string // of figures that have none
 	text           pattern
-}{
+}
+
+// sentences are those of other programs.
+var sentences = []form{
 	{"less than desired GPU memory", "vllm", "cuda", " GiB", lazily(
 		`[Ff]ree memory on device (?:(?P<device>[a-z]+:[0-9]+) )?` +
 			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization ` +
@@ -132,8 +136,8 @@ var sentences = []struct {
 			`CUDA_ERROR_OUT_OF_MEMORY: out of memory(?:; total memory reported: (?P<capacity>[0-9]+))?`)},
 }
 
-// parseSentence reads the first text of the table; nil if there is none.
-func parseSentence(text string) *printed {
+// read returns the failure of the first sentence that a text has; nil if there is none.
+func read(sentences []form, text string) *printed {
 	for i := range sentences {
 		s := &sentences[i]
 		if !strings.Contains(text, s.word) { // regular expressions are slow
@@ -176,8 +180,24 @@ func (f *printed) take(name, text, unit string) {
 		f.device = cmp.Or(map[string]string{"ROCm": "hip"}[text], strings.ToLower(text))
 	case "index":
 		f.device += ":" + text
-	case "op":
+	case "memory":
+		f.memory = strings.ToLower(text)
+	case "module":
+		f.module = text
+	case "op", "call":
 		f.op = text
+	case "nccl":
+		f.op = nccl
+	case "load":
+		f.op = failure.LoadProgram
+	case "growth":
+		f.Growth, f.op = true, "enlarge the pool"
+	case "absurd":
+		f.Absurd = true
+	case "cut":
+		f.Cut = true
+	case "beside": // the live bytes
+		f.InProcess = units.AddSat(f.Live, figure())
 	case "requested":
 		f.requested = max(figure(), 0)
 	case "free":

@@ -51,20 +51,36 @@ func (f *printed) summaryLine(line []byte) bool {
 		f.known = split
 	}
 	current, peak := f.figure(m[2]+" "+m[3]), f.figure(m[4]+" "+m[5])
-	switch strings.ToLower(m[1]) {
-	case "allocated memory":
-		f.Live, f.peak = current, max(peak, 0)
-	case "requested memory":
-		f.Requested = current
-	case "gpu reserved memory":
-		f.Reserved = current
-	case "non-releasable memory":
-		f.InPieces = current
+	if f.set(strings.ToLower(m[1]), current); strings.EqualFold(m[1], "allocated memory") {
+		f.peak = peak
 	}
+	f.spare()
+	return true
+}
+
+// set sets a figure by the name that a table has for it: memory_summary(), memory_stats() or one of TensorFlow.
+func (f *printed) set(name string, bytes int64) {
+	switch name {
+	case "allocated memory", statsKey, "InUse", "USED CURRENT":
+		f.Live = bytes
+	case "allocated_bytes.all.peak", "MaxInUse", "USED HIGH":
+		f.peak = bytes
+	case "requested memory", "requested_bytes.all.current":
+		f.Requested = bytes
+	case "gpu reserved memory", "reserved_bytes.all.current", "RESERVED CURRENT":
+		f.Reserved = bytes
+	case "non-releasable memory", "inactive_split_bytes.all.current":
+		f.InPieces = bytes
+	case "Limit":
+		f.Allowed = bytes
+	}
+}
+
+// spare sets what is reserved and in no buffer.
+func (f *printed) spare() {
 	if f.Live >= 0 && f.Reserved >= 0 {
 		f.Unallocated = max(f.Reserved-f.Live, 0)
 	}
-	return true
 }
 
 // statsKey is in every printout of memory_stats().
@@ -82,17 +98,7 @@ func parseStats(text string) *printed {
 		if err != nil || v < 0 {
 			continue
 		}
-		switch m[1] {
-		case statsKey:
-			f.Live = v
-		case "allocated_bytes.all.peak":
-			f.peak = v
-		case "requested_bytes.all.current":
-			f.Requested = v
-		case "reserved_bytes.all.current":
-			f.Reserved = v
-		case "inactive_split_bytes.all.current":
-			f.InPieces = v
+		switch f.set(m[1], v); m[1] {
 		case "max_split_size":
 			f.known = cmp.Or(f.known, split)
 		case "num_device_alloc", "num_sync_all_streams":
@@ -104,6 +110,6 @@ func parseStats(text string) *printed {
 	if f.Reserved < 0 || f.Live < 0 {
 		return nil
 	}
-	f.Unallocated = max(f.Reserved-f.Live, 0)
+	f.spare()
 	return f
 }

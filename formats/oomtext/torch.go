@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -29,32 +28,40 @@ var (
 		` \((GPU|NPU) *([0-9]*); ` + torchSize + ` total capacity` +
 		`(?:; ` + torchSize + ` already allocated(?:; ` + torchSize + ` current active)?(?:; ` + torchSize + ` free)?(?:; ` + torchSize + ` allowed)?(?:; ` + torchSize +
 		` (cached|reserved in total))?)?`)
-	torchMPS = lazily(`MPS backend out of memory \(MPS allocated: ` + torchSize + `, other allocations: ` + torchSize + `(?:, max allowed: ` + torchSize +
-		`)?\)\.(?: Tried to allocate ` + torchSize + ` on (shared|private) pool)?`)
-	torchAsync = lazily(`Allocation on device ` + number + ` would exceed allowed memory\. \(out of memory\) Currently allocated ?: ` + torchSize + ` Requested ?: ` + torchSize +
-		` Device limit ?: ` + torchSize + ` Free \(according to CUDA\) ?: ` + torchSize + `(?: PyTorch limit \(set by user-supplied memory fraction\) ?: ` + torchSize + `)?`)
-	torchCPU = lazily(`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate ` + number + ` bytes`)
-	torch1EB = lazily(`([A-Z]{3,5}) out of memory\. Tried to allocate more than 1EB memory`)
-	torchCut = lazily(`([A-Z]{3,5}) out of memory\. Tried to allocate ` + torchSize) // the rest was cut off
-
-	// Without figures of the allocator. The words before tell errors from advice and source code.
-	ncclAlloc   = lazily(`(?:\[([0-9]+)\] \S+ NCCL WARN )?Failed to CUDA (?:calloc(?: async)?|malloc) ` + number + ` bytes`)
-	ncclFailure = lazily(`Cuda failure (?:[0-9]+ )?'out of memory'`)
-	library     = lazily(`(?:error|handle|failed|CuDNN): ((?:CUBLAS|CUDNN|CUSPARSE|CUSOLVER|HIPBLAS|ROCBLAS|MIOPEN)_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED)(?: when calling .?(\w+))?`)
-	bareError   = lazily(`(?:(?:Error: |^)(CUDA|HIP|XPU|NPU)(?: driver)? error:|Error: (CUDA|HIP|XPU|NPU)) out of memory`)
 )
+
+// torchSentences are texts of PyTorch of one form. Those of libraries below it have no figures of its allocator; the words before tell
+// errors from advice and source code.
+var torchSentences = []form{
+	{"MPS backend", failure.FromTorch, "mps", "", lazily(`MPS backend out of memory \(MPS allocated: (?P<live>` + torchSize + `), other allocations: (?P<beside>` + torchSize +
+		`)(?:, max allowed: (?P<allowed>` + torchSize + `))?\)\.(?: Tried to allocate (?P<requested>` + torchSize + `) on (?:shared|private) pool)?`)},
+	{"exceed allowed memory", failure.FromTorch, "cuda", "", lazily(`Allocation on device (?P<index>[0-9]+) would exceed allowed memory\. \(out of memory\) ` +
+		`Currently allocated ?: (?P<live>` + torchSize + `) Requested ?: (?P<requested>` + torchSize + `) Device limit ?: (?P<capacity>` + torchSize +
+		`) Free \(according to CUDA\) ?: (?P<free>` + torchSize + `)(?: PyTorch limit \(set by user-supplied memory fraction\) ?: (?P<allowed>` + torchSize + `))?`)},
+	{"DefaultCPUAllocator: ", failure.FromHost, "cpu", "", lazily(
+		`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate (?P<requested>[0-9]+) bytes`)},
+	{" out of memory. Tried", failure.FromTorch, "", "", lazily(`(?P<backend>[A-Z]{3,5}) out of memory\. (?P<absurd>Tried to allocate more than 1EB memory)`)},
+	{" out of memory. Tried", failure.FromTorch, "", "", lazily(`(?P<backend>[A-Z]{3,5}) out of memory\. (?P<cut>Tried to allocate )(?P<requested>` + torchSize + `)`)},
+	{"Failed to CUDA ", failure.FromLibrary, "cuda", "", lazily(
+		`(?:\[(?P<index>[0-9]+)\] \S+ NCCL WARN )?(?P<nccl>Failed to CUDA) (?:calloc(?: async)?|malloc) (?P<requested>[0-9]+) bytes`)},
+	{"Cuda failure ", failure.FromLibrary, "cuda", "", lazily(`(?P<nccl>Cuda failure) (?:[0-9]+ )?'out of memory'`)},
+	{"_ALLOC_FAILED", failure.FromLibrary, "cuda", "", lazily(`(?:error|handle|failed|CuDNN): ` +
+		`(?P<op>CUBLAS|CUDNN|CUSPARSE|CUSOLVER|CUFFT|HIPBLAS|ROCBLAS|MIOPEN)(?:_STATUS)?_ALLOC_FAILED(?: when calling .?(?P<call>\w+))?`)},
+	{"error: out of memory", failure.FromLibrary, "", "", lazily(`(?:Error: |^)(?P<backend>CUDA|HIP|XPU|NPU)(?: driver)? error: out of memory`)},
+	{"out of memory", failure.FromTorch, "", "", lazily(`Error: (?P<backend>CUDA|HIP|XPU|NPU) out of memory`)}, // perhaps the allocator's state follows
+}
 
 // nccl is the operation of NCCL's own requests.
 const nccl = "NCCL"
 
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
 func parseTorch(text string) *printed {
-	for _, parse := range []func(string) *printed{parseTorchNew, parseTorchOld, parseTorchMPS, parseTorchAsync, parseTorchOther, parseLibrary} {
+	for _, parse := range []func(string) *printed{parseTorchNew, parseTorchOld} {
 		if f := parse(text); f != nil {
 			return f
 		}
 	}
-	return nil
+	return read(torchSentences, text)
 }
 
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
@@ -197,88 +204,4 @@ func parseTorchOld(text string) *printed {
 		f.Cut = true
 	}
 	return f
-}
-
-func parseTorchMPS(text string) *printed {
-	m := torchMPS().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromTorch)
-	f.device, f.memory = "mps", ""
-	f.Live, f.Allowed, f.requested = f.figure(m[1]), f.figure(m[3]), max(f.figure(m[4]), 0)
-	f.InProcess = units.AddSat(f.Live, f.figure(m[2]))
-	return f
-}
-
-func parseTorchAsync(text string) *printed {
-	m := torchAsync().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromTorch)
-	f.device = backend("cuda", m[1])
-	f.Live, f.requested, f.Capacity, f.free, f.Allowed = f.figure(m[2]), max(f.figure(m[3]), 0), f.figure(m[4]), f.figure(m[5]), f.figure(m[6])
-	return f
-}
-
-// parseTorchOther reads texts with only the requested bytes.
-func parseTorchOther(text string) *printed {
-	if m := torchCPU().FindStringSubmatch(text); m != nil {
-		f := newFailure(failure.FromHost)
-		f.device = "cpu"
-		f.requested = max(f.figure(m[1]), 0)
-		return f
-	}
-	if !strings.Contains(text, " out of memory. Tried") {
-		return nil
-	}
-	if m := torch1EB().FindStringSubmatch(text); m != nil {
-		f := newFailure(failure.FromTorch)
-		f.device = strings.ToLower(m[1])
-		f.Absurd = true
-		return f
-	}
-	if m := torchCut().FindStringSubmatch(text); m != nil {
-		f := newFailure(failure.FromTorch)
-		f.Cut = true
-		f.device = strings.ToLower(m[1])
-		f.requested = max(f.figure(m[2]), 0)
-		return f
-	}
-	return nil
-}
-
-// parseLibrary reads errors of NCCL, cuBLAS, cuDNN and the driver, which allocate outside of PyTorch's allocator.
-func parseLibrary(text string) *printed {
-	f := newFailure(failure.FromLibrary)
-	f.device = "cuda"
-	if m := ncclAlloc().FindStringSubmatch(text); m != nil {
-		f.requested, _ = size(m[2])
-		f.requested = max(f.requested, 0)
-		f.op = nccl
-		if _, err := strconv.Atoi(m[1]); err == nil {
-			f.device = backend("cuda", m[1])
-		}
-		return f
-	}
-	if ncclFailure().MatchString(text) {
-		f.op = nccl
-		return f
-	}
-	if m := library().FindStringSubmatch(text); m != nil {
-		f.op, _, _ = strings.Cut(m[1], "_")
-		if m[2] != "" {
-			f.op = m[2]
-		}
-		return f
-	}
-	if m := bareError().FindStringSubmatch(text); m != nil {
-		f.device = strings.ToLower(m[1] + m[2])
-		if m[1] == "" { // of PyTorch's allocator; perhaps its state follows
-			f.Source = failure.FromTorch
-		}
-		return f
-	}
-	return nil
 }

@@ -79,11 +79,10 @@ func (r *reader) traceback(before []byte, w *writer) (frames []level) {
 // frameOf reads a line as a frame; arrow is the line number of the arrow below it.
 func frameOf(line []byte, arrow int) (f level, ok bool) {
 	atoi := func(b []byte) int { n, _ := strconv.Atoi(string(b)); return n }
-	if m := pythonFrame().FindSubmatch(line); m != nil {
-		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
-	}
-	if m := richFrame().FindSubmatch(line); m != nil {
-		return level{string(m[1]), string(m[3]), atoi(m[2])}, true
+	for _, re := range []pattern{pythonFrame, richFrame} {
+		if m := re().FindSubmatch(line); m != nil {
+			return level{string(m[1]), string(m[3]), atoi(m[2])}, true
+		}
 	}
 	if m := newFrame().FindSubmatch(line); m != nil {
 		return level{string(m[1]), function(m[3]), atoi(m[2])}, true
@@ -104,11 +103,8 @@ func frameOf(line []byte, arrow int) (f level, ok bool) {
 
 // function returns the name of a function that IPython prints with its arguments.
 func function(text []byte) string {
-	if bytes.HasPrefix(text, []byte("<")) {
-		return "<module>"
-	}
 	name, _, _ := bytes.Cut(text, []byte("("))
-	if len(name) == 0 {
+	if len(name) == 0 || name[0] == '<' {
 		return "<module>"
 	}
 	return string(name)

@@ -44,44 +44,15 @@ func (w *writer) note(f *printed) {
 	w.failed[f.device] += max(f.counted, 1)
 }
 
+// escapes are colours and moves of the cursor.
+var escapes = lazily(`\x1b\[[0-9;?]*[A-Za-z]`)
+
 // plain returns a line without escape sequences.
 func plain(line []byte) []byte {
-	at := bytes.IndexByte(line, 0x1b)
-	if at < 0 {
+	if bytes.IndexByte(line, 0x1b) < 0 {
 		return line
 	}
-	out := append(make([]byte, 0, len(line)), line[:at]...)
-	for line = line[at:]; len(line) > 0; {
-		if n := escapeLength(line); n > 0 {
-			line = line[n:]
-		} else {
-			out, line = append(out, line[0]), line[1:]
-		}
-		next := bytes.IndexByte(line, 0x1b)
-		if next < 0 {
-			next = len(line)
-		}
-		out, line = append(out, line[:next]...), line[next:]
-	}
-	return out
-}
-
-// escapeLength returns the length of the escape sequence of a colour or the cursor with which a line begins: ESC [ digits letter; 0 for
-// others.
-func escapeLength(line []byte) int {
-	if len(line) < 3 || line[1] != '[' {
-		return 0
-	}
-	for i, c := range line[2:] {
-		switch {
-		case c >= '0' && c <= '9' || c == ';' || c == '?':
-		case c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z':
-			return i + 3
-		default:
-			return 0
-		}
-	}
-	return 0
+	return escapes().ReplaceAll(line, nil)
 }
 
 // A prefix of a line. Those with a group name the writer.

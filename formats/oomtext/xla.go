@@ -26,30 +26,38 @@ var (
 	// A kernel in on-chip memory, also cut off, and programs of which the message gives no figures.
 	tpuScoped = lazily(`Ran out of memory in memory space ([a-z]+)\b(?:.*? for %([\w.-]+)(?: = (\S+))?)?(?:.*?Scoped allocation with size ` + xlaSize + ` and limit ` + xlaSize +
 		` exceeded)?`)
-	// TPU, at run time.
-	tpuRun = lazily(`(?:Error loading program '([^']*)': )?Attempting to (?:allocate|reserve) ` + xlaSize + `( at the bottom of memory)?\. That was not possible\.(?: There are ` +
-		xlaSize + ` free(?:, ` + xlaSize + ` reserved, and ` + xlaSize + ` reservable)?\.)?(?:;? ?\(([0-9x]+)_([A-Z0-9]+)\))?`)
+	gpuStats  = lazily(`(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +` + xlaSize)
+	gpuBuffer = lazily(`Buffer [0-9]+: Size: ` + xlaSize + `(?: Operator: (.*?))? (?:Entry Parameter Subshape: (\S+)|XLA Label: (\S+) Shape: (\S+)) =====`)
 
-	// GPU and CPU.
-	gpuMemory  = lazily(`Out of (host )?memory while trying to allocate ` + xlaSize + `\.`)
-	gpuRequest = lazily(`Failed to allocate request for \S+ \(` + number + `B\) on device ordinal ` + number)
-	cpuMemory  = lazily(`Out of memory allocating ` + number + ` bytes`)
-	gpuStats   = lazily(`(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +` + xlaSize)
-	gpuBuffer  = lazily(`Buffer [0-9]+: Size: ` + xlaSize + `(?: Operator: (.*?))? (?:Entry Parameter Subshape: (\S+)|XLA Label: (\S+) Shape: (\S+)) =====`)
-
+	// Of a GPU program.
 	opName     = lazily(`op_name="([^"]*)"`)
 	sourceFile = lazily(`source_file="([^"]*)"`)
 	sourceLine = lazily(`source_line=([0-9]+)`)
 )
 
+// xlaSentences are texts of XLA at run time: on TPU, GPU and CPU.
+var xlaSentences = []form{
+	{"ttempting to ", failure.FromXLA, "tpu", "", lazily(`(?:Error loading program '(?P<module>[^']*)': )?Attempting to (?:allocate|reserve) (?P<requested>` + xlaSize +
+		`)(?P<load> at the bottom of memory)?\. That was not possible\.(?: There are (?P<free>` + xlaSize + `) free(?:, ` + xlaSize + ` reserved, and (?P<largest_free>` +
+		xlaSize + `) reservable)?\.)?(?:;? ?\((?P<index>[0-9x]+)_(?P<memory>[A-Z0-9]+)\))?`)},
+	{"memory while trying", failure.FromXLA, "gpu", "", lazily(`Out of memory while trying to allocate (?P<requested>` + xlaSize + `)\.`)},
+	{"memory while trying", failure.FromHost, "host", "", lazily(`Out of host memory while trying to allocate (?P<requested>` + xlaSize + `)\.`)},
+	{"o allocate request for", failure.FromXLA, "gpu", "", lazily(`Failed to allocate request for \S+ \((?P<requested>[0-9]+)B\) on device ordinal (?P<index>[0-9]+)`)},
+	{"Out of memory allocating", failure.FromHost, "cpu", "", lazily(`Out of memory allocating (?P<requested>[0-9]+) bytes`)},
+}
+
 // parseXLA reads the first text of XLA; nil if there is none.
 func parseXLA(text string) *printed {
-	for _, parse := range []func(string) *printed{parseTPULong, parseTPUScoped, parseTPUShort, parseTPURun, parseGPU} {
+	for _, parse := range []func(string) *printed{parseTPULong, parseTPUScoped, parseTPUShort} {
 		if f := parse(text); f != nil {
 			return f
 		}
 	}
-	return nil
+	f := read(xlaSentences, text)
+	if f != nil {
+		f.assignment(text)
+	}
+	return f
 }
 
 func parseTPULong(text string) *printed {
@@ -62,18 +70,18 @@ func parseTPULong(text string) *printed {
 	f.Needed, f.Capacity, f.Exceeded = f.figure(m[2]), f.figure(m[3]), f.figure(m[4])
 	listed := int64(0)
 	for _, b := range tpuBuffer().FindAllStringSubmatch(text, -1) {
-		size := max(f.figure(b[1]), 0)
-		x := buffer{size: size, unpadded: size, count: 1, shape: b[3], label: b[6], kind: kindOf(b[7])}
-		if padding, _ := sizeOf(b[5]); padding > 0 {
-			x.unpadded = max(size-padding, 0) // finer than the printed unpadded size
-		} else if unpadded, _ := sizeOf(b[4]); unpadded >= 0 {
-			x.unpadded = min(unpadded, size)
+		bytes := max(f.figure(b[1]), 0)
+		x := buffer{size: bytes, unpadded: bytes, count: 1, shape: b[3], label: b[6], kind: kindOf(b[7])}
+		if padding, _ := size(b[5]); padding > 0 {
+			x.unpadded = max(bytes-padding, 0) // finer than the printed unpadded size
+		} else if unpadded, _ := size(b[4]); unpadded >= 0 {
+			x.unpadded = min(unpadded, bytes)
 		}
 		x.from(b[2])
 		if x.shape == "" && x.op == "" && x.label != "" {
 			x.op = x.label
 		}
-		listed = units.AddSat(listed, size)
+		listed = units.AddSat(listed, bytes)
 		f.buffers = append(f.buffers, x)
 	}
 	arguments, temp := int64(unknown), int64(unknown)
@@ -88,14 +96,6 @@ func parseTPULong(text string) *printed {
 	f.remainder()
 	f.moduleFromNames()
 	return f
-}
-
-// sizeOf is size with unknown for a group that did not match.
-func sizeOf(text string) (bytes, rounding int64) {
-	if text == "" {
-		return unknown, 0
-	}
-	return size(text)
 }
 
 // rest adds bytes of which only the sum is known.
@@ -198,48 +198,6 @@ func parseTPUScoped(text string) *printed {
 		f.Exceeded = max(f.Needed-f.Capacity, 0)
 		f.buffers = []buffer{{size: f.Needed, unpadded: f.Needed, count: 1, shape: m[3], label: m[2], kind: lifetime.Temporary}}
 	}
-	return f
-}
-
-func parseTPURun(text string) *printed {
-	m := tpuRun().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromXLA)
-	f.device = "tpu"
-	f.module = m[1]
-	f.requested, f.free = max(f.figure(m[2]), 0), f.figure(m[4])
-	if m[6] != "" {
-		f.LargestFree = f.figure(m[6])
-	}
-	if m[7] != "" {
-		f.device, f.memory = "tpu:"+m[7], strings.ToLower(m[8])
-	}
-	if m[3] != "" {
-		f.op = failure.LoadProgram
-	}
-	return f
-}
-
-// parseGPU reads failures on GPU and CPU, and the buffer assignment that GPU programs print after them.
-func parseGPU(text string) *printed {
-	f := newFailure(failure.FromXLA)
-	f.device = "gpu"
-	if m := gpuMemory().FindStringSubmatch(text); m != nil {
-		f.requested = max(f.figure(m[2]), 0)
-		if m[1] != "" {
-			f.Source, f.device = failure.FromHost, "host"
-		}
-	} else if m := gpuRequest().FindStringSubmatch(text); m != nil {
-		f.requested, f.device = max(f.figure(m[1]), 0), backend("gpu", m[2])
-	} else if m := cpuMemory().FindStringSubmatch(text); m != nil {
-		f.requested = max(f.figure(m[1]), 0)
-		f.Source, f.device = failure.FromHost, "cpu"
-	} else {
-		return nil
-	}
-	f.assignment(text)
 	return f
 }
 

@@ -15,8 +15,18 @@ import (
 // remedy is a change of a program and the peak that it would have, in bytes.
 type remedy struct {
 	advice, how string
-	peak        int64
-	cost        int // 0: nothing; time, then precision, cost more
+	sizes       []int64 // that the buffers would have
+	peak        int64   // if it is known without them
+	cost        int     // 0: nothing; time, then precision, cost more
+}
+
+// sizesOf returns the sizes of the buffers of a space.
+func sizesOf(s *lifetime.Space) []int64 {
+	sizes := make([]int64, len(s.Buffers))
+	for i := range s.Buffers {
+		sizes[i] = s.Buffers[i].Size
+	}
+	return sizes
 }
 
 // remedies sets the advice for a compiled program: of the changes that suffice, or else of all, the one that costs least, and of equals the
@@ -26,13 +36,16 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	if needed < 0 || capacity < 0 {
 		return
 	}
-	peak := PeakWith(s, func(i int) int64 { return s.Buffers[i].Size })
+	peak := peakWith(s, sizesOf(s))
 	if peak == 0 || peak > units.AddSat(needed, d.Rounding) {
 		return
 	}
 	var all []remedy
 	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, shard, recompute, narrower} {
 		r := try(t, s)
+		if r.sizes != nil {
+			r.peak = peakWith(s, r.sizes)
+		}
 		if drop := peak - r.peak; r.advice != "" && drop > 0 && float64(drop) >= leastDrop*float64(peak) {
 			r.peak = needed - drop // the text may not list all
 			all = append(all, r)
@@ -110,8 +123,9 @@ var tiled = regexp.MustCompile(`^[a-z0-9]+\[([0-9,]+)\]\{([0-9]+)[0-9,]*:T\(([0-
 
 // lessPadding removes the padding of layouts. Its advice names the dimension of the buffer that wastes most.
 func lessPadding(t *lifetime.Tables, s *lifetime.Space) remedy {
-	most, worst := int64(0), 0
+	sizes, most, worst := sizesOf(s), int64(0), 0
 	for i := range s.Buffers {
+		sizes[i] = s.Buffers[i].Requested
 		if waste := s.Buffers[i].Size - s.Buffers[i].Requested; waste > most && isBuffer(s, i) {
 			most, worst = waste, i
 		}
@@ -129,8 +143,7 @@ func lessPadding(t *lifetime.Tables, s *lifetime.Space) remedy {
 			advice = fmt.Sprintf("Make dimension %d (%s) of %s a multiple of %s, or put a longer one last", minor, dimensions[minor], shortShape(shape), tile)
 		}
 	}
-	return remedy{advice: fmt.Sprintf("%s: it has %s of padding.", advice, units.Bytes(most)), how: "without padding",
-		peak: PeakWith(s, func(i int) int64 { return s.Buffers[i].Requested })}
+	return remedy{advice: fmt.Sprintf("%s: it has %s of padding.", advice, units.Bytes(most)), how: "without padding", sizes: sizes}
 }
 
 func indivisible(dimension, tile string) bool {
@@ -158,40 +171,34 @@ func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
 			inputs[t.Sites[b.Site].Shape]++
 		}
 	}
-	donated, n := map[int]bool{}, 0
+	sizes, n := sizesOf(s), 0
 	for i := range s.Buffers {
 		if b := &s.Buffers[i]; b.Kind == lifetime.Output && isBuffer(s, i) && inputs[t.Sites[b.Site].Shape] > 0 {
 			inputs[t.Sites[b.Site].Shape]--
-			donated[i] = true
+			sizes[i] = 0
 			n++
 		}
 	}
 	if n == 0 {
 		return remedy{}
 	}
-	return remedy{advice: advice(n), how: "with donated inputs at best", peak: PeakWith(s, func(i int) int64 {
-		if donated[i] {
-			return 0
-		}
-		return s.Buffers[i].Size
-	})}
+	return remedy{advice: advice(n), how: "with donated inputs at best", sizes: sizes}
 }
 
 // shard divides inputs and outputs of which several devices have copies among these devices. Its advice names the largest. The program may
 // gather them again, so this is the best case.
 func shard(t *lifetime.Tables, s *lifetime.Space) remedy {
 	most, largest, n, all, left := int64(0), 0, 0, int64(0), int64(0)
-	divided := make([]int64, len(s.Buffers)) // by the number of copies
+	sizes := sizesOf(s)
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
 		copies := t.Sites[b.Site].Copies
-		divided[i] = b.Size
 		if b.Kind != lifetime.Parameter && b.Kind != lifetime.Output || copies < 2 || divisible(t.Sites[b.Site].Shape, copies) < 0 {
 			continue
 		}
-		divided[i] = b.Size / copies
+		sizes[i] = b.Size / copies
 		n++
-		all, left = units.AddSat(all, b.Size), units.AddSat(left, divided[i])
+		all, left = units.AddSat(all, b.Size), units.AddSat(left, sizes[i])
 		if b.Size > most {
 			most, largest = b.Size, i
 		}
@@ -206,7 +213,7 @@ func shard(t *lifetime.Tables, s *lifetime.Space) remedy {
 	}
 	return remedy{cost: 1, how: "with copies sharded at best", advice: fmt.Sprintf("Shard %s by axis %d over the %s that have copies%s: %s become %s at best.",
 		BufferName(t, s.Buffers[largest].Site), divisible(site.Shape, site.Copies), units.Plural(site.Copies, "device"), more, units.Bytes(all), units.Bytes(left)),
-		peak: PeakWith(s, func(i int) int64 { return divided[i] })}
+		sizes: sizes}
 }
 
 // divisible returns the longest dimension of a shape that n divides; -1 if there is none.
@@ -227,45 +234,39 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 	if s.Target != "gpu" && !slices.ContainsFunc(s.Buffers, onTPU) {
 		return remedy{}
 	}
-	wide := func(site lifetime.SiteID) bool {
-		shape := t.Sites[site].Shape
-		return strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")
-	}
-	return remedy{cost: 2, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: PeakWith(s, func(i int) int64 {
-		if b := &s.Buffers[i]; wide(b.Site) && isBuffer(s, i) {
-			return b.Size / 2
+	sizes := sizesOf(s)
+	for i := range sizes {
+		if shape := t.Sites[s.Buffers[i].Site].Shape; (strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")) && isBuffer(s, i) {
+			sizes[i] /= 2
 		}
-		return s.Buffers[i].Size
-	})}
+	}
+	return remedy{cost: 2, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", sizes: sizes}
 }
 
 // recompute keeps one of the temporaries of equal shape that are in use at the peak: layers whose results wait for the backward pass.
 func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
-	seen, dropped := map[string]bool{}, map[int]bool{}
+	sizes, seen := sizesOf(s), map[string]bool{}
 	for _, i := range s.LiveAt(s.Peak(lifetime.Occupied).At) {
 		b := &s.Buffers[i]
 		shape := t.Sites[b.Site].Shape
 		if b.Kind != lifetime.Temporary || shape == "" || !isBuffer(s, i) {
 			continue
 		}
-		dropped[i] = seen[shape]
+		if seen[shape] {
+			sizes[i] = 0
+		}
 		seen[shape] = true
 	}
 	return remedy{cost: 1, advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
-		peak: PeakWith(s, func(i int) int64 {
-			if dropped[i] {
-				return 0
-			}
-			return s.Buffers[i].Size
-		})}
+		sizes: sizes}
 }
 
-// PeakWith returns the peak that the space would have if its buffers had other sizes.
-func PeakWith(s *lifetime.Space, size func(buffer int) int64) (peak int64) {
+// peakWith returns the peak that the space would have if its buffers had other sizes.
+func peakWith(s *lifetime.Space, sizes []int64) (peak int64) {
 	level := s.Base
 	peak = level
 	for c := range s.Changes() {
-		if n := size(int(c.Buffer)); c.Begin {
+		if n := sizes[c.Buffer]; c.Begin {
 			level = units.AddSat(level, n)
 		} else {
 			level -= n

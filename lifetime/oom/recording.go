@@ -191,32 +191,20 @@ func (j *recorded) holding() {
 	if held[top] == 0 {
 		return
 	}
-	name := top.String()
-	matches := map[lifetime.SiteID]bool{}
-	is := func(site lifetime.SiteID) bool {
+	name, sizes := top.String(), sizesOf(j.until)
+	all, matches := peakWith(j.until, sizes), map[lifetime.SiteID]bool{}
+	for i := range sizes {
+		site := j.until.Buffers[i].Site
 		yes, known := matches[site]
 		if !known {
 			yes = j.t.PlaceOf(site) == top
 			matches[site] = yes
 		}
-		return yes
+		if yes {
+			sizes[i] = 0
+		}
 	}
-	all, without := int64(0), int64(0)
-	level, its := j.until.Base, int64(0)
-	for c := range j.until.Changes() {
-		b := &j.until.Buffers[c.Buffer]
-		size := b.Size
-		if !c.Begin {
-			size = -size
-		}
-		if c.T >= j.until.End {
-			break
-		}
-		if level += size; is(b.Site) {
-			its += size
-		}
-		all, without = max(all, level), max(without, level-its)
-	}
+	without := peakWith(j.until, sizes)
 	j.Advice = fmt.Sprintf("Hold less at %s: a smaller batch, activation checkpointing, or a narrower type.", name)
 	j.Proof = fmt.Sprintf("without the buffers of %s the peak until then is %s instead of %s", name, units.Bytes(without), units.Bytes(all))
 }
