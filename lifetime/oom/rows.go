@@ -90,7 +90,7 @@ var rows = []row{
 	}},
 	{"", Outside, "", "", func(d *Diagnosis) bool { return d.ofMPS() && d.InProcess-d.Live > d.InProcess/2 }},
 	{"", Limit, "", "", (*Diagnosis).ofMPS},
-	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.asked == 0 && d.Cut }},
+	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && (d.asked == 0 || d.undecided()) }},
 	{"", Unknown, "", "", func(d *Diagnosis) bool { return d.asked == 0 }},
 
 	// A recording without a capacity does not show what others hold.
@@ -98,12 +98,12 @@ var rows = []row{
 	{fromRecording, PrivatePools, "", "", func(d *Diagnosis) bool {
 		return d.privatePools >= d.asked && d.privatePools > d.usable.Total && share(d.privatePools, d.Reserved) >= freeShare
 	}},
-	{fromRecording, Fragmented, "", "", func(d *Diagnosis) bool { return d.inPieces() && share(d.Unallocated, d.Reserved) >= freeShare }},
-	{fromRecording, Limit, "", "", func(d *Diagnosis) bool { return d.free >= segmentFor(d.asked) }}, // refused, although the device had it
-	{fromRecording, Fragmented, "", "", (*Diagnosis).inPieces},
-	{fromRecording, Fragmented, "", "", func(d *Diagnosis) bool { // of other streams or of the other size class, or with what the device has free
-		return share(d.Unallocated, d.Reserved) >= freeShare && (d.Unallocated >= d.asked && d.usable.Largest < d.asked ||
-			d.Unallocated+max(d.free, 0) >= d.asked && d.LargestFree < d.asked)
+	{fromRecording, Limit, "", "", func(d *Diagnosis) bool { // refused, although the device had it
+		return d.free >= segmentFor(d.asked) && !(d.inPieces() && share(d.Unallocated, d.Reserved) >= freeShare)
+	}},
+	{fromRecording, Fragmented, "", "", func(d *Diagnosis) bool { // also of other streams or of the other size class, or with what the device has free
+		return d.inPieces() || share(d.Unallocated, d.Reserved) >= freeShare &&
+			(d.Unallocated >= d.asked && d.usable.Largest < d.asked || d.Unallocated+max(d.free, 0) >= d.asked && d.LargestFree < d.asked)
 	}},
 	{fromRecording, Outside, "", "", func(d *Diagnosis) bool {
 		return d.free >= 0 && d.Reserved > 0 && float64(d.Capacity-d.reachable) >= othersShare*float64(max(d.Capacity, 1))
@@ -130,7 +130,6 @@ var rows = []row{
 	}},
 	{failure.FromTorch, Limit, "", "Allocate smaller blocks: the platform limits the size of one.",
 		func(d *Diagnosis) bool { return d.Allowed > 0 && d.free < 0 && d.asked > d.Allowed }},
-	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.undecided() }},
 	{"", Unknown, "", "", (*Diagnosis).undecided},
 	{failure.FromTorch, Limit, "", "", func(d *Diagnosis) bool {
 		return d.Allowed >= 0 && d.held+d.asked > d.Allowed-2*d.Rounding && d.free >= d.asked
