@@ -11,7 +11,6 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/category"
-	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -26,8 +25,7 @@ func TestAgreement(t *testing.T) {
 		c := anyCapture(t, usual)
 		category.Of(c, nil)
 		finding.MarkLeaks(c)
-		a.file = "a random capture"
-		a.compare(c, outline.Of(c))
+		a.compare(subjectOf("a random capture", c), outline.Of(c))
 		if len(a.contradictions) > 0 {
 			t.Fatal(strings.Join(a.contradictions, "\n"))
 		}
@@ -36,7 +34,7 @@ func TestAgreement(t *testing.T) {
 
 // agreement compares answers.
 type agreement struct {
-	file            string
+	file            string // of the capture that is compared
 	captures, pairs int
 	contradictions  []string
 }
@@ -49,11 +47,10 @@ func (a *agreement) same(space, what string, x, y any) {
 }
 
 // compare compares all answers about a capture and its outline, which are judged.
-func (a *agreement) compare(c *lifetime.Capture, o *outline.Outline) {
+func (a *agreement) compare(of *subject, o *outline.Outline) {
 	a.captures++
-	found := findingsOf(c)
-	leaks, info := answer.LeaksOf(c, found, "", nil), answer.InfoOf(o)
-	whole := outline.Of(c)
+	a.file = of.file
+	c, whole, info := of.Capture, of.outline(), answer.InfoOf(o)
 	grouped := map[selection.By]*lifetime.Capture{}
 	for _, by := range selection.Bys {
 		if g, err := selection.GroupBy(c, by); err == nil && by != selection.ByLine {
@@ -81,11 +78,12 @@ func (a *agreement) compare(c *lifetime.Capture, o *outline.Outline) {
 		if a.captures%16 == 0 { // it takes longer than all else
 			a.savings(c, o, i, grouped[selection.Bys[a.captures/16%len(selection.Bys)]])
 		}
-		a.leaked(c, s, found)
+		a.leaked(c, s, of.found())
 	}
-	a.failures(c, &leaks)
-	a.reports(c, whole, found, leaks)
-	a.diff(c, info)
+	// checkReasons compares findings with failures, stepsLaw all steps.
+	a.same("", "the failures of leaks and oom", of.leaks().OOMs, answer.OOMsOf(c, c.Spaces, 0))
+	a.reports(of)
+	a.diff(of, info)
 }
 
 // savings compares what would lower the peak of space i in a capture, its outline and a grouping of it, which may be nil.
@@ -132,33 +130,26 @@ func (a *agreement) leaked(c *lifetime.Capture, s *lifetime.Space, found []findi
 	a.same(s.ID(), "the buffers that findings and categories call leaked", of, marked)
 }
 
-// failures compares the failed allocations of leaks and oom. checkReasons compares findings with them, stepsLaw all steps.
-func (a *agreement) failures(c *lifetime.Capture, leaks *answer.CaptureLeaks) {
-	failures := answer.OOMsOf(c, c.Spaces, 0)
-	a.same("", "the failures of leaks and oom", leaks.OOMs, failures)
-}
-
 // reports compares the report with its parts.
-func (a *agreement) reports(c *lifetime.Capture, o *outline.Outline, found []finding.Finding, leaks answer.CaptureLeaks) {
-	ranks := &answer.Ranks{}
-	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, o, leaks)}, ranks, nil)
-	l := answer.NewLeaks([]answer.CaptureLeaks{leaks}, ranks, nil)
+func (a *agreement) reports(of *subject) {
+	r := reportOf(of.report())
+	l := answer.NewLeaks([]answer.CaptureLeaks{of.leaks()}, &answer.Ranks{}, nil)
 	a.same("", "the findings of report and leaks", r.Findings, l.Findings)
 	a.same("", "the failures of report and leaks", r.OOMs, l.OOMs)
 	a.same("", "what comes next in report and leaks", r.Next, l.Next)
-	headline := text.Headline(o, found, l.OOMs)
+	headline := text.Headline(of.outline(), of.found(), l.OOMs)
 	died := len(l.OOMs) > 0 && l.OOMs[0].Reason != "survived"
 	a.same("", "the headline and the failures", strings.HasPrefix(headline, "Out of memory"), died)
 }
 
 // diff compares a capture with itself: nothing differs, and its figures are those of info.
-func (a *agreement) diff(c *lifetime.Capture, info answer.Capture) {
-	d := answer.DiffOf(diff.Compare(c, c, finding.Settings{}), false)
+func (a *agreement) diff(of *subject, info answer.Capture) {
+	d := answer.DiffOf(of.diff(), false)
 	a.same("", "a comparison with itself", len(d.Rows)+len(d.Findings.New)+len(d.Findings.Fixed), 0)
 	for _, side := range []answer.Capture{d.Before, d.After} {
 		a.same("", "the memory IDs of diff and info", side.Spaces, info.Spaces)
 	}
-	for _, of := range d.Categories {
-		a.same(of.Space, "the change of a category in itself", of.DeltaBytes, int64(0))
+	for _, row := range d.Categories {
+		a.same(row.Space, "the change of a category in itself", row.DeltaBytes, int64(0))
 	}
 }

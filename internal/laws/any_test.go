@@ -2,13 +2,17 @@ package laws
 
 import (
 	"flag"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
@@ -16,13 +20,18 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// TestMain fixes the random seed, so that every run is the same. -rapid.seed and
-// -rapid.checks override it.
+// TestMain fixes the random seed, so that every run is the same. With MEMLANE_DEEP=1 each run has another, which a failure prints.
+// -rapid.seed and -rapid.checks override both.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "200", "rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
+	seed := "1"
+	if deep.Is() {
+		seed = fmt.Sprint(rand.Uint64())
+	}
+	checks := strconv.Itoa(deep.Or(100, 400))
+	for name, value := range map[string]string{"rapid.seed": seed, "rapid.checks": checks, "rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
 		if !given[name] {
 			if err := flag.Set(name, value); err != nil {
 				panic(err)

@@ -11,22 +11,21 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/pprof"
 )
 
 // TestInstants: info, peak, outlines and profiles give one figure for the peak, the end and the reserved memory of a space.
 func TestInstants(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkInstants(t, "", anyCapture(t, usual)) })
+	rapid.Check(t, func(t *rapid.T) { checkInstants(t, subjectOf("", anyCapture(t, usual))) })
 }
 
 type fataler interface {
 	Fatalf(format string, values ...any)
 }
 
-func checkInstants(t fataler, file string, c *lifetime.Capture) {
-	info := answer.InfoOf(outline.Of(c))
+func checkInstants(t fataler, of *subject) {
+	c, file, info := of.Capture, of.file, of.info()
 	for i, s := range c.Spaces {
 		got := info.Spaces[i]
 		peak, end := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At), answer.PeakOf(&c.Tables, s, s.AtEnd())
@@ -53,30 +52,29 @@ func checkInstants(t fataler, file string, c *lifetime.Capture) {
 
 // TestHolders: what leaks says of a failed allocation agrees with peak at that instant: places are grouped in one way.
 func TestHolders(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkHolders(t, "", anyCapture(t, usual)) })
+	rapid.Check(t, func(t *rapid.T) { checkHolders(t, subjectOf("", anyCapture(t, usual))) })
 }
 
-func checkHolders(t fataler, file string, c *lifetime.Capture) (n int) {
-	for _, f := range findingsOf(c) {
+func checkHolders(t fataler, of *subject) (n int) {
+	for _, f := range of.found() {
 		_, largest, found := strings.Cut(f.Description, "largest: ")
 		if f.Rule != "oom" || !found || strings.HasPrefix(largest, "code without a recorded stack") { // peak lists these by type and shape
 			continue
 		}
 		n++
 		at := f.Space.Peak(lifetime.Occupied).At
-		for _, m := range f.Space.Marks {
-			if m.Kind == lifetime.OOM {
-				at = m.Begin
-			}
+		if len(f.Failures) > 0 {
+			at = f.Failures[0].Mark.Begin
 		}
-		most := int64(0)
-		for _, p := range answer.PeakOf(&c.Tables, f.Space, at).Places {
+		held, most := map[string]int64{}, int64(0) // peak parts a place by category
+		for _, p := range answer.PeakOf(&of.Tables, f.Space, at).Places {
 			if p.Count > 0 {
-				most = max(most, p.Bytes)
+				held[p.Name] += p.Bytes
+				most = max(most, held[p.Name])
 			}
 		}
 		if !strings.Contains(largest, " "+units.Bytes(most)) {
-			t.Fatalf("%s %s: leaks has %q, the largest place of peak has %s", file, f.Space.ID(), largest, units.Bytes(most))
+			t.Fatalf("%s %s: leaks has %q, the largest place of peak has %s", of.file, f.Space.ID(), largest, units.Bytes(most))
 		}
 	}
 	return n

@@ -11,7 +11,6 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
 )
@@ -19,13 +18,16 @@ import (
 // TestOneReason: leaks, oom, report and the headline of the page give one reason, confidence and advice for each failure, whatever
 // the capacity of the device.
 func TestOneReason(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkReasons(t, "", anyCapture(t, usual), 0) })
+	rapid.Check(t, func(t *rapid.T) { checkReasons(t, subjectOf("", anyCapture(t, usual)), 0) })
 }
 
 // checkReasons returns the number of failures in a capture.
-func checkReasons(t fataler, file string, c *lifetime.Capture, capacity int64) int {
-	found := finding.Find(c, c.Spaces, finding.Settings{Limit: capacity})
-	leaks := answer.LeaksOf(c, found, "", nil)
+func checkReasons(t fataler, of *subject, capacity int64) int {
+	c, file, found, leaks := of.Capture, of.file, of.found(), of.leaks()
+	if capacity > 0 {
+		found = finding.Find(c, c.Spaces, finding.Settings{Limit: capacity})
+		leaks = answer.LeaksOf(c, found, "", nil)
+	}
 	all := answer.OOMsOf(c, c.Spaces, capacity)
 	if !reflect.DeepEqual(leaks.OOMs, all) {
 		t.Fatalf("%s: leaks and oom differ:\n%+v\n%+v", file, leaks.OOMs, all)
@@ -38,23 +40,24 @@ func checkReasons(t fataler, file string, c *lifetime.Capture, capacity int64) i
 		}
 		alone := *c
 		alone.Spaces = []*lifetime.Space{found[i].Space}
-		of := append(answer.OOMsOf(&alone, alone.Spaces, capacity), answer.NearLimit(&alone, capacity)...)
-		if len(of) == 0 {
+		failures := append(answer.OOMsOf(&alone, alone.Spaces, capacity), answer.NearLimit(&alone, capacity)...)
+		if len(failures) == 0 {
 			t.Fatalf("%s: only leaks says %s", file, f.Description)
 		}
-		if o := &of[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Detail().Words) {
+		if o := &failures[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Detail().Words) {
 			t.Fatalf("%s: leaks says %q, %v, %v, %q; oom %+v", file, f.Description, reason, f.Confidence, f.Suggestions, o)
 		}
 	}
 	if len(all) == 0 || all[0].Reason == "survived" {
 		return len(all)
 	}
-	if line := text.Headline(outline.Of(c), found, all); !strings.Contains(line, all[0].Advice) {
+	if line := text.Headline(of.outline(), found, all); !strings.Contains(line, all[0].Advice) {
 		t.Fatalf("%s: the headline is %q", file, line)
 	}
 	var markdown strings.Builder
-	r := answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, outline.Of(c), leaks)}, &answer.Ranks{}, nil)
-	if err := report.WriteMarkdown(&markdown, r, report.Repository{}); err != nil || !strings.Contains(markdown.String(), report.Escape(text.FailureLines(&all[0])[3].Text)) {
+	part := of.report()
+	part.Leaks = leaks
+	if err := report.WriteMarkdown(&markdown, reportOf(part), report.Repository{}); err != nil || !strings.Contains(markdown.String(), report.Escape(text.FailureLines(&all[0])[3].Text)) {
 		t.Fatalf("%s: the report lacks %q: %v", file, text.FailureLines(&all[0])[3].Text, err)
 	}
 	return len(all)

@@ -2,6 +2,7 @@ package laws
 
 import (
 	"encoding/json"
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
 	did "github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/render/web"
 )
@@ -24,10 +24,9 @@ type stepsLaw struct {
 }
 
 // check checks that every answer has the same steps: findings, phases, info, a comparison, the page and all devices of a process.
-func (l *stepsLaw) check(t *testing.T, file string, c *lifetime.Capture) {
-	of, findings := did.Of(c), findingsOf(c)
-	compared := diff.Compare(c, c, finding.Settings{})
-	info, page := answer.InfoOf(outline.Of(c)), stepsOfPage(t, c)
+func (l *stepsLaw) check(t *testing.T, subject *subject) {
+	c, file, findings, compared, info := subject.Capture, subject.file, subject.found(), subject.diff(), subject.info()
+	of, page := did.Of(c), stepsOfPage(t, subject)
 	for i, s := range c.Spaces {
 		steps := of.Steps(s)
 		want := len(steps.Begins)
@@ -82,10 +81,11 @@ func (l *stepsLaw) check(t *testing.T, file string, c *lifetime.Capture) {
 // stepOf matches a step in the text of a finding.
 var stepOf = regexp.MustCompile(`began at step [0-9,]+ of ([0-9,]+)`)
 
-// stepsOfPage returns the number of steps that the page of two captures has, by space.
-func stepsOfPage(t *testing.T, c *lifetime.Capture) (steps []int) {
+// stepsOfPage returns the number of steps that the page of two captures has, by space. It reads no further than the first capture.
+func stepsOfPage(t *testing.T, of *subject) (steps []int) {
 	t.Helper()
-	err := web.Parts([]web.Capture{{Capture: c}, {Capture: c}}, func(p web.Part) error {
+	page, read := web.Capture{Capture: of.Capture, Findings: of.found()}, errors.New("read")
+	err := web.Parts([]web.Capture{page, page}, func(p web.Part) error {
 		if p.ID != "capture-0" {
 			return nil
 		}
@@ -94,13 +94,15 @@ func stepsOfPage(t *testing.T, c *lifetime.Capture) (steps []int) {
 				StepTimes []int64 `json:"stepTimes"`
 			} `json:"spaces"`
 		}
-		err := json.Unmarshal(p.Data, &document)
+		if err := json.Unmarshal(p.Data, &document); err != nil {
+			return err
+		}
 		for _, s := range document.Spaces {
 			steps = append(steps, len(s.StepTimes))
 		}
-		return err
+		return read
 	}, func() {})
-	if err != nil {
+	if err != read {
 		t.Fatal(err)
 	}
 	return steps

@@ -14,24 +14,20 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/model"
 )
 
 // TestSums: no sum of sizes wraps around, in JSON or in text.
 func TestSums(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkSums(t, "", anyCapture(t, extreme)) })
+	rapid.Check(t, func(t *rapid.T) { checkSums(t, subjectOf("", anyCapture(t, extreme))) })
 }
 
 // signed are the keys of sizes that may be negative: changes, and what random facts claim.
 var signed = []string{"padding_bytes"}
 
-func checkSums(t fataler, file string, c *lifetime.Capture) {
-	leaks := answer.LeaksOf(c, findingsOf(c), "", nil)
-	ranks := &answer.Ranks{}
+func checkSums(t fataler, of *subject) {
+	c, file := of.Capture, of.file
 	peaks := answer.Peaks{}
 	for _, s := range c.Spaces {
 		for _, at := range []int64{s.Begin, s.Peak(lifetime.Occupied).At, s.AtEnd()} {
@@ -51,15 +47,15 @@ func checkSums(t fataler, file string, c *lifetime.Capture) {
 			t.Fatalf("%s: %s at %d: %d bytes, in text %d; the rows sum to %s", file, p.Space, p.At, p.Bytes, p.Total.Bytes, sum)
 		}
 	}
-	d := diff.Compare(c, c, finding.Settings{})
+	d := of.diff()
 	if belowZero(c) {
 		return
 	}
 	for name, v := range map[string]any{
-		"info":   answer.Info{Captures: []answer.Capture{answer.InfoOf(outline.Of(c))}},
-		"leaks":  answer.NewLeaks([]answer.CaptureLeaks{leaks}, ranks, nil),
+		"info":   answer.Info{Captures: []answer.Capture{of.info()}},
+		"leaks":  answer.NewLeaks([]answer.CaptureLeaks{of.leaks()}, &answer.Ranks{}, nil),
 		"peak":   peaks,
-		"report": answer.NewReport("default", []answer.CaptureReport{answer.CaptureReportOf(c, outline.Of(c), leaks)}, ranks, nil),
+		"report": reportOf(of.report()),
 		"diff":   answer.DiffOf(d, false),
 		"step":   answer.DiffOf(d, true),
 	} {

@@ -11,7 +11,6 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -21,19 +20,19 @@ var impossible = regexp.MustCompile(`\+-|\b(event|instruction) -|\b[1-9]\d{3} ([
 
 // TestTexts: no text about a capture has an impossible value.
 func TestTexts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkTexts(t, "", anyCapture(t, usual)) })
+	rapid.Check(t, func(t *rapid.T) { checkTexts(t, subjectOf("", anyCapture(t, usual))) })
 }
 
-func checkTexts(t fataler, file string, c *lifetime.Capture) {
+func checkTexts(t fataler, of *subject) {
 	var out bytes.Buffer
-	answers := answer.NewLeaks([]answer.CaptureLeaks{answer.LeaksOf(c, findingsOf(c), "", nil)}, &answer.Ranks{}, nil)
-	info := answer.Info{Captures: []answer.Capture{answer.InfoOf(outline.Of(c))}}
+	answers := answer.NewLeaks([]answer.CaptureLeaks{of.leaks()}, &answer.Ranks{}, nil)
+	info := answer.Info{Captures: []answer.Capture{of.info()}}
 	if text.Leaks(&out, answers, false, text.Style{}) != nil || text.Info(&out, &info, nil, text.Style{}) != nil {
-		t.Fatalf("%s: not written", file)
+		t.Fatalf("%s: not written", of.file)
 	}
 	for line := range strings.Lines(out.String()) {
 		if impossible.MatchString(line) {
-			t.Fatalf("%s: %s", file, line)
+			t.Fatalf("%s: %s", of.file, line)
 		}
 	}
 }
