@@ -1,7 +1,6 @@
 package category_test
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -27,20 +26,18 @@ func TestRulesPage(t *testing.T) {
 		t.Fatal("no place for the table")
 	}
 	var b strings.Builder
-	b.WriteString("| rule | evidence | confidence | right of programs | reason | source |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| rule | confidence | reason |\n|---|---|---|\n")
 	seen := map[string]bool{category.Repeats: true}
 	for _, r := range category.Rules {
 		if seen[r.Name] || r.Reason == "" {
 			t.Errorf("rule %s is there twice or incomplete", r.Name)
 		}
 		seen[r.Name] = true
-		m := category.Measured[r.Name]
-		confidence := m.Confidence()
+		confidence := category.Measured[r.Name].Confidence()
 		if r.Evidence == purpose.FromRecord {
 			confidence = 1
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %.2f | %.2f of %d | %s | %s |\n",
-			r.Name, r.Evidence, confidence, m.Right, m.Programs, r.Reason, cmp.Or(r.Source, "the order of phases"))
+		fmt.Fprintf(&b, "| `%s` | %.2f | %s |\n", r.Name, confidence, r.Reason)
 	}
 	want := before + "<!-- rules: generated -->\n" + b.String() + "<!-- end -->" + after
 	if *update {

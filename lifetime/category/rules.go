@@ -12,8 +12,7 @@ import (
 type Rule struct {
 	Name     string
 	Evidence purpose.Evidence
-	Reason   string // why it holds
-	Source   string // where that can be read; "" = it follows from the order of phases
+	Reason   string // why it holds; a comment says where that can be read, unless it follows from the order of phases
 
 	match
 }
@@ -66,7 +65,7 @@ var groups = []group{
 	}, []Rule{
 		{"recorded", purpose.FromRecord,
 			"the recorder found what holds it, the producer wrote the category of the tensor, or the region temp of an operation's kernel",
-			"torch/profiler/_memory_profiler.py, Category; tensorflow/core/framework/op_kernel.cc, allocate_temp",
+			// torch/profiler/_memory_profiler.py, Category; tensorflow/core/framework/op_kernel.cc, allocate_temp
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if h := v.t.HolderOf(v.s, v.i); h != nil && h.Category != purpose.UnknownCategory {
 					return h.Category, keep, true
@@ -76,7 +75,7 @@ var groups = []group{
 			}}},
 		{"argument_name", purpose.FromFrames,
 			"an argument of a compiled program, by the name of the function's parameter; of m and v, also by the shapes of a third",
-			"jax/_src/api_util.py, names of arguments",
+			// jax/_src/api_util.py, names of arguments
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if v.b.Kind != lifetime.Parameter {
 					return 0, 0, false
@@ -86,7 +85,7 @@ var groups = []group{
 			}}},
 		{"argument_flow", purpose.FromLifetime,
 			"an argument that a training step overwrites: the differentiated computation uses parameters; a state goes only into its own new value and that of one parameter",
-			"jax/_src/interpreters/ad.py, jvp and transpose",
+			// jax/_src/interpreters/ad.py, jvp and transpose
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch role := v.t.Sites[v.b.Site].Role; {
 				case v.b.Kind != lifetime.Parameter:
@@ -99,30 +98,30 @@ var groups = []group{
 			}}},
 		{"gradient_of_argument", purpose.FromLifetime,
 			"the backward part of a differentiated program computes it, and it has the shape of a parameter",
-			"jax/_src/interpreters/ad.py, transpose",
+			// jax/_src/interpreters/ad.py, transpose
 			always(purpose.Gradient, func(v *view) bool {
 				return v.b.Kind == lifetime.Temporary && v.phase == purpose.Backward && v.shapes[arrayOf(v.t.Sites[v.b.Site].Shape)]
 			})},
 		{"kept_for_derivatives", purpose.FromLifetime,
 			"the forward part of a differentiated program computes it, and it is alive when the backward part begins",
-			"jax/_src/interpreters/ad.py, jvp and transpose",
+			// jax/_src/interpreters/ad.py, jvp and transpose
 			always(purpose.Activation, func(v *view) bool {
 				return v.b.Kind == lifetime.Temporary && v.phase == purpose.Forward &&
 					v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
 			})},
 		{"program_temporary", purpose.FromRecord,
 			"the compiler's assignment says that it lives between two instructions",
-			"xla/service/buffer_assignment.h",
+			// xla/service/buffer_assignment.h
 			always(purpose.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
 	}},
 	{func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 || isHandleWorkspace(v.b.Requested) }, []Rule{
 		{"library_workspace", purpose.FromFrames,
 			"a function of the library allocates its workspace",
-			"aten/src/ATen/cuda/CublasHandlePool.cpp",
+			// aten/src/ATen/cuda/CublasHandlePool.cpp
 			always(purpose.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
 		{"workspace_size", purpose.FromSize,
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
-			"aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize",
+			// aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize
 			always(purpose.Workspace, func(v *view) bool {
 				return !v.byGraph && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper())
 			})},
@@ -130,7 +129,7 @@ var groups = []group{
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
 		{"bucket_sizes", purpose.FromSize,
 			"buffers that no parameter explains have together exactly the bytes of all gradients",
-			"torch/csrc/distributed/c10d/reducer.cpp",
+			// torch/csrc/distributed/c10d/reducer.cpp
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if !v.sizes.is(v.i, inBucket) {
 					return 0, 0, false
@@ -142,29 +141,27 @@ var groups = []group{
 			}}},
 		{"counted_parameter", purpose.FromSize,
 			"older than the recording; their size has exactly the parameters and states that the optimizer keeps, and parameters came first",
-			"torch/optim, _init_group",
+			// torch/optim, _init_group
 			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, counted) })},
 		{"trained_size", purpose.FromSize,
 			"long-lived, and each size has as many as gradients; parameters were allocated first",
-			"torch/optim, _init_group",
+			// torch/optim, _init_group
 			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, trained) })},
 		{"counted_state", purpose.FromSize,
 			"older than the first step; each size has exactly the parameters and the states that the optimizer keeps, and it made none later",
-			"torch/optim, _init_group",
+			// torch/optim, _init_group
 			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
 		{"without_stack", purpose.FromFrames,
 			"older than the recording; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
-			"torch/csrc/autograd/functions/accumulate_grad.h",
+			// torch/csrc/autograd/functions/accumulate_grad.h
 			is(purpose.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, byEngine) })},
 		{"among_parameters", purpose.FromSize,
 			"older than the recording and never freed; the optimizer has no more states, and others have its size, or it lies between parameters",
-			"",
 			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
 	{func(v *view) bool { return v.previous[v.i] > 0 }, []Rule{
 		{"replaces", purpose.FromLifetime,
 			"the line that made it dropped an older one of its size: it takes the place of a parameter, a state or a buffer of a module",
-			"",
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				c := v.out[v.previous[v.i]-1].Category
 				return c, keep, kept(c)
@@ -173,7 +170,7 @@ var groups = []group{
 	{func(v *view) bool { return v.f.within == inSetup || v.f.flags&ofParameter != 0 }, []Rule{
 		{"made_by_module", purpose.FromFrames,
 			"a Parameter or another tensor of a module is made or copied",
-			"torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules",
+			// torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch {
 				case v.f.flags&ofParameter != 0:
@@ -187,7 +184,7 @@ var groups = []group{
 			}}},
 		{"moved_by_module", purpose.FromFrames,
 			"Module._apply converts parameters, the gradient of each right after it, and then buffers, each in a line of its own",
-			"torch/nn/modules/module.py, Module._apply",
+			// torch/nn/modules/module.py, Module._apply
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				c := v.converted()
 				return c, purpose.OtherPhase, c != purpose.UnknownCategory
@@ -198,11 +195,11 @@ var groups = []group{
 	}, []Rule{
 		{"ddp_bucket", purpose.FromFrames,
 			"DistributedDataParallel makes buckets for gradients",
-			"torch/csrc/distributed/c10d/reducer.cpp",
+			// torch/csrc/distributed/c10d/reducer.cpp
 			always(purpose.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
 		{"kept_by_optimizer", purpose.FromLifetime,
 			"what a step of the optimizer allocates and keeps is its state",
-			"torch/optim/optimizer.py, profile_hook_step",
+			// torch/optim/optimizer.py, profile_hook_step
 			always(purpose.OptimizerState, func(v *view) bool {
 				return (v.f.flags&makesState != 0 || v.inStep()) && (v.outlives || v.leftAtEnd())
 			})},
@@ -210,26 +207,26 @@ var groups = []group{
 	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
 		{"kept_for_backward", purpose.FromLifetime,
 			"a backward pass frees it without Python: only the graph held it",
-			"torch/csrc/autograd/saved_variable.cpp",
+			// torch/csrc/autograd/saved_variable.cpp
 			always(purpose.Activation, func(v *view) bool { return v.onlyByGraph() })},
 		{"saved_by_function", purpose.FromLifetime,
 			"made in a forward pass; the backward of a torch.autograd.Function, also one of torch.compile, freed it: it was saved",
-			"torch/autograd/function.py, save_for_backward",
+			// torch/autograd/function.py, save_for_backward
 			always(purpose.Activation, func(v *view) bool { return v.phase == purpose.Forward && v.sure && v.freedByFunction() })},
 		{"kept_by_pass", purpose.FromLifetime,
 			"no whole backward pass follows, or it is dropped: it keeps a quarter of what modules allocate, or something of half of their lines",
-			"torch/csrc/autograd/saved_variable.cpp",
+			// torch/csrc/autograd/saved_variable.cpp
 			always(purpose.Activation, func(v *view) bool { return v.keptByPass() })},
 		{"kept_between_calls", purpose.FromLifetime,
 			"no graph exists; a later call of the model uses what an inner module left",
-			"transformers/cache_utils.py",
+			// transformers/cache_utils.py
 			always(purpose.Cache, func(v *view) bool {
 				return v.phase == purpose.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] &&
 					v.follow(purpose.Forward) > 0 && v.leavesSeveral(v.next-1)
 			})},
 		{"gradient", purpose.FromLifetime,
 			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
-			"torch/csrc/autograd/functions/accumulate_grad.h",
+			// torch/csrc/autograd/functions/accumulate_grad.h
 			always(purpose.Gradient, func(v *view) bool {
 				if v.phase != purpose.Backward || !v.sure || v.inRecomputation() || v.isReturned() {
 					return false
@@ -240,7 +237,7 @@ var groups = []group{
 	{func(v *view) bool { return true }, []Rule{
 		{"named_by_function", purpose.FromFrames,
 			"a function made it that says by its name or file what it makes: weights, a cache of keys and values if no graph exists, flat buffers",
-			"transformers/cache_utils.py; vllm/worker/cache_engine.py; megatron/core/distributed/param_and_grad_buffer.py",
+			// transformers/cache_utils.py; vllm/worker/cache_engine.py; megatron/core/distributed/param_and_grad_buffer.py
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if !v.f.python || !v.outlastsCall() {
 					return 0, 0, false
@@ -257,30 +254,27 @@ var groups = []group{
 			}}},
 		{"loaded", purpose.FromFrames,
 			"a data loader made it",
-			"torch/utils/data",
+			// torch/utils/data
 			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
 		{"read_by_loss", purpose.FromLifetime,
 			"the cross entropy that was computed of it keeps the logarithm of its softmax instead; a variable holds it",
-			"torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0",
+			// torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0
 			always(purpose.TemporaryData, func(v *view) bool { return v.readByLoss() })},
 		{"temporary", purpose.FromLifetime,
 			"it is freed before the phase that allocated it ends, or it is a result that a variable holds until the next one",
-			"",
 			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() || v.isHeldResult() })},
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
-			"",
 			is(purpose.Input, purpose.OtherPhase, func(v *view) bool {
 				return !v.unseen && v.phase == purpose.OtherPhase && v.nextIs(purpose.Forward) &&
 					(!v.long || v.inOneStep()) && v.mayBeData()
 			})},
 		{"freed_by_zero_grad", purpose.FromFrames,
 			"older than the recording; zero_grad freed it",
-			"torch/optim/optimizer.py, zero_grad",
+			// torch/optim/optimizer.py, zero_grad
 			always(purpose.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
 		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
-			"",
 			always(purpose.Cache, func(v *view) bool {
 				return v.keptBeside() && v.r.inConstructor(v.f.path) &&
 					(len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
