@@ -93,6 +93,16 @@ func TestSVGOthers(t *testing.T) {
 	}
 }
 
+// TestSVGRemedy: a picture with --remedy draws a second outline, and names the change and the peak that it leaves.
+func TestSVGRemedy(t *testing.T) {
+	picture := succeed(t, "svg", "--remedy", "best", "../../testdata/meaning/a17.pickle.zst")
+	for _, part := range []string{`class="line-fg" stroke-width="2"`, ">with loss.chunks=8<", ">261 MiB to 288 MiB<"} {
+		if !strings.Contains(picture, part) {
+			t.Errorf("no %s", part)
+		}
+	}
+}
+
 // TestPprof checks that the totals of a profile equal those of info, for every capture.
 func TestPprof(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "heap.pb.gz")
