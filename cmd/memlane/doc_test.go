@@ -401,7 +401,11 @@ var (
 
 // TestLinks checks that the links of Markdown files lead to files and headings.
 func TestLinks(t *testing.T) {
-	files := markdown(t)
+	evidence, err := filepath.Glob("../../docs/evidence/*.md")
+	if err != nil || len(evidence) == 0 {
+		t.Fatalf("%d pages of evidence: %v", len(evidence), err)
+	}
+	files := append(markdown(t), evidence...)
 	for _, name := range []string{"CHANGELOG.md", "CONTRIBUTING.md", "testdata/README.md", "docs/performance.md", "docs/measurements.md", "docs/growth.md"} {
 		files = append(files, "../../"+name)
 	}

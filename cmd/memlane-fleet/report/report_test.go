@@ -134,18 +134,57 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestFields compares the table in fleet.md with the JSON: both have the same fields and types.
+// fieldsOf returns the types of the fields that a block of fleet.md describes, by path. A type with a capital letter is an object whose fields are
+// described once, at the end.
+func fieldsOf(t *testing.T, block string) map[string]string {
+	t.Helper()
+	described, above := map[string]string{}, []string{""}
+	for line := range strings.Lines(block) {
+		names, about, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		if !ok || depth >= len(above) {
+			t.Fatalf("fleet.md: %q", line)
+		}
+		of, _, _ := strings.Cut(about, ";")
+		path := ""
+		for _, name := range strings.Split(names, ", ") {
+			path = above[depth] + name
+			described[path] = of
+		}
+		if of == "list" {
+			path += "[]"
+		}
+		above = append(above[:depth+1], path+".")
+	}
+	fields := map[string]string{}
+	for path, of := range described {
+		object, _, _ := strings.Cut(of, " ")
+		switch {
+		case unicode.IsUpper(rune(path[0])):
+		case unicode.IsUpper(rune(of[0])):
+			fields[path] = strings.Replace(of, object, "object", 1)
+			for inner, of := range described {
+				if name, ok := strings.CutPrefix(inner, object); ok && name != "" {
+					fields[path+name] = of
+				}
+			}
+		case strings.HasSuffix(of, "s"): // texts, integers
+			fields[path], fields[path+"[]"] = "list", strings.TrimSuffix(of, "s")
+		default:
+			fields[path] = of
+		}
+	}
+	return fields
+}
+
+// TestFields compares the block in fleet.md with the JSON: both have the same fields and types.
 func TestFields(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/manual/fleet.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(page), "\n## fleet.json\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	documented := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.*?) \\|").FindAllStringSubmatch(section, -1) {
-		documented[m[1]] = m[2]
-	}
+	documented := fieldsOf(t, strings.Split(section, "```\n")[1])
 	decoder := json.NewDecoder(strings.NewReader(reports(t, fleetOf(job(16, "")))["fleet.json"]))
 	decoder.UseNumber()
 	var document map[string]any
