@@ -37,7 +37,7 @@ func checkTexts(t fataler, of *subject) {
 	}
 }
 
-// TestNothingRecorded: a device without any record gets no advice that is meant for others.
+// TestNothingRecorded: a device without any record gets no advice for others.
 func TestNothingRecorded(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot", Traits: lifetime.Traits{Advice: "call something"}})

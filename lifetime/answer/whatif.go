@@ -126,7 +126,7 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 	}
 	start := scenarioOf(e, e.Start(), 0)
 	if e.OneStep {
-		start.Advice = "Nothing changed: the step after the recorded one needs this, and the changes are of it."
+		start.Advice = "Nothing changed: the step after the recorded one needs this. The changes lower that step."
 	} else {
 		start.Advice = "Nothing changed: the changes lower this."
 	}

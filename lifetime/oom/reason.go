@@ -103,7 +103,7 @@ var reasons = map[Reason]struct {
 	PrivatePools: {words: "private pools keep idle memory that others cannot use", advice: [4]string{
 		other: "Capture fewer sizes of CUDA graphs, or let them share one pool."}},
 	Padding: {words: "most of it is padding", advice: [4]string{other: "Make the last two dimensions multiples of 8 x 128, or transpose."}},
-	NotGranted: {words: "the request was refused although enough was free", advice: [4]string{
+	NotGranted: {words: "enough was free, but the driver or the system did not grant it", advice: [4]string{
 		other:      "Check the page file, container limits and the driver; do not shrink the batch.",
 		torch:      "Check a memory fraction, the page file, container limits; keep the batch.",
 		xla:        "Set XLA_PYTHON_CLIENT_PREALLOCATE=false, or a lower XLA_CLIENT_MEM_FRACTION.",

@@ -48,7 +48,7 @@ const (
 	Input          // data of the program
 	Workspace      // of a library: cuBLAS
 	Bucket         // gradients that are sent together
-	Cache          // kept by the program beside its modules: keys and values of attention, replay
+	Cache          // what the program keeps outside of its modules: keys and values of attention, replay
 	Leaked         // a finding says that it leaks, whatever it was for
 )
 

@@ -114,7 +114,7 @@ func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
 	case changes == nil && modules != "":
 		return "these modules save nothing but their results"
 	case changes == nil:
-		return fmt.Sprintf("none of the %d blocks of the program is meant, or they save nothing", found)
+		return fmt.Sprintf("the change names none of the %d blocks of the program, or these save nothing", found)
 	}
 	for _, c := range changes {
 		m.until(c.b, c.end)

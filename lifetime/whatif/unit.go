@@ -161,7 +161,7 @@ func (m *model) recordsModules() bool {
 
 // modules returns the calls of modules in pass k whose names match one of globs: of modules within each other, the outer one's.
 func (m *model) modules(k int, globs string) (units []unit) {
-	known := map[string]string{} // the module that is meant, by the one that allocates
+	known := map[string]string{} // the module whose name matches, by the one that allocates
 	last := ""
 	for _, b := range m.forward(k) {
 		if b.category == purpose.Workspace || b.added {

@@ -119,7 +119,7 @@ func (p *Plot) Ribbon() {
 		}
 		title := name
 		if !r.several {
-			title += p.stepText(s) + "\npeak " + units.Exact(s.Peak.Bytes) + "\n" + units.Exact(s.Left) + " of it stay after it"
+			title += p.stepText(s) + "\npeak " + units.Exact(s.Peak.Bytes) + "\n" + units.Exact(s.Left) + " stay in use after it"
 		}
 		p.fillPhase(canvas.Rect(r.from, top, r.to, top+ribbonHigh), name, title)
 	}

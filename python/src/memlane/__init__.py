@@ -1,4 +1,4 @@
-"""Which buffers held the GPU's memory, who allocated them, and which of them should be gone?
+"""Which buffers held the GPU's memory, who allocated them, and which ones leak?
 
     import memlane
 

@@ -42,7 +42,7 @@ function recording(space) {
 function idle(space) {
   const {info, peakHoles} = space;
   if (info.reserved_peak_bytes === null) return null;
-  const free = peakHoles && `of it ${bytes(peakHoles.Total)} free${space.notRecorded ? '' : ' at the peak'}${peakHoles.Total ? `, largest piece ${bytes(peakHoles.Largest)}` : ''}`;
+  const free = peakHoles && `${bytes(peakHoles.Total)} free${space.notRecorded ? '' : ' at the peak'}${peakHoles.Total ? `, largest piece ${bytes(peakHoles.Largest)}` : ''}`;
   return figure(space.notRecorded ? 'reserved at the end' : 'reserved at most', bytes(info.reserved_peak_bytes), exact(info.reserved_peak_bytes), free || null, 'reserved');
 }
 
@@ -57,7 +57,7 @@ export function allFigures(space) {
     !space.static && figure('requested at most', bytes(info.peak.requested_bytes), exact(info.peak.requested_bytes), null, 'most requested'),
     !space.static && !space.usageOnly && figure('allocations', count(info.allocations), 'in the recording', several(info.frees, 'free')),
     info.reserved_peak_bytes !== null && !space.static && figure('reserved at the end', bytes(info.reserved_bytes), exact(info.reserved_bytes),
-      info.free_bytes !== null && `of it ${bytes(info.free_bytes)} free, largest piece ${bytes(info.largest_free_bytes)}`, 'reserved at the end'),
+      info.free_bytes !== null && `${bytes(info.free_bytes)} free, largest piece ${bytes(info.largest_free_bytes)}`, 'reserved at the end'),
     info.padding_bytes !== null && figure('padding at the peak', bytes(info.padding_bytes), 'bytes that the layout adds to the elements', percent(info.peak.bytes ? info.padding_bytes / info.peak.bytes : 0)),
   ]);
 }
