@@ -200,7 +200,7 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 		p.Frame = frame.Frame{}
 	}
 	switch name, _ := p.Parts(); {
-	case g.by == ByStack && name != "":
+	case g.by == ByStack && p != lifetime.Place{}:
 		return lifetime.Site{Op: p.String()}
 	default:
 		return lifetime.Site{Op: name}

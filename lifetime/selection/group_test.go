@@ -57,31 +57,3 @@ buffer +3 +9 0x600 512 512 site=3
 		}
 	}
 }
-
-// TestNoStack: a site of which only a shape was recorded belongs to no stack.
-func TestNoStack(t *testing.T) {
-	b := build.New(build.Everything)
-	if err := native.Read("", strings.NewReader(`memlane native 2
-source format="f" producer="p"
-space source=0 device="cuda:0" axis="time" begin=0 end=+100 facts="history"
-frame 1 user "inner" "main.py" 1
-stack 1 1
-site 1 stack=1 op="" module=""
-site 2 stack=0 op="" module="" shape="[2]"
-buffer +1 +9 0x200 512 512 site=1
-buffer +2 +9 0x400 512 512 site=2
-`), b); err != nil {
-		t.Fatal(err)
-	}
-	c, err := b.Finish()
-	if err != nil {
-		t.Fatal(err)
-	}
-	grouped, err := selection.GroupBy(c, selection.ByStack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := grouped.Sites[grouped.Spaces[0].Buffers[1].Site].Op, "(no stack recorded)"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
