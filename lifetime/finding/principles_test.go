@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -23,7 +24,7 @@ type variants struct {
 // judge runs each variant with several seeds, prints a table, and fails for each wrong answer.
 func judge(t *testing.T, all []variants) {
 	t.Helper()
-	const seeds = 10
+	seeds := deep.Or(4, 10)
 	for _, v := range all {
 		line := fmt.Sprintf("%-62s leaks %-5v", v.name, v.leaks)
 		for _, parameter := range v.parameters {
