@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -28,7 +27,7 @@ func TestInterrupted(t *testing.T) {
 	rules := map[string]*score{}
 	for n, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".pickle.zst")
-		c, err := open(file, formats.Input{})
+		c, err := shared(file)
 		if err != nil {
 			t.Fatal(err)
 		}

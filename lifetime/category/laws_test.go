@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/program"
@@ -28,7 +27,7 @@ func TestLaws(t *testing.T) {
 		if filepath.Ext(file[:len(file)-len(".zst")]) == ".json" && filepath.Base(file) != "a11.trace.json.zst" {
 			continue // the truth
 		}
-		c, err := open(file, formats.Input{})
+		c, err := shared(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +146,7 @@ func TestIdenticalBuffers(t *testing.T) {
 	more, _ := filepath.Glob(filepath.Join(testdata, "..", "torchsnap", "*.pickle"))
 	pairs := 0
 	for _, file := range append(files, more...) {
-		c, err := open(file, formats.Input{})
+		c, err := shared(file)
 		if err != nil {
 			continue // a damaged capture, or one without buffers
 		}

@@ -6,6 +6,21 @@ import (
 	"github.com/memlane/memlane/lifetime/category"
 )
 
+// opened are the captures that tests share.
+var opened = map[string]*lifetime.Capture{}
+
+// shared opens a capture once for all tests, none of which may change it.
+func shared(file string) (*lifetime.Capture, error) {
+	if c := opened[file]; c != nil {
+		return c, nil
+	}
+	c, err := open(file, formats.Input{})
+	if err == nil {
+		opened[file] = c
+	}
+	return c, err
+}
+
 // open opens a capture and finds what its buffers are for.
 func open(file string, in formats.Input) (*lifetime.Capture, error) {
 	c, err := formats.Open(file, in)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -73,8 +72,14 @@ func (r *row) atPeak(peak int64) bool {
 	return (r.alloc == nil || *r.alloc <= peak) && (r.free == nil || *r.free > peak)
 }
 
+// truths are the truths that were read.
+var truths = map[string]truth{}
+
 func readTruth(t *testing.T, name string) truth {
 	t.Helper()
+	if all, ok := truths[name]; ok {
+		return all
+	}
 	f, err := os.Open(filepath.Join(meaning, name+".truth.json.zst"))
 	if err != nil {
 		t.Fatal(err)
@@ -92,6 +97,7 @@ func readTruth(t *testing.T, name string) truth {
 	if err := all.read(); err != nil {
 		t.Fatal(err)
 	}
+	truths[name] = all
 	return all
 }
 
@@ -106,7 +112,7 @@ func (j *judged) right() bool { return j.category == j.Category.String() }
 // answers returns the answers of a capture. A trace has no buffers from before the recording.
 func answers(t *testing.T, file string, all truth) (found []judged) {
 	t.Helper()
-	c, err := open(filepath.Join(meaning, file), formats.Input{})
+	c, err := shared(filepath.Join(meaning, file))
 	if err != nil {
 		t.Fatal(err)
 	}
