@@ -11,6 +11,7 @@ import (
 
 	pw "google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 )
 
@@ -153,7 +154,7 @@ const form = "at %d free %v in %s: addr %d requested %d occupied %d allocated %d
 // TestForms compares every statistic of every event, in all forms of the wire format, with the result of the
 // protobuf library.
 func TestForms(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range uint64(deep.Or(20, 80)) {
 		f := newForms(seed)
 		most := 60
 		if seed%20 == 0 {
