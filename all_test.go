@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"go/ast"
-	"go/format"
 	"go/parser"
 	"go/token"
 	"io"
@@ -28,33 +27,6 @@ import (
 )
 
 const module = "github.com/memlane/memlane"
-
-// TestFormat reads every file itself: so the cache of go test knows what the
-// tests here depend on.
-func TestFormat(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") {
-			return err
-		}
-		have, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if want, err := format.Source(have); err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s: run gofmt (%v)", path, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-func TestVet(t *testing.T) {
-	if out, err := exec.Command("go", "vet", "./...").CombinedOutput(); err != nil {
-		t.Errorf("go vet: %v\n%s", err, out)
-	}
-}
 
 // allowed says which packages of the module each folder may import, and whether
 // it may import other modules: the direction of CONTRIBUTING.md.
