@@ -6,19 +6,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/internal/deep"
 )
 
 // TestSameAgain: a command that runs again over the same capture writes the same. Go ranges over maps in random order, also within a
-// process; of two orders, every other pair of runs has both. Each capture has another third of the commands.
+// process; of two orders, every other pair of runs has both. Each capture has another twelfth of the commands, or third.
 func TestSameAgain(t *testing.T) {
 	captures, commands := mutantsOf(t)
+	parts := deep.Or(12, 3)
 	for i, capture := range captures {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "capture")
 			if err := os.WriteFile(file, capture, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			for k := i % 3; k < len(commands); k += 3 {
+			for k := i % parts; k < len(commands); k += parts {
 				command := commands[k]
 				written := func() string {
 					stdout, stderr, status := memlane("", argsOf(command+" --quiet FILE", file)...)

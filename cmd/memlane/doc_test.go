@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -15,6 +16,7 @@ import (
 	"unicode"
 
 	"github.com/memlane/memlane/docs/manual"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	failures "github.com/memlane/memlane/lifetime/oom"
@@ -97,6 +99,9 @@ func examples(t *testing.T, page string) (all []example) {
 	return all
 }
 
+// long matches the examples that take seconds each: only MEMLANE_DEEP=1 runs them.
+var long = regexp.MustCompile(`^memlane whatif --search .*/h100_fit\.`)
+
 // TestExamples runs every command of the manual and the README. Each page runs in its own
 // folder with testdata in it. A line "..." stands for any number of lines.
 func TestExamples(t *testing.T) {
@@ -123,6 +128,9 @@ func TestExamples(t *testing.T) {
 			for _, e := range pages[page] {
 				commands++
 				t.Run(e.command, func(t *testing.T) {
+					if long.MatchString(e.command) && !deep.Is() && !*update {
+						t.Skip("set MEMLANE_DEEP=1")
+					}
 					got := runExample(t, e.command)
 					if *update {
 						e.write(t, file, got)
@@ -217,11 +225,7 @@ func runExample(t *testing.T, command string) string {
 		}
 		return out.String()
 	case "go":
-		out, err := exec.Command(args[0], args[1:]...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(out)
+		return string(goTool(t, args[2:]...))
 	case "duckdb": // -csv -c QUERY
 		return strings.Join(duckdb(t, args[len(args)-1]), "\n")
 	case "benchstat":
@@ -297,7 +301,8 @@ func TestPython(t *testing.T) {
 		t.Skip("no Python here")
 	}
 	pandas := exec.Command("python3", "-c", "import pandas, pyarrow").Run() == nil
-	n, sessions := 0, 0
+	var sources [][2]string // a page and its code
+	sessions := 0
 	for _, page := range markdown(t) {
 		for _, b := range fencedBlocks(t, page) {
 			code := strings.Join(b.lines, "\n") + "\n"
@@ -306,12 +311,7 @@ func TestPython(t *testing.T) {
 				if strings.HasPrefix(code, ">>>") { // a session with the package, which python/tests runs
 					continue
 				}
-				n++
-				command := exec.Command("python3", "-c", "import ast, sys; ast.parse(sys.stdin.read())")
-				command.Stdin = strings.NewReader(code)
-				if out, err := command.CombinedOutput(); err != nil {
-					t.Errorf("%s: %v\n%s\n%s", page, err, code, out)
-				}
+				sources = append(sources, [2]string{page, code})
 			case "pycon":
 				sessions++
 				t.Run("pandas", func(t *testing.T) {
@@ -323,8 +323,17 @@ func TestPython(t *testing.T) {
 			}
 		}
 	}
-	if n < 10 || sessions == 0 {
-		t.Errorf("%d pieces of Python, %d sessions", n, sessions)
+	in, err := json.Marshal(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("python3", "-c", "import ast, json, sys\nfor page, code in json.load(sys.stdin): ast.parse(code, page)")
+	command.Stdin = bytes.NewReader(in)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if len(sources) < 10 || sessions == 0 {
+		t.Errorf("%d pieces of Python, %d sessions", len(sources), sessions)
 	}
 }
 

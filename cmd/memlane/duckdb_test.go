@@ -6,26 +6,40 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
-// duckdb runs a query in the current folder and returns the names of the columns and the
-// rows, joined by commas. It needs the program or the Python package duckdb.
-func duckdb(t *testing.T, query string) []string {
-	t.Helper()
-	command := exec.Command("duckdb", "-csv", "-c", query)
-	if _, err := exec.LookPath("duckdb"); err != nil {
-		const program = `import sys, duckdb
+// duckdbCommand returns the command that runs queries, without the query; nil if neither the program nor the Python package is there.
+var duckdbCommand = sync.OnceValue(func() []string {
+	if _, err := exec.LookPath("duckdb"); err == nil {
+		return []string{"duckdb", "-csv", "-c"}
+	}
+	if exec.Command("python3", "-c", "import duckdb").Run() != nil {
+		return nil
+	}
+	return []string{"python3", "-c", `import sys, duckdb
 result = duckdb.sql(sys.argv[1])
 print(*result.columns, sep=",")
-for row in result.fetchall(): print(*("" if v is None else v for v in row), sep=",")`
-		command = exec.Command("python3", "-c", program, query)
-		if exec.Command("python3", "-c", "import duckdb").Run() != nil {
-			t.Skip("no DuckDB here: neither the program nor the Python package")
-		}
+for row in result.fetchall(): print(*("" if v is None else v for v in row), sep=",")`}
+})
+
+// needDuckDB skips a test without DuckDB.
+func needDuckDB(t *testing.T) {
+	t.Helper()
+	if duckdbCommand() == nil {
+		t.Skip("no DuckDB here: neither the program nor the Python package")
 	}
+}
+
+// duckdb runs a query in the current folder and returns the names of the columns and the rows, joined by commas.
+func duckdb(t *testing.T, query string) []string {
+	t.Helper()
+	needDuckDB(t)
+	args := append(slices.Clone(duckdbCommand()), query)
+	command := exec.Command(args[0], args[1:]...)
 	var errors strings.Builder
 	command.Stderr = &errors
 	out, err := command.Output()
@@ -37,6 +51,7 @@ for row in result.fetchall(): print(*("" if v is None else v for v in row), sep=
 
 // TestDuckDB checks that sums of DuckDB over Parquet files equal the figures of info.
 func TestDuckDB(t *testing.T) {
+	needDuckDB(t)
 	dir := t.TempDir()
 	var want []string
 	for _, glob := range []string{"torchsnap/*.pickle", "chrome/*_leak.json.gz", "xplane/tf_*.pb", "jaxprof/*.prof"} {

@@ -16,6 +16,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/internal/race"
@@ -202,8 +203,8 @@ var growing = map[string][]string{
 // records. peak --json has the whole stack of each call site, up to 100 calls.
 const mostWritten, mostTaken, mostAllocations, mostOfDeep = 150, 1700, 250, 1100
 
-// deep are shapes with about as many calls in a stack as records.
-var deep = []string{"trace: calls inside calls", "native: a buffer at each depth of a stack", "native: a function that calls itself", "hlo: a buffer at each depth of a stack",
+// deepShapes are those with about as many calls in a stack as records.
+var deepShapes = []string{"trace: calls inside calls", "native: a buffer at each depth of a stack", "native: a function that calls itself", "hlo: a buffer at each depth of a stack",
 	"xplane: calls inside calls"}
 
 // growth is what commands need for captures of a shape with n, 4n and 16n records.
@@ -245,11 +246,18 @@ func TestGrowth(t *testing.T) {
 			commands = append(commands, "export --to "+e.Name+" --table "+table)
 		}
 	}
-	for _, path := range []string{"/", "/api/info", "/api/leaks", "/api/peak", "/api/model"} {
-		commands = append(commands, "serve "+path)
-	}
-	for _, name := range slices.Sorted(maps.Keys(shapes)) {
-		t.Run(name, func(t *testing.T) { testShape(t, name, commands) })
+	served := []string{"serve /", "serve /api/info", "serve /api/leaks", "serve /api/peak", "serve /api/model"}
+	for i, name := range slices.Sorted(maps.Keys(shapes)) {
+		var some []string
+		for k, command := range append(commands, served[0]) { // each shape with others
+			if parts := deep.Or(5, 1); k%parts == i%parts {
+				some = append(some, command)
+			}
+		}
+		if some[len(some)-1] == served[0] {
+			some = append(some, served[1:]...)
+		}
+		t.Run(name, func(t *testing.T) { testShape(t, name, some) })
 	}
 }
 
@@ -282,7 +290,7 @@ func testShape(t *testing.T, name string, commands []string) {
 			continue
 		}
 		limit := float64(mostAllocations)
-		if slices.Contains(deep, name) {
+		if slices.Contains(deepShapes, name) {
 			limit = mostOfDeep
 		}
 		out, taken, allocations := g.perByte(n*times*times - n*times)

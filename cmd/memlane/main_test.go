@@ -2,13 +2,16 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,17 +25,87 @@ import (
 var update = nativetest.Update // of testdata/script
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, programs)
+	testscript.Main(rare{m}, programs)
+}
+
+// rare runs tests with few garbage collections: their captures are small, and collecting as often as the program does takes a fourth of the time.
+type rare struct{ *testing.M }
+
+func (r rare) Run() int {
+	debug.SetGCPercent(800)
+	return r.M.Run()
 }
 
 // programs are those that tests run as processes.
-var programs = map[string]func(){"memlane": main}
+var programs = map[string]func(){"memlane": main, "memlane-lines": memlaneLines}
+
+// done is what a command printed, and the files that it left in its folder.
+type done struct {
+	Stdout, Stderr []byte
+	Status         int
+	Left           []string
+}
+
+// memlaneLines runs the command lines of the standard input in one process, each in a new folder, and prints what they did.
+func memlaneLines() {
+	var lines [][]string
+	here, err := os.Getwd()
+	if err := cmp.Or(err, json.NewDecoder(os.Stdin).Decode(&lines)); err != nil {
+		panic(err)
+	}
+	var all []done
+	for i, args := range lines {
+		dir := filepath.Join(here, fmt.Sprint(i))
+		if err := cmp.Or(os.Mkdir(dir, 0o777), os.Chdir(dir)); err != nil {
+			panic(err)
+		}
+		var d done
+		var out, message bytes.Buffer
+		d.Status = run(strings.NewReader(""), &out, &message, append([]string{"memlane"}, args...))
+		d.Stdout, d.Stderr = out.Bytes(), message.Bytes()
+		left, err := os.ReadDir(".")
+		if err != nil {
+			panic(err)
+		}
+		for _, e := range left {
+			d.Left = append(d.Left, e.Name())
+		}
+		all = append(all, d)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(all); err != nil {
+		panic(err)
+	}
+}
+
+// runLines runs command lines with a command that starts memlane-lines.
+func runLines(t *testing.T, cmd *exec.Cmd, lines []string) (all []done) {
+	t.Helper()
+	var args [][]string
+	for _, line := range lines {
+		args = append(args, words(t, line))
+	}
+	in, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var message bytes.Buffer
+	cmd.Dir, cmd.Stdin, cmd.Stderr = t.TempDir(), bytes.NewReader(in), &message
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &all)
+	}
+	if err != nil || len(all) != len(lines) {
+		t.Fatalf("%d of %d commands: %v: %s", len(all), len(lines), err, &message)
+	}
+	return all
+}
 
 // snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"
 
 // TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS, $REPLAY, $MEANING and $WHATIF.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.Abs(snapshots)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/mutants"
 	"github.com/memlane/memlane/internal/nativetest"
@@ -56,8 +57,8 @@ func runMutant(t *testing.T, file string, capture []byte, command string, seed u
 	})
 }
 
-// TestMutants runs commands over mutants of the captures of each reader: three of each capture, or as many as fit in the time that
-// MEMLANE_MUTANTS gives each reader. FuzzMutants looks for new paths, which is much slower for each.
+// TestMutants runs commands over mutants of the captures of each reader: one of each capture, three if MEMLANE_DEEP=1, or as many as fit in the
+// time that MEMLANE_MUTANTS gives each reader. FuzzMutants looks for new paths, which is much slower for each.
 func TestMutants(t *testing.T) {
 	captures, commands := mutantsOf(t)
 	var each time.Duration
@@ -82,7 +83,7 @@ func TestMutants(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(each), 0))
 			file := filepath.Join(t.TempDir(), "mutant")
 			n, begin := 0, time.Now()
-			for ; n < 3*len(readers[reader]) || time.Since(begin) < each; n++ {
+			for ; n < deep.Or(1, 3)*len(readers[reader]) || time.Since(begin) < each; n++ {
 				runMutant(t, file, readers[reader][n%len(readers[reader])], commands[r.IntN(len(commands))], r.Uint64())
 			}
 			t.Logf("%d mutants of %d captures", n, len(readers[reader]))

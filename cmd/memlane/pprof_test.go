@@ -9,19 +9,37 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/pprof/profile"
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
+// pprofPath returns the program that go tool pprof runs. Looking for it takes longer than it runs.
+var pprofPath = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "tool", "-n", "pprof").Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+// goTool runs go tool pprof.
+func goTool(t *testing.T, args ...string) []byte {
+	t.Helper()
+	program, err := pprofPath()
+	if err != nil || args[0] != "pprof" {
+		t.Fatalf("go tool %v: %v", args, err)
+	}
+	out, err := exec.Command(program, args[1:]...).Output()
+	if err != nil {
+		t.Fatalf("go tool %v: %v", args, err)
+	}
+	return out
+}
+
 // top runs go tool pprof -top and returns the value of each function, by name.
 func top(t *testing.T, args ...string) map[string]int64 {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"tool", "pprof", "-top", "-unit=B", "-nodecount=1000"}, args...)...).Output()
-	if err != nil {
-		t.Fatalf("go tool pprof %v: %v", args, err)
-	}
+	out := goTool(t, append([]string{"pprof", "-top", "-unit=B", "-nodecount=1000"}, args...)...)
 	found := map[string]int64{}
 	for _, m := range regexp.MustCompile(`(?m)^\s*(-?\d+B?)\s.*%\s+(\S.*)$`).FindAllStringSubmatch(string(out), -1) {
 		if n, err := strconv.ParseInt(strings.TrimSuffix(m[1], "B"), 10, 64); err == nil && n != 0 {

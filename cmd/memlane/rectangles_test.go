@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -128,7 +129,7 @@ func bounds(t *testing.T, d string) rectangle {
 
 // TestRectangles checks that an address picture contains the begin, end, offset and size
 // of the buffers, to a pixel. Separate and merged buffers together must have the count
-// and the bytes of the model.
+// and the bytes of the model. Without MEMLANE_DEEP=1 every third capture is drawn.
 func TestRectangles(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/xplane/*.hlo.pb")
 	if err != nil || len(files) < 4 {
@@ -140,7 +141,10 @@ func TestRectangles(t *testing.T) {
 	files = append(files, "../../testdata/xplane/tf_leak.xplane.pb", "../../testdata/chrome/cpu_leak.json.gz")
 	slices.Sort(files)
 	single := 0
-	for _, file := range files {
+	for i, file := range files {
+		if i%deep.Or(3, 1) != 0 {
+			continue
+		}
 		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +169,7 @@ func TestRectangles(t *testing.T) {
 			}
 		}
 	}
-	if single < 10 {
+	if single < deep.Or(4, 10) {
 		t.Errorf("only %d pictures without gaps", single)
 	}
 }

@@ -94,21 +94,24 @@ func (s *served) ready(version string) {
 	s.shows(`"state":"ready","version":"` + version + `"`)
 }
 
-// shows waits until the status contains a text.
-func (s *served) shows(text string) {
+// shows waits until the status matches a pattern, and returns it.
+func (s *served) shows(pattern string) (status string) {
 	s.t.Helper()
-	for range 200 {
-		if body, _ := s.get("api/status", ""); strings.Contains(body, text) {
-			return
+	for range 6000 { // five minutes: a machine may be busy
+		status, _ = s.get("api/status", "")
+		if regexp.MustCompile(pattern).MatchString(status) {
+			return status
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	s.t.Fatalf("never shows %s", text)
+	s.t.Fatalf("never shows %s, but %s", pattern, status)
+	return ""
 }
 
 // TestServe checks that the API returns the output of the commands, that foreign host
 // names are refused, and that Ctrl-C stops it.
 func TestServe(t *testing.T) {
+	t.Parallel()
 	file := snapshots + "/leak_4mib_20steps.pickle"
 	s := startServe(t, file)
 	if !strings.HasPrefix(s.address, "http://127.0.0.1:") {
@@ -170,6 +173,7 @@ func TestServeErrors(t *testing.T) {
 
 // TestServeOpensNothing checks that no URL leads to a file.
 func TestServeOpensNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const secret = "the content of another file"
 	for name, data := range map[string][]byte{"capture.pickle": leaky("f", "f.py"), "secret.txt": []byte(secret), "other.pickle": leaky(secret, "other.py")} {
@@ -230,6 +234,7 @@ func (s *served) raw(request string) string {
 // TestServeOtherContent checks that a new content is noticed, also if its size and time are
 // those of the old one, and that serve does not wait for a pipe in the place of a capture.
 func TestServeOtherContent(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "capture.pickle")
 	write := func(function string) {
 		if err := os.WriteFile(file, leaky(function, "f.py"), 0o666); err != nil {
