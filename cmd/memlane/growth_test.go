@@ -250,7 +250,7 @@ func TestGrowth(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(shapes)) {
 		var some []string
 		for k, command := range append(commands, served[0]) { // each shape with others
-			if parts := deep.Or(5, 1); k%parts == i%parts {
+			if parts := deep.Or(6, 1); k%parts == i%parts {
 				some = append(some, command)
 			}
 		}

@@ -61,7 +61,7 @@ func TestJSON(t *testing.T) {
 		{"peak --json --by stack --at oom", [][]string{{replayed + "b16.c2.oom.pickle.zst"}}}, {"leaks --json", logs}, {"info --json", logs}, {"oom --json", logs}, {"ops --json", ops}, {"diff --json", pairs},
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"whatif --json", [][]string{{"../../testdata/whatif/gpt_small.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
-		{"whatif --json --search --capacity 400MiB", [][]string{{"../../testdata/whatif/gpt_small.pickle.zst"}}},
+		{"whatif --json --search --capacity 200MiB", [][]string{{"../../testdata/whatif/cut_first.pickle.zst"}}},
 		{"peak --json", [][]string{{"../../testdata/whatif/replaced.pickle.zst"}}}, // has a change of one call site
 		{"whatif --json --set batch=2 --set no_grad,batch=3 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
 		{"tune --json --scale activations=2 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
@@ -126,6 +126,9 @@ func strictSchema(t *testing.T) answerSchema {
 	return s
 }
 
+// reference matches that of a field to the definition of an object.
+var reference = regexp.MustCompile(`#/\$defs/(\w+)`)
+
 // mark records the fields of an object and its children that have a value.
 func (s answerSchema) mark(written map[string]bool, name string, v any) {
 	switch v := v.(type) {
@@ -139,7 +142,7 @@ func (s answerSchema) mark(written map[string]bool, name string, v any) {
 				continue
 			}
 			written[name+"."+field] = true
-			if object := regexp.MustCompile(`#/\$defs/(\w+)`).FindStringSubmatch(fmt.Sprint(s.properties[name][field])); object != nil {
+			if object := reference.FindStringSubmatch(fmt.Sprint(s.properties[name][field])); object != nil {
 				s.mark(written, object[1], value)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +12,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/nativetest"
 	_ "github.com/memlane/memlane/render/tables/parquet"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -103,15 +107,17 @@ func runLines(t *testing.T, cmd *exec.Cmd, lines []string) (all []done) {
 // snapshots is the folder of the PyTorch snapshots.
 const snapshots = "../../testdata/torchsnap"
 
-// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS, $REPLAY, $MEANING and $WHATIF.
+// TestScripts runs testdata/script/*.txtar. Captures are taken from $SNAPSHOTS, $REPLAY, $MEANING and $WHATIF. With MEMLANE_DEEP=1 each
+// command is a process.
 func TestScripts(t *testing.T) {
-	t.Parallel()
-	dir, err := filepath.Abs(snapshots)
-	if err != nil {
-		t.Fatal(err)
+	dir, scripts := absolute(t, snapshots), "testdata/script"
+	if !deep.Is() && !*update {
+		scripts = commandsHere(t, scripts)
+		here := absolute(t, ".")
+		t.Cleanup(func() { os.Chdir(here) })
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 scripts,
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -125,10 +131,56 @@ func TestScripts(t *testing.T) {
 		Condition: shellThere,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":    exits,
+			"here":     here,
 			"compress": compress,
 			"truncate": truncate,
 		},
 	})
+}
+
+// aCommand matches a line that runs the program alone: not in a shell, nor with a standard input or a terminal.
+var aCommand = regexp.MustCompile(`(?m)((?:^(?:stdin|ttyin) .*\n)?)^((?:\[.*\] )?(?:! )?)exec memlane `)
+
+// commandsHere copies scripts, with commands that run in this process where that makes no difference, and returns their folder.
+func commandsHere(t *testing.T, folder string) string {
+	t.Helper()
+	files, err := filepath.Glob(folder + "/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no transcripts", err)
+	}
+	copies := t.TempDir()
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(text, []byte("\nenv ")) { // the variables would be those of all scripts
+			text = aCommand.ReplaceAllFunc(text, func(line []byte) []byte {
+				if bytes.Contains(line, []byte("\n")) {
+					return line
+				}
+				return bytes.Replace(line, []byte("exec memlane "), []byte("here "), 1)
+			})
+		}
+		if err := os.WriteFile(filepath.Join(copies, filepath.Base(file)), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return copies
+}
+
+// folders is held while a command runs here: a process has one current folder.
+var folders sync.Mutex
+
+// here runs a command of the program in this process.
+func here(ts *testscript.TestScript, neg bool, args []string) {
+	folders.Lock()
+	defer folders.Unlock()
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	status := runIn(context.Background(), strings.NewReader(""), ts.Stdout(), ts.Stderr(), append([]string{"memlane"}, args...))
+	if (status != statusOK) != neg {
+		ts.Fatalf("memlane %q: status %d", args, status)
+	}
 }
 
 // TestTrailingBlanks checks that no line of a transcript ends in blanks, which editors
