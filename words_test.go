@@ -28,7 +28,6 @@ var words = []struct {
 var allowedWords = []struct{ file, text, why string }{
 	{"cmd/memlane/peak.go", "memory space", "XLA numbers the memories of a compiled program"},
 	{"cmd/memlane/select.go", "only memory space `N` of programs", "the same"},
-	{"docs/manual/commands.md", "only memory space N of programs", "the same"},
 	{"docs/manual/json.md", "memory space of a compiled program", "the same"},
 	{"lifetime/answer/schema.json", "memory space of a compiled program", "the same"},
 	{"docs/manual/numbers.md", "compiled program and memory space", "the same"},

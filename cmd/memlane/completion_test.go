@@ -74,7 +74,7 @@ func TestCandidates(t *testing.T) {
 // free are the flags that take any value.
 var free = map[string]bool{
 	"from": true, "space": true, "module": true, "memory-space": true, "min-size": true, "max-memory": true, "function": true, "threshold": true,
-	"rank-from": true, "buffer": true, "max-blocks": true, "width": true, "height": true, "every": true, "capacity": true, "fraction": true, "scale": true, "http": true, "output": true, "word": true,
+	"rank-from": true, "buffer": true, "width": true, "height": true, "every": true, "capacity": true, "fraction": true, "scale": true, "http": true, "output": true, "word": true,
 	"categories": true, "root": true, "name": true,
 }
 

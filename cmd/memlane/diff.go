@@ -43,7 +43,7 @@ func diffCommand() *cli.Command {
 				Usage: "exit status 1 if `RULE` is met: 'peak>+5%',\n'end>+64MiB', new-leak; can be repeated"}, named(diff.NewLeak)...),
 			toggle("per-step", "compare bytes allocated per step, not in total"),
 			formatFlag(),
-			toggle("json", "same as --format json"), outputFlag(), forceFlag()),
+			jsonFlag(), outputFlag(), forceFlag()),
 		Action: diffCaptures,
 	}
 }

@@ -77,8 +77,6 @@ func TestErrors(t *testing.T) {
 		{"info --space [ good", 2, `--space "\[": use a pattern such as 'cuda:\*'; a \[ needs a closing \]`},
 		{"peak --function ( good", 2, `--function "\(": missing closing \) near "\("; use a regular expression such as 'train_step\|evaluate'`},
 		{"leaks --function a**b good", 2, `--function "a\*\*b": .* near .*; use a regular expression`},
-		{"svg --max-blocks 0 good", 2, `--max-blocks "0": use a number of at least 1`},
-		{"svg --max-blocks many good", 2, `--max-blocks "many": use a number of at least 1`},
 		{"diff good", 2, `diff takes two captures, BEFORE and AFTER \(got 1\); see memlane diff --help`},
 		{"diff --fail-on peek>+5% good good", 2, `use new-leak, or peak, .*; did you mean peak\?`},
 		{"report --json --format sarif good", 2, `--json and --format sarif contradict each other; give one of them`},

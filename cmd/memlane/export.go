@@ -113,13 +113,14 @@ func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int6
 	if memorySpace != nil {
 		o.MemorySpace = *memorySpace
 	}
-	if o.Module != "" {
+	chosen := c.String("space") != ""
+	if o.Module != "" && !chosen {
 		return o, nil
 	}
 	var programs, there []*lifetime.Space
 	for _, s := range capture.Spaces {
 		if n, ok := s.MemorySpace(); ok {
-			if programs = append(programs, s); n == o.MemorySpace {
+			if programs = append(programs, s); n == o.MemorySpace || chosen && memorySpace == nil {
 				there = append(there, s)
 			}
 		}
@@ -136,5 +137,8 @@ func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int6
 		noteChoice(c.App.ErrWriter, "writing", &s.SpaceInfo, of)
 	}
 	o.Module = s.Module
+	if n, _ := s.MemorySpace(); chosen && memorySpace == nil {
+		o.MemorySpace = n
+	}
 	return o, nil
 }

@@ -29,7 +29,7 @@ func peakCommand() *cli.Command {
 			"  memlane peak --by op snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
-			"  memlane peak --module jit_step --memory-space 0 host.xplane.pb",
+			"  memlane peak --space 'jit_step*/space0' host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"}, named(answer.Moments...)...),
 			jsonFlag()),
@@ -104,7 +104,7 @@ func chooseSpaces(c *cli.Context, selection *selection.Selection, o *outline.Out
 	case c.Bool("quiet"):
 	case choice.Programs > 0:
 		fmt.Fprintf(c.App.ErrWriter, "memlane: %s also has %s of compiled programs; list them with memlane info, "+
-			"select them with --module and --memory-space\n", text.Printable(o.Name()), units.Plural(choice.Programs, "memory space"))
+			"select them with --module and --space\n", text.Printable(o.Name()), units.Plural(choice.Programs, "memory space"))
 	case choice.Of > 1:
 		noteChoice(c.App.ErrWriter, "showing", &o.Spaces[choice.Spaces[0]].SpaceInfo, choice.Of)
 	}

@@ -38,20 +38,14 @@ func pprofCommand() *cli.Command {
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak",
 				Usage: "`WHEN` inuse is measured: peak, end, or instants\nsuch as 20ms,40ms with one file each"}, named("peak", "end")...),
 			&cli.StringFlag{Name: "every", Usage: "one file for the beginning of every `N`th step"},
-			framesFlag(), rankFlag(), outputFlag(), forceFlag()),
+			oneOf(&cli.StringFlag{Name: "frames", Value: "user", Usage: "`WHICH` frames of stacks: user or all"}, named("user", "all")...),
+			rankFlag(), outputFlag(), forceFlag()),
 		Action: writePprof,
 	}
 }
 
-// framesFlag returns --frames of the commands that show stacks.
-func framesFlag() cli.Flag {
-	return oneOf(&cli.StringFlag{Name: "frames", Value: "user", Usage: "`WHICH` frames of stacks: user or all"}, named("user", "all")...)
-}
-
-func allFrames(c *cli.Context) bool { return c.String("frames") == "all" }
-
 func writePprof(c *cli.Context) error {
-	o := pprof.Options{UserFrames: !allFrames(c)}
+	o := pprof.Options{UserFrames: c.String("frames") != "all"}
 	if toStdout(c) && terminalOf(c.App.Writer) != nil {
 		return usage("pprof: a profile is binary; write it to a file with -o, or pipe it to a program")
 	}

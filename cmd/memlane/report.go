@@ -35,10 +35,12 @@ var reportFormats = []struct{ name, extension string }{
 func formatFlag() cli.Flag {
 	var names []string
 	for _, f := range reportFormats {
-		names = append(names, f.name)
+		if f.name != jsonReport { // --json, as of all commands
+			names = append(names, f.name)
+		}
 	}
 	return oneOf(&cli.StringFlag{Name: "format",
-		Usage: "`FORMAT`: text, markdown, html, json, sarif or\ngithub; default: by the name of -o"}, named(names...)...)
+		Usage: "`FORMAT`: text, markdown, html, sarif or github;\ndefault: by the name of -o"}, named(names...)...)
 }
 
 func reportCommand() *cli.Command {
@@ -56,7 +58,7 @@ func reportCommand() *cli.Command {
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(), rankFlag(),
 			formatFlag(),
-			toggle("json", "same as --format json"), outputFlag(), forceFlag())...),
+			jsonFlag(), outputFlag(), forceFlag())...),
 		Action: writeReport,
 	}
 }
@@ -138,7 +140,7 @@ func repository() report.Repository {
 func reportFormat(c *cli.Context, others ...string) (string, error) {
 	name := c.String("format")
 	switch {
-	case c.Bool("json") && name != "" && name != jsonReport:
+	case c.Bool("json") && name != "":
 		return "", usage("--json and --format %s contradict each other; give one of them", name)
 	case c.Bool("json"):
 		return jsonReport, nil

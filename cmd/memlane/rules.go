@@ -32,7 +32,6 @@ func ruleFlags() []cli.Flag {
 		choices = append(choices, word{preset.Presets[i].Name, preset.Presets[i].Doc})
 	}
 	return []cli.Flag{
-		framesFlag(),
 		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, DefaultText: defaultRules,
 			Usage: "`RULES`: " + orList(choices)}, choices...),
 		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set the threshold `NAME=V`; can be repeated"},
@@ -94,7 +93,6 @@ type rules struct {
 	thresholds preset.Thresholds
 	settings   finding.Settings
 	failOn     string
-	allFrames  bool
 
 	ranks    *answer.Ranks
 	report   *preset.Optimization    // of the last capture; nil for memlane's own rules
@@ -104,7 +102,7 @@ type rules struct {
 }
 
 func rulesOf(c *cli.Context) (r *rules, err error) {
-	r = &rules{failOn: c.String("fail-on"), allFrames: allFrames(c)}
+	r = &rules{failOn: c.String("fail-on")}
 	for i := range preset.Presets {
 		if p := &preset.Presets[i]; p.Name == c.String("rules") {
 			r.preset, r.thresholds = p, maps.Clone(p.Thresholds)
@@ -257,11 +255,7 @@ func (r *rules) find(capture *lifetime.Capture) []finding.Finding {
 }
 
 func (r *rules) leaksOf(capture *lifetime.Capture, found []finding.Finding) answer.CaptureLeaks {
-	out := answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
-	for i := range out.Findings {
-		out.Findings[i].AllFrames = r.allFrames
-	}
-	return out
+	return answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
 }
 
 // meetFailOn counts the findings that meet --fail-on.

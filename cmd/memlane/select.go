@@ -50,9 +50,9 @@ func byFlag() cli.Flag {
 // spaceFlags returns the flags of captureFlags except those that limit the window.
 func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
-		&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
+		&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*';\n'*/space0': main memory of programs"},
 		&cli.StringFlag{Name: "module", Usage: "only programs named `NAME`: jit_f or 'jit_f(5)'"},
-		&cli.StringFlag{Name: "memory-space", Usage: "only memory space `N` of programs; 0: main memory"},
+		&cli.StringFlag{Name: "memory-space", Hidden: true, Usage: "only memory space `N` of programs, as --space '*/spaceN'"},
 		&cli.StringFlag{Name: "min-size", Usage: "only buffers of at least `SIZE`, such as 1MiB"},
 		categoriesFlag(),
 		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of category `NAME`, as listed by peak"}, categories...),
@@ -166,13 +166,9 @@ func mainSpace(spaces []*lifetime.Space) (*lifetime.Space, int) {
 
 // noteChoice writes to w which one of several spaces a command uses.
 func noteChoice(w io.Writer, doing string, s *lifetime.SpaceInfo, of int) {
-	flags, peak := "--space", "the highest peak"
-	if s.Axis == lifetime.ProgramOrder {
-		flags = "--module and --memory-space"
-		if s.IsMain() {
-			peak = "the highest peak in main memory"
-		}
+	peak := "the highest peak"
+	if s.Axis == lifetime.ProgramOrder && s.IsMain() {
+		peak = "the highest peak in main memory"
 	}
-	fmt.Fprintf(w, "memlane: %s %s, which has %s of %d memory IDs; select another with %s\n",
-		doing, text.Printable(s.ID()), peak, of, flags)
+	fmt.Fprintf(w, "memlane: %s %s, which has %s of %d memory IDs; select another with --space\n", doing, text.Printable(s.ID()), peak, of)
 }

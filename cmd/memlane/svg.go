@@ -58,7 +58,7 @@ func svgCommand() *cli.Command {
 			"  memlane svg -o ranks.svg rank*.json\n" +
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
-			"  memlane svg --module jit_step --memory-space 0 -o step.svg host.xplane.pb",
+			"  memlane svg --space 'jit_step*/space0' -o step.svg host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			choiceFlag("view", "blocks", "VIEW", views),
 			choiceFlag("layout", "stacked", "LAYOUT", layouts),
@@ -70,7 +70,6 @@ func svgCommand() *cli.Command {
 			suggesting(&cli.StringFlag{Name: "remedy", Usage: "draw over the blocks, as a line, what would be in use\nwith `EDITS`, as memlane whatif --set takes them, or\nwith \"best\": the cheapest change that memlane peak names\nand that saves at least half of what any saves"},
 				named(append([]string{"best"}, commonEdits...)...)...),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
-			&cli.StringFlag{Name: "max-blocks", Usage: "draw at most `N` buffers separately\n(default: as many as 40 KB of SVG have)"},
 			rankFlag(), outputFlag(), forceFlag()),
 		Action: svg,
 	}
@@ -84,10 +83,6 @@ func choiceFlag[V any](name, usual, placeholder string, values map[string]V) cli
 }
 
 func svg(c *cli.Context) error {
-	maxBlocks, err := strconv.Atoi(c.String("max-blocks"))
-	if c.IsSet("max-blocks") && (err != nil || maxBlocks < 1) {
-		return usage("--max-blocks %q: use a number of at least 1", c.String("max-blocks"))
-	}
 	if err := cmp.Or(checkPixels(c, "width", 480), checkPixels(c, "height", 240)); err != nil {
 		return err
 	}
@@ -128,7 +123,7 @@ func svg(c *cli.Context) error {
 	if of > 1 && !c.Bool("quiet") {
 		noteChoice(c.App.ErrWriter, "drawing", &space.SpaceInfo, of)
 	}
-	return writeOutput(c, func(w io.Writer) error { return nothingError(capture, draw(c, w, capture, space, spaces, maxBlocks)) })
+	return writeOutput(c, func(w io.Writer) error { return nothingError(capture, draw(c, w, capture, space, spaces)) })
 }
 
 // checkPixels checks that a flag, if it is set, is a number of pixels.
@@ -143,11 +138,11 @@ func checkPixels(c *cli.Context, flag string, least int) error {
 const mostPixels = 4096
 
 // draw writes the picture of s that --view selects. spaces are those of the selection.
-func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, spaces []*lifetime.Space, maxBlocks int) error {
+func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, spaces []*lifetime.Space) error {
 	o := chartOptions(c)
 	f := figure.Options{
 		View: views[c.String("view")], Layout: layouts[c.String("layout")], Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Buffer: c.String("buffer"), MaxBlocks: maxBlocks,
+		Buffer: c.String("buffer"),
 	}
 	if c.IsSet("axis") {
 		f.Axis = axes[c.String("axis")]

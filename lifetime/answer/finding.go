@@ -34,7 +34,6 @@ type Finding struct {
 
 	// Call stacks or, for a compiled program, the first instruction and the number of others.
 	Stacks           []Stack      `json:"-"`
-	AllFrames        bool         `json:"-"` // texts show all frames of the stacks
 	Instruction      *Instruction `json:"-"`
 	MoreInstructions int          `json:"-"`
 

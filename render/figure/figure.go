@@ -48,7 +48,6 @@ type Options struct {
 
 	Width, Height int    // pixels; 0 = 960, and as high as the view needs
 	Buffer        string // that Peak highlights
-	MaxBlocks     int    // see blocks.Options
 
 	// Outline is drawn over Blocks in the layout Stacked, nil for none. Its times are those of OnAxis.
 	Outline *plot.Outline
@@ -84,7 +83,7 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifeti
 	}
 	return blocks.Write(w, c, s, blocks.Options{
 		Title: title, Advice: text.NameOlder(c, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, MaxBlocks: o.MaxBlocks, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Outline: o.Outline, Frame: o.Frame,
+		Format: o.Format, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Outline: o.Outline, Frame: o.Frame,
 	})
 }
 

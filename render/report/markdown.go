@@ -191,7 +191,7 @@ func (m *markdown) findings(r *answer.Report) {
 		for _, s := range f.Suggestions {
 			m.line("- %s", Escape(s))
 		}
-		m.stack(f.Site.Stack, f.AllFrames)
+		m.stack(f.Site.Stack)
 	}
 	for _, f := range r.Outliers {
 		m.line("\n### %s\n\n%s.", Escape(f.Rule), Escape(f.Description))
@@ -215,12 +215,9 @@ func (m *markdown) link(f *answer.Finding) string {
 	return fmt.Sprintf("[%s](<%s/%s#L%d>)", place, m.in.Web, u.EscapedPath(), f.Code.Line)
 }
 
-// stack writes the frames of a stack, innermost first, folded unless all are shown.
-func (m *markdown) stack(frames []answer.Frame, all bool) {
-	shown, hidden := frames, 0
-	if !all {
-		shown, hidden = answer.Fold(frames)
-	}
+// stack writes the frames of a stack, innermost first, folded.
+func (m *markdown) stack(frames []answer.Frame) {
+	shown, hidden := answer.Fold(frames)
 	var names []string
 	for _, f := range shown {
 		names = append(names, Escape(f.String()))

@@ -179,7 +179,7 @@ func (p *Page) finding(f *answer.Finding) {
 		if len(f.Stacks) > 1 && !f.Stacks[i].None {
 			p.Line("  stack %d of %d", i+1, len(f.Stacks))
 		}
-		p.stack(&f.Stacks[i], f.AllFrames)
+		p.stack(&f.Stacks[i])
 	}
 }
 
@@ -203,18 +203,14 @@ func (p *Page) compiled(f *answer.Finding) {
 	}
 }
 
-// stack writes the frames of a call stack, folded unless all are shown. The operator comes
-// first if the stack does not begin with it.
-func (p *Page) stack(s *answer.Stack, all bool) {
+// stack writes the frames of a call stack, folded. The operator comes first if the stack does not begin with it.
+func (p *Page) stack(s *answer.Stack) {
 	if s.Op != "" {
 		p.Line("    in %s", shorten.Name(Printable(s.Op), p.width-7))
 	}
-	shown, hidden := s.Frames, 0
-	if !all {
-		shown, hidden = answer.Fold(s.Frames)
-		if more := len(shown) - maxFrames; more > 0 {
-			shown, hidden = shown[:maxFrames], hidden+more
-		}
+	shown, hidden := answer.Fold(s.Frames)
+	if more := len(shown) - maxFrames; more > 0 {
+		shown, hidden = shown[:maxFrames], hidden+more
 	}
 	for _, f := range shown {
 		p.Line("    at %s", shorten.Name(Printable(f.String()), p.width-7))
