@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
@@ -222,3 +224,60 @@ func (r *reader) live(space build.SpaceRef, s *sample) {
 		r.b.Interval(space, v)
 	}
 }
+
+// Sniff reports whether head may begin a pprof profile: its first field is a sample type (two text numbers),
+// followed by another one or by a sample. Other protocol buffers have texts or more numbers there.
+func Sniff(head []byte) bool {
+	for types := 0; ; types++ {
+		num, typ, n := protowire.ConsumeTag(head)
+		if tag := protowire.EncodeTag(num, typ); n < 0 || tag != profileSampleType {
+			return types > 0 && n >= 0 && tag == profileSample
+		}
+		body, m := protowire.ConsumeBytes(head[n:])
+		if m < 0 || !isSampleType(body) {
+			return false
+		}
+		head = head[n+m:]
+	}
+}
+
+// isSampleType reports whether a message is exactly two numbers, the fields of a ValueType.
+func isSampleType(body []byte) bool {
+	m := wire.Scan(body, wire.Span{End: len(body)})
+	typ, _ := m.Next()
+	unit, _ := m.Next()
+	return typ.Tag == valueType && unit.Tag == valueUnit && m.At == m.End
+}
+
+// Tags of the fields of profile.proto that are read.
+const (
+	profileSampleType = 1<<3 | wire.Bytes
+	profileSample     = 2<<3 | wire.Bytes
+	profileLocation   = 4<<3 | wire.Bytes
+	profileFunction   = 5<<3 | wire.Bytes
+	profileString     = 6<<3 | wire.Bytes
+	profileNames      = 1000<<3 | wire.Bytes // of memlane's recorder
+
+	valueType = 1<<3 | wire.Number
+	valueUnit = 2<<3 | wire.Number
+
+	sampleLocations = 1<<3 | wire.Bytes
+	sampleLocation  = 1<<3 | wire.Number
+	sampleValues    = 2<<3 | wire.Bytes
+	sampleValue     = 2<<3 | wire.Number
+	sampleLabel     = 3<<3 | wire.Bytes
+
+	labelKey    = 1<<3 | wire.Number
+	labelString = 2<<3 | wire.Number
+	labelNumber = 3<<3 | wire.Number
+
+	locationID   = 1<<3 | wire.Number
+	locationLine = 4<<3 | wire.Bytes
+
+	lineFunction = 1<<3 | wire.Number
+	lineNumber   = 2<<3 | wire.Number
+
+	functionID   = 1<<3 | wire.Number
+	functionName = 2<<3 | wire.Number
+	functionFile = 4<<3 | wire.Number
+)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/native"
@@ -42,5 +43,15 @@ func Golden(t testing.TB, c *lifetime.Capture, file string) {
 	}
 	if got != string(want) {
 		t.Errorf("the model differs from %s; if that is intended, run go test -update and check the diff", file)
+	}
+}
+
+// Message checks the message of an error of a reader: one line without control characters,
+// of at most longest characters, so that it does not copy the input.
+func Message(t testing.TB, err error, longest int) {
+	t.Helper()
+	msg := err.Error()
+	if strings.ContainsAny(msg, "\n\r\x1b\x00") || utf8.RuneCountInString(msg) > longest {
+		t.Errorf("message %.1000q", msg)
 	}
 }

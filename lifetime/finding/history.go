@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // moment is a point of the window on two clocks. work counts the allocations so far whose buffers were freed within the
@@ -181,4 +182,93 @@ func (h *histories) age(buffer int) int { return h.end.work - int(h.borns[buffer
 // allocatedBefore returns the number of buffers that began before an instant.
 func allocatedBefore(s *lifetime.Space, t int64) int {
 	return sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin >= t })
+}
+
+// callPaths numbers stacks; those that differ only in what does not count have one number. Stacks of deep recursion share most of
+// their frames, so each frame is looked at once.
+type callPaths struct {
+	numbers map[pathFrame]int
+	of      map[lifetime.StackID]int
+}
+
+// pathFrame is a frame of a path and the number of the path that called it.
+type pathFrame struct {
+	caller   int // 0 = none
+	function string
+	file     string
+	line     int
+}
+
+// number returns the number of a stack; 0 if none of its frames counts. name returns the name under which a frame counts, and whether it
+// does. It must be the same function in all calls.
+func (c *callPaths) number(t *lifetime.Tables, stack lifetime.StackID, name func(*frame.Frame) (string, bool)) int {
+	if c.of == nil {
+		c.numbers, c.of = map[pathFrame]int{}, map[lifetime.StackID]int{0: 0}
+	}
+	var unknown []lifetime.StackID
+	number, known := c.of[stack]
+	for !known {
+		unknown = append(unknown, stack)
+		stack = t.Stacks[stack].Caller
+		number, known = c.of[stack]
+	}
+	for _, stack := range slices.Backward(unknown) {
+		f := &t.Frames[t.Stacks[stack].Frame]
+		if function, counts := name(f); counts {
+			path := pathFrame{number, function, f.File, f.Line}
+			if c.numbers[path] == 0 {
+				c.numbers[path] = len(c.numbers) + 1
+			}
+			number = c.numbers[path]
+		}
+		c.of[stack] = number
+	}
+	return number
+}
+
+// preallocate creates the history of each site with the exact capacity: histories that grow would copy the data of a
+// million buffers several times and leave half of their memory unused.
+func (h *histories) preallocate(s *lifetime.Space) {
+	sites := countBuffers(s)
+	h.sites = make([]*history, len(sites))
+	for site, n := range sites {
+		if n == (counts{}) {
+			continue
+		}
+		hist, freedOnes := &history{holds: n.open+n.olderOpen > 0}, n.begun-n.open
+		if hist.holds {
+			hist.levels = make([]level, 0, n.begun+freedOnes+n.older-n.olderOpen)
+		}
+		hist.buffers, hist.open = make([]int, 0, n.begun), make([]int, 0, n.open)
+		hist.freed, hist.lifetimes = make([]freed, 0, freedOnes), make([]int32, 0, freedOnes)
+		h.sites[site] = hist
+		h.order = append(h.order, lifetime.SiteID(site))
+	}
+}
+
+// counts are the numbers of buffers of a site.
+type counts struct {
+	begun, open      int // begun in the window, and those alive at its end
+	older, olderOpen int // older than the window, and those alive at its end
+}
+
+// countBuffers returns the counts of each site, by SiteID.
+func countBuffers(s *lifetime.Space) []counts {
+	most := lifetime.SiteID(0)
+	for i := range s.Buffers {
+		most = max(most, s.Buffers[i].Site)
+	}
+	sites := make([]counts, most+1)
+	for i := range s.Buffers {
+		n, edge := &sites[s.Buffers[i].Site], s.Buffers[i].Edge
+		total, open := &n.begun, &n.open
+		if edge&lifetime.BeginUnseen != 0 {
+			total, open = &n.older, &n.olderOpen
+		}
+		*total++
+		if edge&lifetime.EndOpen != 0 {
+			*open++
+		}
+	}
+	return sites
 }
