@@ -272,7 +272,7 @@ func TestContext(t *testing.T) {
 		"nothing about it\n" + oom: "",
 	} {
 		all := failuresOf(t, text)
-		if len(all) != 1 || all[0].Detail().Printed != want {
+		if len(all) != 1 || all[0].Printed != want {
 			t.Errorf("%.60q: %+v, want %q", text, all, want)
 		}
 	}

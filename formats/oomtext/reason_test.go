@@ -16,8 +16,8 @@ func (test *reasonTest) run(t *testing.T) {
 			t.Fatalf("%d failures", len(all))
 		}
 		f := &all[0]
-		if f.Reason != test.reason || !strings.Contains(f.Detail().Words, test.words) || !strings.Contains(f.Advice, test.advice) {
-			t.Errorf("%s: %s\n%s\nwant %s: %s\n%s", f.Reason, f.Detail().Words, f.Advice, test.reason, test.words, test.advice)
+		if f.Reason != test.reason || !strings.Contains(f.Words, test.words) || !strings.Contains(f.Advice, test.advice) {
+			t.Errorf("%s: %s\n%s\nwant %s: %s\n%s", f.Reason, f.Words, f.Advice, test.reason, test.words, test.advice)
 		}
 		if len(f.Advice) > 90 {
 			t.Errorf("%d columns: %s", len(f.Advice), f.Advice)
@@ -216,7 +216,7 @@ func TestOperator(t *testing.T) {
 	text := "Traceback (most recent call last):\n  File \"t.py\", line 8, in step\n    z = x * y\nResourceExhaustedError: OOM when allocating tensor with shape[256,1024] and type float on " +
 		"/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:Mul]\n"
 	f := failuresOf(t, text)[0]
-	if got := f.Detail().Operator; f.Requester.Name != "step (t.py:8)" || got != "Mul float [256,1024]" {
+	if got := f.Operator; f.Requester.Name != "step (t.py:8)" || got != "Mul float [256,1024]" {
 		t.Errorf("%s: %q", f.Requester.Name, got)
 	}
 }

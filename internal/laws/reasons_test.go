@@ -44,7 +44,7 @@ func checkReasons(t fataler, of *subject, capacity int64) int {
 		if len(failures) == 0 {
 			t.Fatalf("%s: only leaks says %s", file, f.Description)
 		}
-		if o := &failures[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Detail().Words) {
+		if o := &failures[0]; reason != o.Reason || math.Abs(f.Confidence-o.Confidence) > 1e-9 || f.Suggestions[0] != o.Advice || !strings.Contains(f.Description, o.Words) {
 			t.Fatalf("%s: leaks says %q, %v, %v, %q; oom %+v", file, f.Description, reason, f.Confidence, f.Suggestions, o)
 		}
 	}

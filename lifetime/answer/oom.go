@@ -68,30 +68,26 @@ type Failure struct {
 
 	Past *WhatIfScenario `json:"past"` // cheapest change with which the last request fits when the recording is replayed; null if none is known
 
-	detail FailureDetail
-}
-
-// FailureDetail is what texts say about a failed allocation and JSON leaves out.
-type FailureDetail struct {
-	Of      *lifetime.SpaceInfo // memory ID in the model
-	Words   string              // the reason in words
-	Leak    *FailureLeak        // largest leak below it; nil = none found
-	AtLeast bool                // CapacityBytes is what is known of a recording
-	Absurd  bool                // the request was for more than 2^60 bytes
-	Opaque  bool                // memlane reads no recordings of the program
+	// For texts, beside the JSON.
+	Of      *lifetime.SpaceInfo `json:"-"` // memory ID in the model
+	Words   string              `json:"-"` // the reason in words
+	Leak    *FailureLeak        `json:"-"` // largest leak below it; nil = none found
+	AtLeast bool                `json:"-"` // CapacityBytes is what is known of a recording
+	Absurd  bool                `json:"-"` // the request was for more than 2^60 bytes
+	Opaque  bool                `json:"-"` // memlane reads no recordings of the program
 
 	// Of the request. Callers are those of the requester, innermost first.
-	Callers  []string
-	Operator string // "" if it is the requester
-	Printed  string // what the text of the error says about it
-	Stream   int64
-	Step     int    // its number among the marked steps, from 1; 0 = no step was marked
-	StepName string // of its mark, "" if it ended before
-	Within   string // innermost annotation of the program around it
-	Phase    purpose.Phase
+	Callers  []string      `json:"-"`
+	Operator string        `json:"-"` // "" if it is the requester
+	Printed  string        `json:"-"` // what the text of the error says about it
+	Stream   int64         `json:"-"`
+	Step     int           `json:"-"` // its number among the marked steps, from 1; 0 = no step was marked
+	StepName string        `json:"-"` // of its mark, "" if it ended before
+	Within   string        `json:"-"` // innermost annotation of the program around it
+	Phase    purpose.Phase `json:"-"`
 
-	Categories []Part     // live bytes by category, largest first; nil if the capture has none
-	Sizes      []SizeHeld // the held buffers by size, most bytes first, if their origin was not recorded
+	Categories []Part     `json:"-"` // live bytes by category, largest first; nil if the capture has none
+	Sizes      []SizeHeld `json:"-"` // the held buffers by size, most bytes first, if their origin was not recorded
 }
 
 // FailureLeak is a leak below a failed allocation.
@@ -104,15 +100,12 @@ type FailureLeak struct {
 // SizeHeld sums up the held buffers of one size.
 type SizeHeld struct{ Bytes, Count int64 } // Bytes of each
 
-// Detail returns what texts say beside the JSON.
-func (f *Failure) Detail() *FailureDetail { return &f.detail }
-
 // Compiled reports whether a compiled program failed.
-func (f *Failure) Compiled() bool { return f.detail.Of != nil && static(f.detail.Of) }
+func (f *Failure) Compiled() bool { return f.Of != nil && static(f.Of) }
 
 // timed reports whether the failure has a time that others can be compared with.
 func (f *Failure) timed() bool {
-	return f.Line == nil && f.detail.Of != nil && f.detail.Of.Axis == lifetime.Time
+	return f.Line == nil && f.Of != nil && f.Of.Axis == lifetime.Time
 }
 
 // Holder is the memory that one call site or operation held.
@@ -273,13 +266,13 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 	s, m := d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.Failure)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
-	out.detail.Words = d.Words
+	out.Words = d.Words
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
 	if d.Proof != "" {
 		out.Proof = &d.Proof
 	}
 	if l := d.Leak; l != nil {
-		out.detail.Leak = &FailureLeak{SiteName(t, &s.SpaceInfo, l.Site), int64(l.PerStep), l.Amount}
+		out.Leak = &FailureLeak{SiteName(t, &s.SpaceInfo, l.Site), int64(l.PerStep), l.Amount}
 	}
 	switch {
 	case d.Inferred:
@@ -290,7 +283,7 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 		out.Next = nextStep(&out, m.Failure == nil, t.Sources[s.Source].Producer)
 	}
 	if !d.Brief {
-		out.detail.request(t, stacks, s, m)
+		out.request(t, stacks, s, m)
 		out.held(t, s, m)
 	}
 	return out
@@ -305,12 +298,12 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
-		detail: FailureDetail{Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque},
+		Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque,
 	}
 	if m.Failure != nil {
 		out.Line = &state.Line
 	} else if out.CapacityBytes == nil && m.Free.Known() && state.Reserved >= 0 {
-		out.CapacityBytes, out.detail.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free.Or(0))), true
+		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free.Or(0))), true
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
@@ -328,23 +321,23 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 	if m.Site != 0 {
 		site := siteOf(t, &s.SpaceInfo, m.Site)
 		out.Requester = &site
-		out.detail.Callers = callersOf(t, m.Site)
+		out.Callers = callersOf(t, m.Site)
 	}
 	return out
 }
 
 // request adds the operator, the stream, the step and the phase of a request.
-func (d *FailureDetail) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetime.Space, m *lifetime.Mark) {
+func (f *Failure) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetime.Space, m *lifetime.Mark) {
 	if m.Failure != nil {
-		d.Printed = m.Text
+		f.Printed = m.Text
 		if site := &t.Sites[m.Site]; m.Failure.Source == failure.FromTensorFlow && site.Stack != 0 && site.Op != "" { // beside the line
-			d.Operator = strings.TrimSpace(site.Op + " " + tensorName(site))
+			f.Operator = strings.TrimSpace(site.Op + " " + tensorName(site))
 		}
 	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != SiteName(t, &s.SpaceInfo, m.Site) {
-		d.Operator = op
+		f.Operator = op
 	}
-	d.Stream, d.Phase = m.Stream, stacks.PhaseOf(stacks.Of(t.Sites[m.Site].Stack))
-	d.stepOf(s, m.Begin)
+	f.Stream, f.Phase = m.Stream, stacks.PhaseOf(stacks.Of(t.Sites[m.Site].Stack))
+	f.stepOf(s, m.Begin)
 }
 
 // held adds who held memory, and the buffers that a text lists.
@@ -358,7 +351,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 	}
 	live := s.LiveAt(m.Begin)
 	if len(f.Holders) == 1 && len(live) > 0 && s.Buffers[live[0]].Site == 0 {
-		f.detail.Sizes = bySize(s, live)
+		f.Sizes = bySize(s, live)
 	}
 	live = slices.DeleteFunc(live, func(i int) bool { return s.BufNotes != nil && s.BufNotes[i] != 0 }) // sums
 	if !static(&s.SpaceInfo) {
@@ -420,7 +413,7 @@ func (f *Failure) sumCategories() {
 		}
 	}
 	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	f.detail.Categories = all[:min(len(all), most)]
+	f.Categories = all[:min(len(all), most)]
 }
 
 // holderName returns the name of a holder.
@@ -471,7 +464,7 @@ func nextStep(f *Failure, recorded bool, producer string) string {
 
 // RecordedBy returns the part of torch that records the memory of the device; "" if none does.
 func (f *Failure) RecordedBy() string {
-	if f.detail.Opaque || f.Source == failure.FromHost || f.Source == failure.FromKernel {
+	if f.Opaque || f.Source == failure.FromHost || f.Source == failure.FromKernel {
 		return ""
 	}
 	switch device, _, _ := strings.Cut(f.Device, ":"); device {
@@ -484,7 +477,7 @@ func (f *Failure) RecordedBy() string {
 }
 
 // stepOf sets the step of a failure and what the program named around it.
-func (d *FailureDetail) stepOf(s *lifetime.Space, at int64) {
+func (f *Failure) stepOf(s *lifetime.Space, at int64) {
 	for i := range s.Marks {
 		m := &s.Marks[i]
 		if m.Begin > at {
@@ -492,12 +485,12 @@ func (d *FailureDetail) stepOf(s *lifetime.Space, at int64) {
 		}
 		switch {
 		case m.Kind == lifetime.Step && (m.End > at || m.End == m.Begin):
-			d.StepName = m.Text
+			f.StepName = m.Text
 			fallthrough
 		case m.Kind == lifetime.Step:
-			d.Step++
+			f.Step++
 		case m.Kind == lifetime.Annotation && m.End > at:
-			d.Within = m.Text
+			f.Within = m.Text
 		}
 	}
 }

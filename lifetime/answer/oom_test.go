@@ -127,8 +127,8 @@ func TestReasons(t *testing.T) {
 		if len(all) != 1 || all[0].Reason != reason {
 			t.Errorf("want %s, have %+v", reason, all)
 		}
-		if reason == "leak" && (all[0].Detail().Leak == nil || all[0].Detail().Leak.Name != "log (train.py:7)") {
-			t.Errorf("the leak is %+v", all[0].Detail().Leak)
+		if reason == "leak" && (all[0].Leak == nil || all[0].Leak.Name != "log (train.py:7)") {
+			t.Errorf("the leak is %+v", all[0].Leak)
 		}
 	}
 }

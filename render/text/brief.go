@@ -97,7 +97,7 @@ func trouble(r *answer.Report) (label, what, do string) {
 		if len(r.Captures) > 1 || f.Space == "" {
 			where = "in " + FailureHead(f)
 		}
-		return "died", asked(f) + " did not fit " + where + ": " + f.Detail().Words, f.Advice
+		return "died", asked(f) + " did not fit " + where + ": " + f.Words, f.Advice
 	}
 	if i := slices.IndexFunc(r.First, func(f answer.Finding) bool { return f.Leak || f.Level() > finding.Info }); i >= 0 {
 		f := &r.First[i]

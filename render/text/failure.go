@@ -18,7 +18,7 @@ type FailureLine struct{ Label, Text string }
 // FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what the memory held, the reason, what
 // to do, the next command, and what would have got past it.
 func FailureLines(f *answer.Failure) []FailureLine {
-	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Detail().Words
+	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Words
 	if f.Proof != nil {
 		why += "; " + *f.Proof
 	}
@@ -44,7 +44,7 @@ func FailureHead(f *answer.Failure) string {
 		text += " " + f.Space
 	}
 	if f.Line == nil {
-		text += " at " + When(f.Detail().Of, f.At)
+		text += " at " + When(f.Of, f.At)
 	}
 	var notes []string
 	if f.First {
@@ -61,7 +61,7 @@ func FailureHead(f *answer.Failure) string {
 
 // asked describes the request.
 func asked(f *answer.Failure) string {
-	d, who := f.Detail(), ""
+	who := ""
 	if f.Requester != nil {
 		who = f.Requester.Name
 	}
@@ -71,22 +71,22 @@ func asked(f *answer.Failure) string {
 	if who == "" {
 		who = "code that the text does not name"
 		if f.Compiled() {
-			who = cmp.Or(d.Of.Module, "a program without a name")
+			who = cmp.Or(f.Of.Module, "a program without a name")
 		}
 	}
 	switch {
 	case f.NeededBytes != nil && f.RequestedBytes == nil:
 		return fmt.Sprintf("%s needs %s", who, units.Bytes(*f.NeededBytes))
-	case d.Absurd && f.RequestedBytes == nil:
+	case f.Absurd && f.RequestedBytes == nil:
 		return "more than 1 EiB by " + who
 	case f.RequestedBytes == nil:
 		return who + "; the text does not say how much"
 	}
 	text := fmt.Sprintf("%s by %s", units.Bytes(*f.RequestedBytes), who)
-	if callers := d.Callers[:min(len(d.Callers), maxCallers)]; len(callers) > 0 {
+	if callers := f.Callers[:min(len(f.Callers), maxCallers)]; len(callers) > 0 {
 		text += ", called by " + strings.Join(callers, ", ")
 	}
-	if context := contextOf(d); context != "" {
+	if context := contextOf(f); context != "" {
 		text += "; " + context
 	}
 	if f.Source == "torch" && (*f.RequestedBytes == 2<<20 || *f.RequestedBytes == 20<<20) {
@@ -104,7 +104,7 @@ func memory(f *answer.Failure) string {
 		}
 	}
 	capacity := "%s on the device"
-	if f.Detail().AtLeast {
+	if f.AtLeast {
 		capacity = "at least %s on the device" // what others hold is not recorded
 	}
 	add(f.CapacityBytes, capacity)
@@ -157,11 +157,10 @@ func holding(f *answer.Failure) string {
 	case len(f.Holders) == 0:
 		return "the text does not say; a recording does"
 	}
-	d := f.Detail()
-	if d.Sizes != nil {
-		return fmt.Sprintf("%s; the text does not say by whom: %s", units.Plural(f.Holders[0].Buffers, "buffer"), bySize(d.Sizes))
+	if f.Sizes != nil {
+		return fmt.Sprintf("%s; the text does not say by whom: %s", units.Plural(f.Holders[0].Buffers, "buffer"), bySize(f.Sizes))
 	}
-	if l := d.Leak; l != nil {
+	if l := f.Leak; l != nil {
 		leak := fmt.Sprintf("leak: %s leaked %s in %s", l.Name, units.Bytes(l.Bytes), units.Plural(l.Count, "buffer"))
 		if l.PerStep > 0 {
 			leak += fmt.Sprintf(", %s per step", units.Bytes(l.PerStep))
@@ -226,27 +225,27 @@ var phases = map[purpose.Phase]string{
 }
 
 // contextOf returns the operator, the stream, the step and the phase of a request, and what the program named around it.
-func contextOf(d *answer.FailureDetail) string {
+func contextOf(f *answer.Failure) string {
 	var parts []string
 	add := func(text, unless string) {
 		if text != unless {
 			parts = append(parts, text)
 		}
 	}
-	add("operator "+d.Operator, "operator ")
-	add(d.Printed, "")
-	if d.Stream != 0 {
-		add("on stream "+strconv.FormatInt(d.Stream, 10), "")
+	add("operator "+f.Operator, "operator ")
+	add(f.Printed, "")
+	if f.Stream != 0 {
+		add("on stream "+strconv.FormatInt(f.Stream, 10), "")
 	}
-	if d.Step > 0 {
-		step := "in step " + units.Count(int64(d.Step))
-		if d.StepName != "" && !strings.HasSuffix(d.StepName, strconv.Itoa(d.Step)) {
-			step += " (" + d.StepName + ")"
+	if f.Step > 0 {
+		step := "in step " + units.Count(int64(f.Step))
+		if f.StepName != "" && !strings.HasSuffix(f.StepName, strconv.Itoa(f.Step)) {
+			step += " (" + f.StepName + ")"
 		}
 		add(step, "")
 	}
-	add("during "+d.Within, "during ")
-	add(phases[d.Phase], "")
+	add("during "+f.Within, "during ")
+	add(phases[f.Phase], "")
 	return strings.Join(parts, ", ")
 }
 
@@ -256,7 +255,7 @@ func byCategory(f *answer.Failure) string {
 		return ""
 	}
 	var parts, lines []string
-	for _, c := range f.Detail().Categories {
+	for _, c := range f.Categories {
 		parts = append(parts, units.Bytes(c.Bytes)+" "+purpose.Words(c.Name))
 	}
 	if len(parts) > 1 {

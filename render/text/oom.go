@@ -35,7 +35,7 @@ func (p *Page) failures(all []answer.Failure) {
 		f := &all[i]
 		program := ""
 		if f.Compiled() {
-			program = f.Detail().Of.Module
+			program = f.Of.Module
 		}
 		key := strings.Join([]string{f.Source, program, f.Reason, asked(f)}, "\x00")
 		k, ok := index[key]
