@@ -13,7 +13,6 @@ import (
 // The dump of the allocator of TensorFlow and JAX on GPU: xla/tsl/framework/bfc_allocator.cc and allocator.cc (AllocatorStats) of
 // github.com/openxla/xla.
 var (
-	bfcHeader = lazily(`(?:Allocator \(([^)]+)\) r|R)an out of memory trying to allocate ` + xlaSize + `(?: \(rounded to ` + number + `\))?(?: from the (?:lower|upper) end)?(?: ?requested by op (\S*))?`)
 	bfcBin    = lazily(`^Bin \([0-9]+\): .* in use in bin\. ` + xlaSize + ` client-requested in use in bin`)
 	bfcBySize = lazily(`^` + number + ` Chunks of size ` + number + ` totalling`)
 	bfcPool   = lazily(`(?:total_region_allocated_bytes_|Total bytes in pool|Total size in pool): ` + xlaSize + `\s+memory_limit_: ` + xlaSize)
@@ -22,19 +21,27 @@ var (
 		`(?:, unallocated(?: bytes)? ` + xlaSize + `, pool size ` + xlaSize + `, (?:pool )?limit ` + xlaSize + `)?`) // 2026
 	survived = "The caller indicates that this is not a failure"
 
-	tensor       = lazily(`OOM when allocating tensor (?:with|of) shape ?\[([0-9,]*)\](?: and type (\w+))?(?: on (\S+))?(?: by allocator (\w+))?`)
 	tensorNode   = lazily(`\[\[(?:\{\{)?[Nn]ode:? (\S+) = \w+\[.*?\bT=DT_(\w+)`) // TensorFlow 1
 	tensorOp     = lazily(`\[Op:(\w+)\]`)
 	tensorDevice = lazily(`(?i)device:([A-Z]+):([0-9]+)`)
 	gpuAllocator = lazily(`^GPU_([0-9]+)_`)
 )
 
+// bfcSentences begin a dump, or stand alone.
+var bfcSentences = []form{
+	{"an out of memory trying to allocate", failure.FromTensorFlow, "gpu", "", lazily(`(?:Allocator \((?P<allocator>[^)]+)\) r|R)an out of memory trying to allocate ` +
+		`(?P<requested>` + xlaSize + `)(?: \(rounded to (?P<exact>[0-9]+)\))?(?: from the (?:lower|upper) end)?(?: ?requested by op (?P<op>\S*))?`)},
+}
+
+// tensorSentences are TensorFlow's errors about a tensor.
+var tensorSentences = []form{
+	{"OOM when allocating tensor", failure.FromTensorFlow, "gpu", "", lazily(`OOM when allocating tensor (?:with|of) shape ?(?P<shape>\[[0-9,]*\])` +
+		`(?: and type (?P<dtype>\w+))?(?: on (?P<place>\S+))?(?: by allocator (?P<allocator>\w+))?`)},
+}
+
 // dump is what the lines of a dump list.
 type dump struct {
-	chunks    []chunk   // in use
-	segments  []segment // address of its first chunk
-	open      int64     // size of a segment whose first chunk follows; 0 = none
-	bySize    []buffer  // in use, without addresses
+	open      int64 // size of a segment whose first chunk follows; 0 = none
 	freeTotal int64
 	largest   int64
 	bins      int64 // bytes that the program requested, of all bins
@@ -45,7 +52,7 @@ type dump struct {
 // line takes a line of a dump. It returns false for a line of something else.
 func (d *dump) line(line []byte, f *printed) bool {
 	switch {
-	case d.chunk(line):
+	case d.chunk(line, f):
 		return true
 	case bytes.HasPrefix(line, []byte("Next region of size ")):
 		d.open, _ = strconv.ParseInt(string(bytes.TrimSpace(line[len("Next region of size "):])), 10, 64)
@@ -60,8 +67,8 @@ func (d *dump) line(line []byte, f *printed) bool {
 	if m := bfcBySize().FindStringSubmatch(text); m != nil {
 		n, _ := strconv.ParseInt(m[1], 10, 64)
 		each, _ := size(m[2])
-		d.bySize = append(d.bySize, buffer{size: max(each, 0), unpadded: max(each, 0), count: n})
-		d.whole = len(d.chunks) > 0
+		f.buffers = append(f.buffers, buffer{size: max(each, 0), unpadded: max(each, 0), count: n})
+		d.whole = len(f.chunks) > 0
 		return true
 	}
 	return f.poolLine(text)
@@ -91,7 +98,7 @@ func (f *printed) poolLine(text string) bool {
 
 // chunk takes "InUse at 7f458edfd040 of size 35651584 by op Fill action_count 2 step 0 next 5". It does not use regular
 // expressions: there may be millions of chunks.
-func (d *dump) chunk(line []byte) bool {
+func (d *dump) chunk(line []byte, f *printed) bool {
 	state, rest, _ := bytes.Cut(bytes.TrimLeft(line, " "), []byte(" at "))
 	state = bytes.TrimSpace(state)
 	used := string(state) == "InUse" || string(state) == "Chunk"
@@ -109,7 +116,7 @@ func (d *dump) chunk(line []byte) bool {
 		return false
 	}
 	if d.open > 0 {
-		d.segments = append(d.segments, segment{addr, d.open})
+		f.segments = append(f.segments, segment{addr, d.open})
 		d.open = 0
 	}
 	if !used {
@@ -120,31 +127,30 @@ func (d *dump) chunk(line []byte) bool {
 	c := chunk{addr: addr, size: size}
 	if op, ok := bytes.CutPrefix(rest, []byte("by op ")); ok {
 		op, _, _ = bytes.Cut(op, []byte(" "))
-		if last := len(d.chunks) - 1; last >= 0 && d.chunks[last].op == string(op) {
-			c.op = d.chunks[last].op // without a copy
+		if last := len(f.chunks) - 1; last >= 0 && f.chunks[last].op == string(op) {
+			c.op = f.chunks[last].op // without a copy
 		} else {
 			c.op = string(op)
 		}
 	}
-	d.chunks = append(d.chunks, c)
+	f.chunks = append(f.chunks, c)
 	return true
 }
 
-// finish moves what the dump lists to its failure. A list that was cut off is not used: it would look like a small pool.
+// finish sums up what the dump lists. A list that was cut off is not used: it would look like a small pool.
 func (d *dump) finish(f *printed) {
 	if d.anyBin {
 		f.Requested = d.bins
 	}
 	if !d.whole {
-		f.buffers = d.bySize
+		f.chunks, f.segments = nil, nil
 		return
 	}
-	f.chunks, f.segments = d.chunks, d.segments
-	f.Live, f.Reserved = 0, 0
-	for i := range d.chunks {
-		f.Live = units.AddSat(f.Live, d.chunks[i].size)
+	f.buffers, f.Live, f.Reserved = nil, 0, 0
+	for i := range f.chunks {
+		f.Live = units.AddSat(f.Live, f.chunks[i].size)
 	}
-	for _, s := range d.segments {
+	for _, s := range f.segments {
 		f.Reserved = units.AddSat(f.Reserved, s.size)
 	}
 	f.Unallocated = d.freeTotal
@@ -155,53 +161,26 @@ func (d *dump) finish(f *printed) {
 
 // parseBFC reads the first line of a dump, or the warning that comes without one; nil if there is none.
 func parseBFC(text string) *printed {
-	m := bfcHeader().FindStringSubmatchIndex(text)
-	if m == nil {
-		return nil
+	f := read(bfcSentences, text)
+	if f != nil {
+		f.Survived = strings.Contains(text, survived)
 	}
-	group := func(i int) string {
-		if m[2*i] < 0 {
-			return ""
-		}
-		return text[m[2*i]:m[2*i+1]]
-	}
-	f := newFailure(failure.FromTensorFlow)
-	f.device, f.allocator, f.op = "gpu", group(1), group(4)
-	f.onAllocator()
-	f.requested = max(f.figure(group(2)), 0)
-	if exact, _ := size(group(3)); exact >= 0 {
-		f.requested = exact
-	}
-	f.Survived = strings.Contains(text[m[1]:], survived)
 	return f
-}
-
-// onAllocator sets the device by the allocator's name: GPU_0_bfc.
-func (f *printed) onAllocator() {
-	if m := gpuAllocator().FindStringSubmatch(f.allocator); m != nil {
-		f.device = "gpu:" + m[1]
-	}
 }
 
 // parseTensor reads TensorFlow's error about a tensor; nil if there is none.
 func parseTensor(text string) *printed {
-	m := tensor().FindStringSubmatch(text)
-	if m == nil {
+	f := read(tensorSentences, text)
+	if f == nil {
 		return nil
 	}
-	f := newFailure(failure.FromTensorFlow)
-	f.device, f.shape, f.dtype, f.allocator = "gpu", "["+m[1]+"]", m[2], m[4]
-	place := m[3]
 	if node := tensorNode().FindStringSubmatch(text); node != nil && f.dtype == "" {
-		f.op, f.dtype, place = node[1], strings.ToLower(node[2]), text
+		f.op, f.dtype = node[1], strings.ToLower(node[2])
+		f.take("place", text, "")
 	}
-	f.requested = elements(m[1], f.dtype)
+	f.requested = elements(strings.Trim(f.shape, "[]"), f.dtype)
 	if op := tensorOp().FindStringSubmatch(text); op != nil {
 		f.op = op[1]
-	}
-	f.onAllocator()
-	if d := tensorDevice().FindStringSubmatch(place); d != nil {
-		f.device = backend(d[1], d[2])
 	}
 	if f.device == "cpu:0" {
 		f.device = "cpu"

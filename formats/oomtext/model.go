@@ -72,33 +72,38 @@ func (m *modeller) describe(source int, o owner) {
 		info.OnlyOccupied = true // dumps have the sizes of chunks
 	}
 	allowed := int64(0)
-	for _, f := range m.failures {
+	for i, f := range m.failures {
 		info.Limit, info.LifetimePeak = max(info.Limit, f.Capacity), max(info.LifetimePeak, f.peak)
 		allowed = max(allowed, f.Allowed)
+		m.levels(i, f)
 	}
 	if info.Limit == 0 {
 		info.Limit = allowed
 	}
-	m.levels()
-	m.buffers()
-	m.regions()
-	m.marks()
+	m.chunks()
+	for i, f := range m.failures {
+		m.mark(i, f)
+	}
 	info.Facts = m.facts
 	m.b.Describe(m.space, info)
 }
 
-// levels adds the totals of all failures.
-func (m *modeller) levels() {
-	for i, f := range m.failures {
-		for _, t := range []struct {
-			bytes   int64
-			measure lifetime.Measure
-		}{{f.Live, lifetime.Occupied}, {f.Reserved, lifetime.Reserved}} {
-			if t.bytes >= 0 && !f.program {
-				m.b.Total(m.space, lifetime.Total{T: int64(i), Bytes: t.bytes, Measure: t.measure})
-				m.facts |= lifetime.Totals
-			}
+// levels adds the totals of a failure, the buffers that have no address, and the segments of a dump.
+func (m *modeller) levels(i int, f *printed) {
+	for k, bytes := range []int64{f.Live, f.Reserved} {
+		if bytes >= 0 && !f.program {
+			m.b.Total(m.space, lifetime.Total{T: int64(i), Bytes: bytes, Measure: []lifetime.Measure{lifetime.Occupied, lifetime.Reserved}[k]})
+			m.facts |= lifetime.Totals
 		}
+	}
+	until, edge := m.until(i)
+	for k := range f.buffers {
+		m.buffer(&f.buffers[k], lifetime.Buffer{Begin: int64(i), End: int64(until), Edge: edge})
+		m.facts |= lifetime.EndState
+	}
+	for _, s := range f.segments {
+		m.b.Region(m.space, lifetime.Region{Begin: int64(i), End: int64(until), Addr: s.addr, Size: s.size, Edge: edge})
+		m.facts |= lifetime.Regions
 	}
 }
 
@@ -110,18 +115,6 @@ func (m *modeller) until(i int) (next int, edge lifetime.Edge) {
 		}
 	}
 	return next, lifetime.BeginUnseen | lifetime.EndOpen
-}
-
-// buffers adds the buffers of all failures.
-func (m *modeller) buffers() {
-	for i, f := range m.failures {
-		until, edge := m.until(i)
-		for k := range f.buffers {
-			m.buffer(&f.buffers[k], lifetime.Buffer{Begin: int64(i), End: int64(until), Edge: edge})
-			m.facts |= lifetime.EndState
-		}
-	}
-	m.chunks()
 }
 
 // chunks adds the chunks of all dumps. A chunk that the next dump has too is the same buffer.
@@ -206,28 +199,15 @@ func (m *modeller) site(x *buffer) lifetime.SiteID {
 	return m.b.Site(s)
 }
 
-// regions adds the segments of all dumps.
-func (m *modeller) regions() {
-	for i, f := range m.failures {
-		until, edge := m.until(i)
-		for _, s := range f.segments {
-			m.b.Region(m.space, lifetime.Region{Begin: int64(i), End: int64(until), Addr: s.addr, Size: s.size, Edge: edge})
-			m.facts |= lifetime.Regions
-		}
+// mark adds a failure.
+func (m *modeller) mark(i int, f *printed) {
+	f.Filled = f.filled
+	mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: failure.BytesOf(f.free), Failure: &f.Failure, Text: f.context}
+	if f.state {
+		mark.Kind = lifetime.Snapshot
 	}
-}
-
-// marks adds the failures.
-func (m *modeller) marks() {
-	for i, f := range m.failures {
-		mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: failure.BytesOf(f.free), Failure: &f.Failure, Text: f.context}
-		if f.state {
-			mark.Kind = lifetime.Snapshot
-		}
-		f.Filled = f.filled
-		if site := (lifetime.Site{Stack: stack(m.b, f.frames), Op: f.op, Shape: f.shape, DType: f.dtype}); site != (lifetime.Site{}) {
-			mark.Site = m.b.Site(site)
-		}
-		m.b.Mark(m.space, mark)
+	if site := (lifetime.Site{Stack: stack(m.b, f.frames), Op: f.op, Shape: f.shape, DType: f.dtype}); site != (lifetime.Site{}) {
+		mark.Site = m.b.Site(site)
 	}
+	m.b.Mark(m.space, mark)
 }

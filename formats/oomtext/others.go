@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"strings"
 
@@ -154,6 +153,8 @@ func read(sentences []form, text string) *printed {
 			if at := programs[s.source].atStart; at != "" && f.Capacity >= 0 {
 				f.Help, f.InProcess = at, 0
 			}
+			f.device, f.memory = strings.Replace(strings.ToLower(f.device), "rocm", "hip", 1), strings.ToLower(f.memory)
+			f.Cut = f.Cut || s.word == totalCapacity && f.Reserved < 0
 			if f.device == "" {
 				f.allocator = s.source
 			}
@@ -165,47 +166,64 @@ func read(sentences []form, text string) *printed {
 
 // take sets what a group of that name matched.
 func (f *printed) take(name, text, unit string) {
-	figure := func() int64 {
-		text = strings.ReplaceAll(text, ",", "")
-		if strings.HasSuffix(text, "B") || strings.HasSuffix(text, "bytes") {
+	words := map[string]*string{"device": &f.device, "backend": &f.device, "memory": &f.memory, "module": &f.module, "op": &f.op, "call": &f.op,
+		"shape": &f.shape, "dtype": &f.dtype}
+	switch {
+	case name == "":
+	case words[name] != nil:
+		*words[name] = text
+	case name == "index":
+		f.device += ":" + text
+	case name == "place":
+		if d := tensorDevice().FindStringSubmatch(text); d != nil {
+			f.device = backend(d[1], d[2])
+		}
+	case name == "allocator":
+		f.allocator = text
+		if m := gpuAllocator().FindStringSubmatch(text); m != nil && f.device == "gpu" {
+			f.device = "gpu:" + m[1]
+		}
+	case name == "nccl":
+		f.op = nccl
+	case name == "load":
+		f.op = failure.LoadProgram
+	case name == "growth":
+		f.Growth, f.op = true, "enlarge the pool"
+	case name == "absurd":
+		f.Absurd = true
+	case name == "cut":
+		f.Cut = true
+	default:
+		if text = strings.ReplaceAll(text, ",", ""); strings.HasSuffix(text, "B") || strings.HasSuffix(text, "bytes") {
 			unit = ""
 		}
-		return f.figure(text + unit)
+		f.takeFigure(name, f.figure(text+unit))
 	}
+}
+
+// takeFigure sets a figure.
+func (f *printed) takeFigure(name string, bytes int64) {
 	switch name {
-	case "":
-	case "device":
-		f.device = text
-	case "backend":
-		f.device = cmp.Or(map[string]string{"ROCm": "hip"}[text], strings.ToLower(text))
-	case "index":
-		f.device += ":" + text
-	case "memory":
-		f.memory = strings.ToLower(text)
-	case "module":
-		f.module = text
-	case "op", "call":
-		f.op = text
-	case "nccl":
-		f.op = nccl
-	case "load":
-		f.op = failure.LoadProgram
-	case "growth":
-		f.Growth, f.op = true, "enlarge the pool"
-	case "absurd":
-		f.Absurd = true
-	case "cut":
-		f.Cut = true
-	case "beside": // the live bytes
-		f.InProcess = units.AddSat(f.Live, figure())
 	case "requested":
-		f.requested = max(figure(), 0)
+		f.requested = max(bytes, 0)
+	case "exact":
+		if bytes >= 0 {
+			f.requested = bytes
+		}
 	case "free":
-		f.free = figure()
+		f.free = bytes
 	case "total": // with the request
-		f.Reserved = max(figure()-f.requested, 0)
+		f.Reserved = max(bytes-f.requested, 0)
+	case "cached": // beside the live bytes
+		f.Unallocated, f.Reserved = bytes, units.AddSat(f.Live, bytes)
+	case "in_total":
+		f.Unallocated, f.Reserved = max(bytes-f.Live, 0), bytes
+	case "block": // the largest that IPEX can have
+		f.Allowed, f.device = bytes, "xpu"
+	case "beside": // the live bytes
+		f.InProcess = units.AddSat(f.Live, bytes)
 	default:
-		*f.Figures()[name] = figure()
+		*f.Figures()[name] = bytes
 	}
 }
 

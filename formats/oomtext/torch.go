@@ -12,27 +12,25 @@ import (
 // c10/cuda/CUDAMallocAsyncAllocator.cpp, aten/src/ATen/mps/MPSAllocator.mm, c10/core/impl/alloc_cpu.cpp of github.com/pytorch/pytorch;
 // github.com/Ascend/pytorch; src/include/alloc.h of github.com/NVIDIA/nccl.
 var (
-	// 2.1 and later. The first versions wrote "capacty".
-	torchNew = lazily(`(?:([A-Z]{3,5}) out of memory\. )?Tried to allocate ` + torchSize + `\. GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
+	// 2.1 and later, perhaps without its beginning. The first versions wrote "capacty".
+	torchNew = lazily(`(?:(?:([A-Z]{3,5}) out of memory\. )?(?:Tried to )?allocate ` + torchSize + `\. )?GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
 		`(?: of which ` + torchSize + ` is free)?(.*)`)
-	// The same, if its beginning was cut off.
-	torchLater = lazily(`()(?:allocate ` + torchSize + `\. )?GPU ?([0-9]*) has a total capaci?ty of ` + torchSize + `(?: of which ` + torchSize + ` is free)?\.(.*)`)
-	torchFree  = lazily(`of which ` + torchSize + ` is free\.`)
+	torchFree = lazily(`of which ` + torchSize + ` is free\.`)
 
 	torchNewUse = lazily(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
 		torchSize + ` is reserved by PyTorch but unallocated)?`)
 	torchProcess = lazily(`(?:(this) process|Process ` + number + `) has ` + torchSize + ` memory in use`)
 	torchAllowed = lazily(torchSize + ` allowed;`)
-	// To 2.0, and NPU. "cached" was reserved less allocated.
-	torchOld = lazily(`(?:([A-Z]{3,5}) out of memory\. |block with size larger than ` + xlaSize + `! )?Tried to allocate ` + torchSize +
-		` \((GPU|NPU) *([0-9]*); ` + torchSize + ` total capacity` +
-		`(?:; ` + torchSize + ` already allocated(?:; ` + torchSize + ` current active)?(?:; ` + torchSize + ` free)?(?:; ` + torchSize + ` allowed)?(?:; ` + torchSize +
-		` (cached|reserved in total))?)?`)
 )
 
 // torchSentences are texts of PyTorch of one form. Those of libraries below it have no figures of its allocator; the words before tell
 // errors from advice and source code.
 var torchSentences = []form{
+	// To 2.0, and NPU. "cached" was reserved less allocated.
+	{totalCapacity, failure.FromTorch, "cuda", "", lazily(`(?:(?P<backend>[A-Z]{3,5}) out of memory\. |block with size larger than (?P<block>` + xlaSize +
+		`)! )?Tried to allocate (?P<requested>` + torchSize + `) \((?:GPU|(?P<device>NPU)) *(?P<index>[0-9]*); (?P<capacity>` + torchSize +
+		`) total capacity(?:; (?P<live>` + torchSize + `) already allocated(?:; ` + torchSize + ` current active)?(?:; (?P<free>` + torchSize +
+		`) free)?(?:; (?P<allowed>` + torchSize + `) allowed)?(?:; (?:(?P<cached>` + torchSize + `) cached|(?P<in_total>` + torchSize + `) reserved in total))?)?`)},
 	{"MPS backend", failure.FromTorch, "mps", "", lazily(`MPS backend out of memory \(MPS allocated: (?P<live>` + torchSize + `), other allocations: (?P<beside>` + torchSize +
 		`)(?:, max allowed: (?P<allowed>` + torchSize + `))?\)\.(?: Tried to allocate (?P<requested>` + torchSize + `) on (?:shared|private) pool)?`)},
 	{"exceed allowed memory", failure.FromTorch, "cuda", "", lazily(`Allocation on device (?P<index>[0-9]+) would exceed allowed memory\. \(out of memory\) ` +
@@ -51,17 +49,19 @@ var torchSentences = []form{
 	{"out of memory", failure.FromTorch, "", "", lazily(`Error: (?P<backend>CUDA|HIP|XPU|NPU) out of memory`)}, // perhaps the allocator's state follows
 }
 
+// totalCapacity is in texts of versions to 2.0. They have what is reserved, unless it was cut off.
+const totalCapacity = " total capacity"
+
 // nccl is the operation of NCCL's own requests.
 const nccl = "NCCL"
 
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
 func parseTorch(text string) *printed {
-	for _, parse := range []func(string) *printed{parseTorchNew, parseTorchOld} {
-		if f := parse(text); f != nil {
-			return f
-		}
+	f := parseTorchNew(text)
+	if f == nil {
+		f = read(torchSentences, text)
 	}
-	return read(torchSentences, text)
+	return f
 }
 
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
@@ -70,14 +70,12 @@ func backend(name, index string) string {
 }
 
 func parseTorchNew(text string) *printed {
-	if !strings.Contains(text, laterInTorch) { // regular expressions are slow
-		return parseTorchLast(text)
+	m := []string(nil)
+	if strings.Contains(text, laterInTorch) { // regular expressions are slow
+		m = torchNew().FindStringSubmatch(text)
 	}
-	m := torchNew().FindStringSubmatch(text)
 	if m == nil {
-		if m = torchLater().FindStringSubmatch(text); m == nil {
-			return parseTorchLast(text)
-		}
+		return parseTorchLast(text)
 	}
 	f := newFailure(failure.FromTorch)
 	f.device = backend(m[1], m[3])
@@ -175,33 +173,4 @@ func (f *printed) own(all [][]string, sum int64) (used int64, among bool) {
 		return closest, false
 	}
 	return unknown, fitting > 1 && noRoom
-}
-
-func parseTorchOld(text string) *printed {
-	if !strings.Contains(text, " total capacity") {
-		return nil
-	}
-	m := torchOld().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromTorch)
-	name := m[1]
-	if m[4] == "NPU" {
-		name = m[4]
-	} else if m[2] != "" { // IPEX: a limit of one block
-		name = "XPU"
-	}
-	f.device = backend(name, m[5])
-	f.requested, f.Capacity, f.Live = max(f.figure(m[3]), 0), f.figure(m[6]), f.figure(m[7])
-	f.free, f.Allowed = f.figure(m[9]), f.figure(cmp.Or(m[10], m[2]))
-	switch reserved := f.figure(m[11]); m[12] {
-	case "cached":
-		f.Unallocated, f.Reserved = reserved, units.AddSat(f.Live, reserved)
-	case "reserved in total":
-		f.Unallocated, f.Reserved = max(reserved-f.Live, 0), reserved
-	default:
-		f.Cut = true
-	}
-	return f
 }

@@ -3,6 +3,7 @@ package oomtext
 import (
 	"bytes"
 	"strconv"
+	"strings"
 )
 
 // unknownRank is the rank of a writer whose prefix does not name one.
@@ -57,33 +58,29 @@ func plain(line []byte) []byte {
 
 // A prefix of a line. Those with a group name the writer.
 type prefix struct {
-	first func(c byte) bool // whether it may begin with this byte
+	first string // bytes with one of which it begins
 	re    pattern
 	what  string // before the number of the writer: "rank", "pid"; "" = the prefix names no writer
 }
 
-func is(chars string) func(byte) bool {
-	return func(c byte) bool { return bytes.IndexByte([]byte(chars), c) >= 0 }
-}
-
 // prefixes of launchers and loggers. A line may have several.
 var prefixes = []prefix{
-	{is("["), lazily(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
-	{is("["), lazily(`^\[[A-Za-z_]\w*?([0-9]+)\]: ?`), "rank"},                             // torchrun --tee: [default3]:
-	{is("("), lazily(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
-	{is("("), lazily(`^\([A-Za-z]+_TP([0-9]+)(?:_EP[0-9]+)? pid=[0-9]+\) `), "rank"},       // vLLM: (Worker_TP1 pid=77)
-	{is("["), lazily(`^\[[0-9]+,([0-9]+)\]<std(?:out|err)>: ?`), "rank"},                   // mpirun --tag-output
-	{is(" >#"), lazily(`^ ?[>#]+ ?`), ""},                                                  // quoted
-	{is("("), lazily(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
-	{is("012"), lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes
-	{is("012"), lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWEF] \S+:[0-9]+\] `), ""},  // TensorFlow 2
-	{is("IWEF"), lazily(`^[IWEF][0-9]{4} [0-9:.]+ +[0-9]+ \S+:[0-9]+\] `), ""},             // absl
-	{is("IWEF"), lazily(`^[IWEF] \S+:[0-9]+\] `), ""},                                      // TensorFlow 1
-	{is("IWED"), lazily(`^(?:INFO|WARNING|ERROR|DEBUG) [0-9-]+ [0-9:]+ \[[^\]]+\] ?`), ""}, // vLLM
+	{"[", lazily(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
+	{"[", lazily(`^\[[A-Za-z_]\w*?([0-9]+)\]: ?`), "rank"},                             // torchrun --tee: [default3]:
+	{"(", lazily(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
+	{"(", lazily(`^\([A-Za-z]+_TP([0-9]+)(?:_EP[0-9]+)? pid=[0-9]+\) `), "rank"},       // vLLM: (Worker_TP1 pid=77)
+	{"[", lazily(`^\[[0-9]+,([0-9]+)\]<std(?:out|err)>: ?`), "rank"},                   // mpirun --tag-output
+	{" >#", lazily(`^ ?[>#]+ ?`), ""},                                                  // quoted
+	{"(", lazily(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
+	{"012", lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes
+	{"012", lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:.]+: [IWEF] \S+:[0-9]+\] `), ""},  // TensorFlow 2
+	{"IWEF", lazily(`^[IWEF][0-9]{4} [0-9:.]+ +[0-9]+ \S+:[0-9]+\] `), ""},             // absl
+	{"IWEF", lazily(`^[IWEF] \S+:[0-9]+\] `), ""},                                      // TensorFlow 1
+	{"IWED", lazily(`^(?:INFO|WARNING|ERROR|DEBUG) [0-9-]+ [0-9:]+ \[[^\]]+\] ?`), ""}, // vLLM
 }
 
 // srun is the prefix of "srun -l": the number of the task. Other lines may begin like that, so detectSrun decides.
-var srun = prefix{is("0123456789"), lazily(`^ *([0-9]{1,5}): `), "rank"}
+var srun = prefix{"0123456789", lazily(`^ *([0-9]{1,5}): `), "rank"}
 
 // detectSrun reports whether most lines of head begin with the number of a task, of which there are few.
 func detectSrun(head []byte) bool {
@@ -110,7 +107,7 @@ func (r *reader) stripped(line []byte) (rest, named []byte, what, number string)
 		n := 0
 		for i := range r.prefixes {
 			p := &r.prefixes[i]
-			if !p.first(line[0]) {
+			if strings.IndexByte(p.first, line[0]) < 0 {
 				continue
 			}
 			m := p.re().FindSubmatchIndex(line)

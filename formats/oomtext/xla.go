@@ -137,17 +137,8 @@ func (b *buffer) from(operator string) {
 
 // kindOf returns the kind of a buffer by libtpu's type of its allocation.
 func kindOf(allocation string) lifetime.Kind {
-	switch strings.ToLower(allocation) {
-	case "hlo temp", "scoped":
-		return lifetime.Temporary
-	case "argument", "arguments", "parameter":
-		return lifetime.Parameter
-	case "output":
-		return lifetime.Output
-	case "constant", "global":
-		return lifetime.Constant
-	}
-	return lifetime.Plain
+	return map[string]lifetime.Kind{"hlo temp": lifetime.Temporary, "scoped": lifetime.Temporary, "argument": lifetime.Parameter, "arguments": lifetime.Parameter,
+		"parameter": lifetime.Parameter, "output": lifetime.Output, "constant": lifetime.Constant, "global": lifetime.Constant}[strings.ToLower(allocation)]
 }
 
 // moduleFromNames sets the program's name from the operations: those of jit(f) are in the module jit_f.
