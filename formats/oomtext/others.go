@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
 )
 
@@ -189,6 +190,8 @@ func (f *printed) take(name, text, unit string) {
 		f.op = failure.LoadProgram
 	case name == "growth":
 		f.Growth, f.op = true, "enlarge the pool"
+	case name == "single": // the shape of the request
+		f.buffers = []buffer{{size: f.requested, unpadded: f.requested, count: 1, shape: text, kind: lifetime.Plain}}
 	case name == "absurd":
 		f.Absurd = true
 	case name == "cut":
@@ -222,6 +225,12 @@ func (f *printed) takeFigure(name string, bytes int64) {
 		f.Allowed, f.device = bytes, "xpu"
 	case "beside": // the live bytes
 		f.InProcess = units.AddSat(f.Live, bytes)
+	case "program":
+		f.Needed = bytes
+		f.rest(lifetime.Plain, "the whole program", bytes)
+	case "TensorCore", "SparseCore":
+		f.Needed = units.AddSat(max(f.Needed, 0), bytes)
+		f.rest(lifetime.Plain, name, bytes)
 	default:
 		*f.Figures()[name] = bytes
 	}

@@ -17,7 +17,7 @@ func TestPrograms(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range slices.Concat(sentences, torchSentences, xlaSentences, bfcSentences, tensorSentences, driverSentences) {
+	for _, s := range slices.Concat(sentences, torchSentences, xlaSentences, tpuSentences, bfcSentences, tensorSentences, driverSentences) {
 		if p, ok := programs[s.source]; s.source != failure.FromHost && (!ok || p.name == "" && p.help == "") {
 			t.Errorf("%q is of an unknown program", s.word)
 		}

@@ -19,10 +19,6 @@ var (
 	tpuTemp   = lazily(`HLO temp ` + xlaSize + ` \(([0-9.]+)% utilization`)
 	tpuBuffer = lazily(`[0-9]+\. Size: ` + xlaSize + `(?: Operator: (.*?))?(?: Shape: (.*?))?(?: Unpadded size: ` + xlaSize +
 		`)?(?: Extra memory due to padding: ` + xlaSize + ` \([0-9.]+x expansion\))?(?: XLA label: (.*?))?(?: Allocation type: ([A-Za-z ]+?))? =====`)
-	tpuShort = lazily(`Ran out of memory on ([A-Z]+), the total memory required for HLO temporaries \(` + xlaSize + `\) exceeds available [A-Z]+ \(` + xlaSize +
-		`\)\.(?: HLO module: (\S+?)\.(?: |$))?`)
-	tpuSingle = lazily(`Allocation \(size=` + number + `\) would exceed memory \(size=` + number + `\) :: #allocation[0-9]+ \[shape = '(.*?)', space=([a-z]+)`)
-	tpuSparse = lazily(`TPU TensorCore Hbm usage: ` + xlaSize + `, SparseCore Hbm usage ` + xlaSize + `, exceeding available bytes: ` + xlaSize)
 	// A kernel in on-chip memory, also cut off, and programs of which the message gives no figures.
 	tpuScoped = lazily(`Ran out of memory in memory space ([a-z]+)\b(?:.*? for %([\w.-]+)(?: = (\S+))?)?(?:.*?Scoped allocation with size ` + xlaSize + ` and limit ` + xlaSize +
 		` exceeded)?`)
@@ -34,6 +30,16 @@ var (
 	sourceFile = lazily(`source_file="([^"]*)"`)
 	sourceLine = lazily(`source_line=([0-9]+)`)
 )
+
+// tpuSentences are short texts of the compiler. They say "HLO temporaries", but the figure is the whole buffer assignment.
+var tpuSentences = []form{
+	{"Ran out of memory on ", failure.FromCompiler, "tpu", "", lazily(`Ran out of memory on (?P<memory>[A-Z]+), the total memory required for HLO temporaries ` +
+		`\((?P<program>` + xlaSize + `)\) exceeds available [A-Z]+ \((?P<capacity>` + xlaSize + `)\)\.(?: HLO module: (?P<module>\S+?)\.(?: |$))?`)},
+	{"would exceed memory", failure.FromCompiler, "tpu", "", lazily(`Allocation \(size=(?P<requested>[0-9]+)\) would exceed memory \(size=(?P<capacity>[0-9]+)\) ` +
+		`:: #allocation[0-9]+ \[shape = '(?P<single>.*?)', space=(?P<memory>[a-z]+)`)},
+	{"TPU TensorCore Hbm usage", failure.FromCompiler, "tpu/hbm", "", lazily(`TPU TensorCore Hbm usage: (?P<TensorCore>` + xlaSize +
+		`), SparseCore Hbm usage (?P<SparseCore>` + xlaSize + `), exceeding available bytes: (?P<capacity>` + xlaSize + `)`)},
+}
 
 // xlaSentences are texts of XLA at run time: on TPU, GPU and CPU.
 var xlaSentences = []form{
@@ -152,27 +158,12 @@ func (f *printed) moduleFromNames() {
 }
 
 func parseTPUShort(text string) *printed {
-	f := newFailure(failure.FromCompiler)
-	f.program, f.device, f.memory = true, "tpu", "hbm"
-	if m := tpuShort().FindStringSubmatch(text); m != nil {
-		f.memory, f.module = strings.ToLower(m[1]), m[4]
-		f.Needed, f.Capacity = f.figure(m[2]), f.figure(m[3])
-		// The text says "HLO temporaries", but the figure is the whole buffer assignment.
-		f.rest(lifetime.Plain, "the whole program", f.Needed)
-	} else if m := tpuSingle().FindStringSubmatch(text); m != nil {
-		f.memory = m[4]
-		f.requested, f.Capacity = max(f.figure(m[1]), 0), f.figure(m[2])
-		f.buffers = []buffer{{size: f.requested, unpadded: f.requested, count: 1, shape: m[3], kind: lifetime.Plain}}
-	} else if m := tpuSparse().FindStringSubmatch(text); m != nil {
-		tensor, sparse := f.figure(m[1]), f.figure(m[2])
-		f.Needed, f.Capacity = units.AddSat(tensor, sparse), f.figure(m[3])
-		f.rest(lifetime.Plain, "TensorCore", tensor)
-		f.rest(lifetime.Plain, "SparseCore", sparse)
-	} else {
-		return nil
-	}
-	if f.Needed >= 0 && f.Capacity >= 0 {
-		f.Exceeded = max(f.Needed-f.Capacity, 0)
+	f := read(tpuSentences, text)
+	if f != nil {
+		f.program = true
+		if f.Needed >= 0 && f.Capacity >= 0 {
+			f.Exceeded = max(f.Needed-f.Capacity, 0)
+		}
 	}
 	return f
 }

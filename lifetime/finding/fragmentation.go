@@ -99,13 +99,7 @@ type gap struct {
 
 // gapAt returns the gap at an instant, with what the regions hold.
 func gapAt(s *lifetime.Space, at int64) gap {
-	g := gap{at: at, holes: region.FreeAt(s, at)}
-	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
-			g.reserved = units.AddSat(g.reserved, r.Size)
-		}
-	}
-	return g
+	return gap{at, region.ReservedAt(s, at), region.FreeAt(s, at)}
 }
 
 // worstGap returns the gap with most free bytes just before one of several reservations.

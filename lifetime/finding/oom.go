@@ -185,11 +185,7 @@ func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
 // addresses there are no holes.
 func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes region.Holes) {
 	s := p.Space
-	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Begin <= at && (r.End > at || r.Edge&lifetime.EndOpen != 0) {
-			reserved = units.AddSat(reserved, r.Size)
-		}
-	}
+	reserved = region.ReservedAt(s, at)
 	if s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 {
 		holes = region.FreeAt(s, at)
 		f.add(figure(FigReserved, reserved), figure(FigFree, holes.Total), figure(FigLargestHole, holes.Largest))

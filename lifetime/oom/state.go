@@ -25,14 +25,8 @@ func stateAt(s *lifetime.Space, m *lifetime.Mark) failure.Failure {
 	if s.Limit > 0 {
 		f.Capacity = s.Limit
 	}
-	reserved := int64(0)
-	for i := range s.Regions {
-		if r := &s.Regions[i]; r.Begin <= m.Begin && (r.End > m.Begin || r.Edge&lifetime.EndOpen != 0) {
-			reserved = units.AddSat(reserved, r.Size)
-		}
-	}
 	if len(s.Regions) > 0 {
-		f.Reserved = reserved
+		f.Reserved = region.ReservedAt(s, m.Begin)
 	}
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
 		holes := region.FreeAt(s, m.Begin)

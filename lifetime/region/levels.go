@@ -22,6 +22,16 @@ func Reserved(s *lifetime.Space) (end, peak int64) {
 	return end, peak
 }
 
+// ReservedAt returns the reserved bytes at an instant.
+func ReservedAt(s *lifetime.Space, t int64) (bytes int64) {
+	for i := range s.Regions {
+		if r := &s.Regions[i]; aliveAt(r, t) {
+			bytes = units.AddSat(bytes, r.Size)
+		}
+	}
+	return bytes
+}
+
 // Planned returns the bytes that a compiled program needs of the memory of a space: all that XLA placed, also what lies between
 // buffers. That must fit. It is 0 for other spaces.
 func Planned(s *lifetime.Space) (bytes int64) {
