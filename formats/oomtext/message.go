@@ -1,12 +1,13 @@
 package oomtext
 
 import (
-	"github.com/memlane/memlane/lifetime/failure"
-
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // kind of a text about a failure: how far it reaches, and who reads it.
@@ -245,15 +246,7 @@ func (m *message) failure() *printed {
 			f = parseXLA(text)
 		}
 	case sentence:
-		if f = read(sentences, text); f == nil {
-			f = parseTorch(text)
-		}
-		if f == nil {
-			f = parseTensor(text)
-		}
-		if f == nil {
-			f = read(driverSentences, text)
-		}
+		f = cmp.Or(read(sentences, text), parseTorch(text), parseTensor(text), read(driverSentences, text))
 	}
 	if f != nil {
 		if f.Source == failure.FromTorch {

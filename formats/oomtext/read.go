@@ -23,7 +23,7 @@ const maxFailures = 10_000
 
 // Read reads the texts about failed allocations in a log into b. It fails with ErrNone if there are none.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[figures]*printed{}, noticed: map[string]context{}}
+	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[said]*printed{}, noticed: map[string]context{}}
 	r.in.fill()
 	if detectSrun(r.in.buf) {
 		r.prefixes = append(append([]prefix{}, prefixes...), srun)
@@ -58,7 +58,7 @@ type reader struct {
 	failures []*printed
 	dropped  int64
 	first    int64 // the rank that failed first, plus 1; 0 = not named
-	known    map[figures]*printed
+	known    map[said]*printed
 	left     int64 // buffers in the model so far
 	jax      bool  // its own files print
 
@@ -227,16 +227,10 @@ func (r *reader) close(w *writer) {
 }
 
 // figures identify a failure that is printed several times.
-type figures struct {
-	failure.Failure
-	requested, free int64
-	device, op      string
-}
-
-func (f *printed) figures() figures {
-	same := f.Failure
+func (f *printed) figures() said {
+	same := f.said
 	same.Line, same.Times, same.Setting = 0, 0, ""
-	return figures{same, f.requested, f.free, f.device, f.op}
+	return same
 }
 
 // repeats reports whether a failure was printed before: by the same process just before, perhaps in other words, or

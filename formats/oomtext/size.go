@@ -55,11 +55,16 @@ func (f *printed) figure(text string) int64 {
 	return bytes
 }
 
+// said is what tells failures apart.
+type said struct {
+	failure.Failure
+	requested, free int64 // of the device; 0 and unknown = not known
+	device, op      string
+}
+
 // printed is a failed allocation, or the state of an allocator, as one text describes it.
 type printed struct {
-	failure.Failure
-	requested int64 // 0 = not known
-	free      int64 // of the device
+	said
 
 	lastRequested int64 // of the last text about it
 
@@ -68,8 +73,8 @@ type printed struct {
 
 	known, conf string // the newest setting that the version knows, and the variable that the text names; "" = not known
 
-	device, memory, allocator, module string
-	op, shape, dtype                  string // of the request
+	memory, allocator, module string
+	shape, dtype              string // of the request
 
 	program  bool     // its buffers are those of a compiled program
 	buffers  []buffer // that the text lists, without addresses
@@ -108,7 +113,7 @@ type segment struct {
 }
 
 func newFailure(source string) *printed {
-	f := &printed{Failure: failure.Unknown(source), free: unknown}
+	f := &printed{said: said{Failure: failure.Unknown(source), free: unknown}}
 	p := programs[source]
 	f.Help, f.Planned, f.Opaque = p.help, p.plans, p.opaque
 	return f

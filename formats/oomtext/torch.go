@@ -57,11 +57,7 @@ const nccl = "NCCL"
 
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
 func parseTorch(text string) *printed {
-	f := parseTorchNew(text)
-	if f == nil {
-		f = read(torchSentences, text)
-	}
-	return f
+	return cmp.Or(parseTorchNew(text), read(torchSentences, text))
 }
 
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
