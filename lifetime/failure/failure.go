@@ -47,7 +47,7 @@ const (
 	FromCompiler   = "xla-compile"   // XLA, at compile time
 	FromXLA        = "xla-run"       // XLA, at run time
 	FromHost       = "host"          // allocators of host memory
-	FromKernel     = "oom-killer"    // Linux or Slurm, which killed a process for its host memory
+	FromKernel     = "oom-killer"    // an operating system or a scheduler, which killed a process for its host memory
 )
 
 // LoadProgram is the operation of a request for a program of XLA, not for an array.
