@@ -345,7 +345,7 @@ func TestCompareRuns(t *testing.T) {
 	}
 	page := filepath.Join(t.TempDir(), "trend.html")
 	out, _ = call(t, 0, "", "trend", "--page", page, before, before, before, after)
-	if html, err := os.ReadFile(page); err != nil || !bytes.Contains(html, []byte("4 runs of 5 memory IDs")) {
+	if html, err := os.ReadFile(page); err != nil || !bytes.Contains(html, []byte("4 runs of 5 devices")) {
 		t.Errorf("%v, page %.300s", err, html)
 	}
 	if !strings.Contains(strings.Join(strings.Fields(out), " "), ", leaked bytes 0 B to 28.0 MiB first in ") || !strings.Contains(out, "rank2.pickle\n") || strings.Count(out, "\n") > 40 {

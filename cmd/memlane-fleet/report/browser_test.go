@@ -249,7 +249,7 @@ func trendPage(t *testing.T, groups map[string]*fleet.Trend) *browser.Tab {
 func TestTrendPage(t *testing.T) {
 	p := trendPage(t, map[string]*fleet.Trend{"": trendOf(10, 14, ""), "model=a": trendOf(5, 2, "")})
 	shows(p, map[string]string{
-		"header":   "15 runs of 16 memory IDs",
+		"header":   "15 runs of 16 devices",
 		"#changes": "without labels: cuda since runs/day6, on 2 ranks (3-4): reserved bytes 4.29 GiB to 5.29 GiB, peak ",
 		"#map":     "14 rows",
 		".kind":    "runs/day9",

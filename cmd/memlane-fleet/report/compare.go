@@ -16,7 +16,7 @@ func WriteComparison(w io.Writer, c *fleet.Comparison) error {
 	const most, shown = 2, 3
 	for i := range c.Kinds[:min(most, len(c.Kinds))] {
 		k := &c.Kinds[i]
-		t.para("", "  ", fmt.Sprintf("%s on both sides, medians: peak %s; reserved %s; leaked %s", units.Plural(k.Memories, short(k.Name, 24)+" memory ID"), fromTo(k.Peak),
+		t.para("", "  ", fmt.Sprintf("%s on both sides, medians: peak %s; reserved %s; leaked %s", units.Plural(k.Memories, short(k.Name, 24)+" device"), fromTo(k.Peak),
 			fromTo(k.Reserved), fromTo(k.Leaks)))
 		t.rankChange("grew", k.Grown)
 		t.rankChange("shrank", k.Shrunk)
@@ -39,7 +39,7 @@ func WriteComparison(w io.Writer, c *fleet.Comparison) error {
 	}
 	list("New at the peaks", len(c.NewPlaces), "place", func(i int) string {
 		p := &c.NewPlaces[i]
-		return fmt.Sprintf("%s in %s: %s", units.Bytes(p.Bytes), units.Plural(p.Memories, "memory ID"), p.Place)
+		return fmt.Sprintf("%s in %s: %s", units.Bytes(p.Bytes), units.Plural(p.Memories, "device"), p.Place)
 	})
 	list("New findings", len(c.NewFindings), "finding", func(i int) string { return groupLine(c.NewFindings[i]) })
 	list("Findings that are gone", len(c.GoneFindings), "finding", func(i int) string { return groupLine(c.GoneFindings[i]) })
@@ -50,7 +50,7 @@ func WriteComparison(w io.Writer, c *fleet.Comparison) error {
 		t.para("", "  ", short("only in the second run: "+ranksText(c.OnlyAfter, ""), textSentence))
 	}
 	if c.NotJudged > 0 {
-		t.para("", "  ", units.Plural(c.NotJudged, "memory ID")+" of damaged captures not compared")
+		t.para("", "  ", units.Plural(c.NotJudged, "device")+" of damaged captures not compared")
 	}
 	return t.To(w)
 }

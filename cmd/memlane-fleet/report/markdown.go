@@ -91,7 +91,7 @@ func (m *markdown) outliers(d *Data) {
 		}
 	}
 	m.more(len(d.Groups), "outlier group")
-	m.line("\n| severity | capture | memory ID | |\n|---|---|---|---|")
+	m.line("\n| severity | capture | device | |\n|---|---|---|---|")
 	for i := range d.Outliers[:min(maxListed, len(d.Outliers))] {
 		f := &d.Outliers[i]
 		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(finding.FigFile)), report.Escape(f.Space.ID()), report.Escape(f.Description))
@@ -117,7 +117,7 @@ func (m *markdown) shared(d *Data) {
 func (m *markdown) kind(k *fleet.Kind) {
 	m.line("\n## %s\n", report.Escape(peaksOf(k)))
 	rows, more := MakeUp(k, maxListed)
-	m.line("| at the peaks | share | memory IDs | least | median | most | allocated by |\n|--:|--:|--:|--:|--:|--:|---|")
+	m.line("| at the peaks | share | devices | least | median | most | allocated by |\n|--:|--:|--:|--:|--:|--:|---|")
 	for _, r := range rows {
 		if r.Memories == 0 {
 			m.line("| %s | %.1f %% | | | | | %s |", units.Bytes(r.Bytes), 100*r.Share, report.Escape(r.Place))

@@ -42,7 +42,7 @@ type document struct {
 	Headline string          `json:"headline"`
 	Figures  [][2]any        `json:"figures"`  // name, count
 	Captures [][2]string     `json:"captures"` // that were read: name, address of its page
-	Rows     [][]any         `json:"rows"`     // rank, memory ID, capture, kind, peak, end, growth, leaked
+	Rows     [][]any         `json:"rows"`     // rank, device, capture, kind, peak, end, growth, leaked
 	Kinds    []kindOfPage    `json:"kinds"`
 	Outliers []outlierOfPage `json:"outliers"`
 	Findings []findingOfPage `json:"findings"`

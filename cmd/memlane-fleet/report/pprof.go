@@ -37,7 +37,7 @@ func writeProfile(w io.Writer, d *Data) error {
 		inUse = units.AddSat(inUse, sums[i].InUse.Bytes)
 	}
 	return pprof.WriteSums(w, sums, []string{
-		fmt.Sprintf("fleet: %s of %s captures read, %s memory IDs", units.Count(int64(len(d.Read))), units.Count(int64(d.Fleet.Len())), units.Count(memories)),
+		fmt.Sprintf("fleet: %s of %s captures read, %s devices", units.Count(int64(len(d.Read))), units.Count(int64(d.Fleet.Len())), units.Count(memories)),
 		fmt.Sprintf("in use: %s, each memory at its own peak", units.Exact(inUse)),
 	})
 }

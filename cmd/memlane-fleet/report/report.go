@@ -173,7 +173,7 @@ func (d *Data) Sentence(f *Finding) string {
 }
 
 // What returns the rule of a finding and its place.
-func (f *Finding) What() string { return f.Rule + " " + cmp.Or(f.Place, "of a whole memory ID") }
+func (f *Finding) What() string { return f.Rule + " " + cmp.Or(f.Place, "of a whole device") }
 
 // Grave returns the findings above Info severity, which come first.
 func (d *Data) Grave() []Finding {

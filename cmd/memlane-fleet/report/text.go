@@ -168,7 +168,7 @@ func (t *page) kind(k *fleet.Kind, l *limits) {
 
 // peaksOf describes the distribution of the peaks of a kind of memory.
 func peaksOf(k *fleet.Kind) string {
-	return "Peaks of " + units.Plural(k.Memories, strings.TrimSpace(short(k.Name, 24)+" memory ID")) +
+	return "Peaks of " + units.Plural(k.Memories, strings.TrimSpace(short(k.Name, 24)+" device")) +
 		": least " + units.Bytes(k.Peaks.Least) + ", median " + units.Bytes(k.Peaks.Median) +
 		", 90 % at most " + units.Bytes(k.Peaks.Ninetieth) + ", most " + units.Bytes(k.Peaks.Most)
 }

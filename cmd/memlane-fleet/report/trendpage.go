@@ -20,7 +20,7 @@ type trendDocument struct {
 	Headline string          `json:"headline"`
 	Measures []string        `json:"measures"`
 	Kinds    []kindOfTrend   `json:"kinds"`
-	Rows     [][]any         `json:"rows"` // rank, memory ID, kind, last capture, whether a figure grew
+	Rows     [][]any         `json:"rows"` // rank, device, kind, last capture, whether a figure grew
 	Changes  []changeOfTrend `json:"changes"`
 	More     int             `json:"more"` // changes left out
 }
@@ -57,7 +57,7 @@ func WriteTrendPage(w io.Writer, groups map[string]*fleet.Trend) error {
 		runs += len(groups[name].Runs)
 		doc.add(name, groups[name], len(groups) > 1, usage)
 	}
-	doc.Headline = units.Plural(runs, "run") + " of " + units.Plural(len(doc.Rows), "memory ID")
+	doc.Headline = units.Plural(runs, "run") + " of " + units.Plural(len(doc.Rows), "device")
 	bundle := web.Bundle{Script: trendScript, Style: style, Instead: "memlane-fleet trend prints the same changes."}
 	return writeBundle(w, &bundle, doc.Headline, "trend", doc, usage)
 }

@@ -83,11 +83,11 @@ class Page {
     const table = new Table({
       label: `places of ${kind.name || 'memory'}`,
       columns: [
-        {name: 'at the peaks', title: 'bytes at the peaks of all memory IDs', number: true, value: (r) => r.bytes, text: (r) => bytes(r.bytes)},
+        {name: 'at the peaks', title: 'bytes at the peaks of all devices', number: true, value: (r) => r.bytes, text: (r) => bytes(r.bytes)},
         {name: 'share', title: 'of all peaks', number: true, value: (r) => r.share, text: (r) => percent(r.share)},
-        {name: 'memory IDs', title: 'with bytes of this place at their peak', number: true, value: (r) => r.memories, text: (r) => (r.memories ? count(r.memories) : '')},
-        size('least', (r) => r.least, 'over these memory IDs'), size('median', (r) => r.median, 'over these memory IDs'),
-        size('90 %', (r) => r.ninetieth, '90 % of these memory IDs have at most this'), size('most', (r) => r.most, 'over these memory IDs'),
+        {name: 'devices', title: 'with bytes of this place at their peak', number: true, value: (r) => r.memories, text: (r) => (r.memories ? count(r.memories) : '')},
+        size('least', (r) => r.least, 'over these devices'), size('median', (r) => r.median, 'over these devices'),
+        size('90 %', (r) => r.ninetieth, '90 % of these devices have at most this'), size('most', (r) => r.most, 'over these devices'),
         {name: 'allocated by', always: true, shorten: true, value: (r) => r.place, text: (r) => r.place},
       ],
     });

@@ -98,7 +98,7 @@ export class RankMap {
   hover(row, part, e) {
     this.card.hidden = !row;
     if (!row) return;
-    const facts = [['memory ID', row.memory], ...this.about.facts(row)];
+    const facts = [['device', row.memory], ...this.about.facts(row)];
     replace(this.card, el('strong', {}, row.rank), part >= 0 && `: ${this.mode.text(row, part)}`, el('dl', {class: 'facts'}, facts.filter(Boolean).map(([name, text]) => [el('dt', {}, name), el('dd', {}, text)])),
       row.page && el('p', {class: 'note'}, 'Click to open its page.'));
     const {innerWidth, innerHeight} = window, {offsetWidth, offsetHeight} = this.card;

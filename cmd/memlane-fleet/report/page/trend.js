@@ -54,7 +54,7 @@ class Page {
     const size = (name, i) => ({name, title: 'median over the ranks', number: true, value: (r) => r[i], text: (r) => bytes(r[i])});
     const table = new Table({
       label: `medians of ${kind.name}`, descending: true,
-      columns: [{name: 'run', always: true, shorten: true, value: (r) => r[7], text: (r) => r[0]}, {name: 'memory IDs', number: true, value: (r) => r[1], text: (r) => count(r[1])},
+      columns: [{name: 'run', always: true, shorten: true, value: (r) => r[7], text: (r) => r[0]}, {name: 'devices', number: true, value: (r) => r[1], text: (r) => count(r[1])},
         size('peak', 2), size('reserved', 3), size('leaked', 4), size('per step', 5), {name: 'most of', title: 'the category with the most bytes at the peaks', value: (r) => r[6], text: (r) => r[6]}],
     });
     const section = el('section', {class: 'kind'}, el('h2', {}, `Medians of ${kind.name || 'memory'}`), table.element);
