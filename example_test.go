@@ -34,7 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	marks := answer.MarksOf(found)
+	marks := finding.MarksOf(found)
 	write(dir+"/leak.html", func(w io.Writer) error {
 		return web.Write(w, []web.Capture{{Capture: capture, Findings: found}})
 	})

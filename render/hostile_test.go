@@ -19,7 +19,6 @@ import (
 
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -109,7 +108,7 @@ func TestHostilePictures(t *testing.T) {
 		leaks := []finding.Finding{{Rule: name, Kind: finding.KindLeak, Severity: finding.Warning, Space: device, Sites: []lifetime.SiteID{device.Buffers[0].Site}}}
 		for _, draw := range []func(io.Writer) error{
 			func(w io.Writer) error {
-				return blocks.Write(w, c, device, blocks.Options{Marks: answer.MarksOf(leaks), Title: name})
+				return blocks.Write(w, c, device, blocks.Options{Marks: finding.MarksOf(leaks), Title: name})
 			},
 			func(w io.Writer) error {
 				return blocks.Write(w, c, device, blocks.Options{Layout: blocks.Address, Color: blocks.ByCategory})

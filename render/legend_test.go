@@ -13,7 +13,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 )
@@ -31,7 +31,7 @@ func TestLegendColors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, _ := answer.Largest(c.Spaces)
+		s, _ := selection.Largest(c.Spaces)
 		if s == nil {
 			continue
 		}

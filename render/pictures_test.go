@@ -21,10 +21,10 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
@@ -122,11 +122,11 @@ func pictures(t *testing.T, file string) (list []picture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := answer.Largest(c.Spaces)
+	s, _ := selection.Largest(c.Spaces)
 	if s == nil {
 		s = c.Spaces[0]
 	} else {
-		marks := answer.MarksOf([]finding.Finding{{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: []lifetime.SiteID{s.Buffers[len(s.Buffers)/2].Site},
+		marks := finding.MarksOf([]finding.Finding{{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: []lifetime.SiteID{s.Buffers[len(s.Buffers)/2].Site},
 			Amount: lifetime.Amount{Count: 1234, Bytes: 5 << 28}}})
 		for name, o := range map[string]blocks.Options{
 			"stacked": {Marks: marks}, "address": {Layout: blocks.Address, Color: blocks.ByCategory}, "few": {MaxBlocks: 3, Color: blocks.ByLeak, Marks: marks},
@@ -210,7 +210,7 @@ func TestSamePicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := answer.Largest(c.Spaces)
+	s, _ := selection.Largest(c.Spaces)
 	for _, theme := range []canvas.Theme{canvas.Auto, canvas.Light, canvas.Dark} {
 		var drawn [2]image.Image
 		for i, format := range []canvas.Format{canvas.SVG, canvas.PNG} {

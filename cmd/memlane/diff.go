@@ -149,5 +149,5 @@ func withFindings(capture *lifetime.Capture) web.Capture {
 }
 
 func profileOptions(capture *lifetime.Capture) pprof.Options {
-	return pprof.Options{Marks: answer.MarksOf(withFindings(capture).Findings), UserFrames: true}
+	return pprof.Options{Marks: finding.MarksOf(withFindings(capture).Findings), UserFrames: true}
 }

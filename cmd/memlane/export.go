@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render"
@@ -70,19 +69,19 @@ func export(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	selection, err := selectionOf(c)
+	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	r, memorySpace := captures(build.Operations), selection.MemorySpace
+	r, memorySpace := captures(build.Operations), chosen.MemorySpace
 	switch to.Needs {
 	case render.Program: // also for a memory space that the program does not use
-		selection.MemorySpace = nil
+		chosen.MemorySpace = nil
 		r.in.Keep |= build.Overlaps
 	case render.Reports:
 		r.in.Keep |= build.Reports
 	}
-	capture, err := r.openOne(c, files, &selection)
+	capture, err := r.openOne(c, files, &chosen)
 	if err != nil {
 		return err
 	}
@@ -125,9 +124,9 @@ func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int6
 			}
 		}
 	}
-	s, of := answer.Largest(there)
+	s, of := selection.Largest(there)
 	if s == nil { // no program uses that memory
-		s, of = answer.Largest(programs)
+		s, of = selection.Largest(programs)
 	}
 	if s == nil {
 		return o, &selection.NothingError{File: capture.Name(), Why: "no compiled program, which " + c.String("to") +

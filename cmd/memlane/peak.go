@@ -31,7 +31,7 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --space 'jit_step*/space0' host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
-			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"}, named(answer.Moments...)...),
+			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"}, named(selection.Moments...)...),
 			jsonFlag()),
 		Action: peak,
 	}
@@ -42,7 +42,7 @@ func peak(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := answer.ParseMoment(c.String("at"))
+	at, err := selection.ParseMoment(c.String("at"))
 	if err != nil {
 		return usage("--at %w", err)
 	}
@@ -51,7 +51,7 @@ func peak(c *cli.Context) error {
 		err = outlines(&chosen).each(c, &chosen, func(o *outline.Outline) error {
 			for _, i := range chooseSpaces(c, &chosen, o) {
 				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at)
-				if at == answer.AtPeak {
+				if at == selection.AtPeak {
 					p.AddSavings(&o.Tables, o.Spaces[i].Recording)
 				}
 				all = append(all, p)
@@ -70,14 +70,14 @@ func peak(c *cli.Context) error {
 
 // peaksAt returns a breakdown of every space that contains the moment. It fails if none
 // does.
-func peaksAt(c *cli.Context, selection *selection.Selection, at answer.Moment) (all []answer.Peak, err error) {
+func peaksAt(c *cli.Context, chosen *selection.Selection, at selection.Moment) (all []answer.Peak, err error) {
 	var omitted error // why the first omitted space does not contain the moment
-	err = captures(0).each(c, selection, func(capture *lifetime.Capture) error {
-		for _, i := range chooseSpaces(c, selection, outline.Of(capture)) {
+	err = captures(0).each(c, chosen, func(capture *lifetime.Capture) error {
+		for _, i := range chooseSpaces(c, chosen, outline.Of(capture)) {
 			s := capture.Spaces[i]
 			file := capture.Sources[s.Source].File
 			t, err := at.In(file, s)
-			if is[answer.MomentError](err) {
+			if is[selection.MomentError](err) {
 				err = usage("%s: --at %w", file, err)
 			}
 			if err != nil {
@@ -98,8 +98,8 @@ func peaksAt(c *cli.Context, selection *selection.Selection, at answer.Moment) (
 
 // chooseSpaces returns the indices of the spaces that the flags select, or else of the
 // most informative ones, with a notice about the omitted ones.
-func chooseSpaces(c *cli.Context, selection *selection.Selection, o *outline.Outline) []int {
-	choice := answer.Choose(o, selection.BySpace())
+func chooseSpaces(c *cli.Context, chosen *selection.Selection, o *outline.Outline) []int {
+	choice := selection.Choose(o, chosen.BySpace())
 	switch {
 	case c.Bool("quiet"):
 	case choice.Programs > 0:

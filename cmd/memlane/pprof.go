@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/pprof"
@@ -57,13 +56,13 @@ func writePprof(c *cli.Context) error {
 		return err
 	}
 	o.Ranks = ranks.By
-	all, selection, err := openAll(c)
+	all, chosen, err := openAll(c)
 	if err != nil {
 		return err
 	}
 	var found []finding.Finding
 	for _, capture := range all {
-		spaces := runtimeSpaces(&selection, capture.Spaces)
+		spaces := runtimeSpaces(&chosen, capture.Spaces)
 		o.Spaces = append(o.Spaces, spaces...)
 		for _, s := range spaces {
 			if s.UsageOnly() {
@@ -72,7 +71,7 @@ func writePprof(c *cli.Context) error {
 		}
 		found = append(found, finding.Find(capture, spaces, finding.Settings{})...)
 	}
-	o.Marks = answer.MarksOf(found)
+	o.Marks = finding.MarksOf(found)
 	instants, err := instantsOf(c, o.Spaces)
 	if err != nil {
 		return err
@@ -119,7 +118,7 @@ func instantsOf(c *cli.Context, spaces []*lifetime.Space) (instants []int64, err
 		return stepsOf(every, spaces[0])
 	}
 	for _, text := range strings.Split(at, ",") {
-		moment, err := answer.ParseMoment(strings.TrimSpace(text))
+		moment, err := selection.ParseMoment(strings.TrimSpace(text))
 		if err != nil {
 			return nil, usage("--at %w", err)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
@@ -134,7 +133,7 @@ func instantOf(c *cli.Context, flag string) (*selection.Instant, error) {
 	if value == "" {
 		return nil, nil
 	}
-	at, err := answer.ParseInstant(value)
+	at, err := selection.ParseInstant(value)
 	if err != nil {
 		return nil, usage("--%s %q: use a duration since the beginning such as 20ms, or an instant from --json output", flag, value)
 	}
@@ -143,17 +142,17 @@ func instantOf(c *cli.Context, flag string) (*selection.Instant, error) {
 
 // runtimeSpaces returns the spaces recorded while a program ran. It returns all spaces
 // if there are none, or if the flags select spaces.
-func runtimeSpaces(selection *selection.Selection, all []*lifetime.Space) []*lifetime.Space {
-	if selection.BySpace() {
+func runtimeSpaces(chosen *selection.Selection, all []*lifetime.Space) []*lifetime.Space {
+	if chosen.BySpace() {
 		return all
 	}
-	return answer.Recorded(all)
+	return selection.Recorded(all)
 }
 
 // mainSpace returns the space with the highest peak, and the number of candidates. If no
 // space has buffers, the candidates are those with usage only.
 func mainSpace(spaces []*lifetime.Space) (*lifetime.Space, int) {
-	if s, of := answer.Largest(spaces); s != nil {
+	if s, of := selection.Largest(spaces); s != nil {
 		return s, of
 	}
 	peak := func(s *lifetime.Space) int64 { return s.Peak(lifetime.Occupied).Bytes }

@@ -104,16 +104,16 @@ func svg(c *cli.Context) error {
 	if len(files) > 1 {
 		return drawMultiples(c, files)
 	}
-	selection, err := selectionOf(c)
+	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
-	capture, err := captures(0).openOne(c, files, &selection)
+	capture, err := captures(0).openOne(c, files, &chosen)
 	if err != nil {
 		return err
 	}
-	spaces := runtimeSpaces(&selection, capture.Spaces)
-	space, of := answer.Largest(spaces)
+	spaces := runtimeSpaces(&chosen, capture.Spaces)
+	space, of := selection.Largest(spaces)
 	if views[c.String("view")] == figure.Usage { // it needs no buffers
 		space, of = mainSpace(spaces)
 	}

@@ -79,7 +79,7 @@ func predict(c *cli.Context) error {
 	if shown {
 		asked.Changed = &answer.Changed{}
 	}
-	out := &answer.WhatIf{Schema: answer.Schema, Spaces: []answer.WhatIfSpace{}}
+	all := []answer.WhatIfSpace{}
 	r := captures(0)
 	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) } // leaks keep their categories
 	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
@@ -87,12 +87,12 @@ func predict(c *cli.Context) error {
 		if err == nil && shown && asked.Changed.After == nil {
 			err = &selection.NothingError{File: capture.Name(), Why: "no change can be predicted; see memlane whatif without -o"}
 		}
-		out.Spaces = append(out.Spaces, spaces...)
+		all = append(all, spaces...)
 		return err
 	}); err != nil {
 		return err
 	}
-	out.Complete()
+	out := answer.NewWhatIf(all)
 	return writeOutput(c, func(w io.Writer) error {
 		switch {
 		case c.Bool("json") || outputEndsIn(c, ".json"):

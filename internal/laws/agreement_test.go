@@ -65,7 +65,7 @@ func (a *agreement) compare(of *subject, o *outline.Outline) {
 		a.same(id, "what the peak is for, of info and peak", said.AtPeak, peak.Parts)
 		a.same(id, "the capacity of info and peak", limitOf(said.LimitBytes), peak.Limit)
 		for _, other := range []*outline.Outline{o, whole} {
-			short := answer.OutlinePeakOf(&other.Tables, other.Spaces[i], answer.AtPeak)
+			short := answer.OutlinePeakOf(&other.Tables, other.Spaces[i], selection.AtPeak)
 			a.same(id, "what the peak of an outline is for", short.Parts, peak.Parts)
 			a.same(id, "the layers of an outline", short.Layers, peak.Layers)
 			a.same(id, "the phases of an outline", short.PhasePeaks, peak.PhasePeaks)

@@ -17,8 +17,8 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// Schema is the version of the JSON.
-const Schema = "memlane/1"
+// schema is the version of the JSON.
+const schema = "memlane/1"
 
 // Site is a call site or operation that allocated memory.
 type Site struct {
@@ -54,7 +54,7 @@ func Fold(stack []Frame) (shown []Frame, hidden int) {
 
 func siteOf(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) Site {
 	site := &t.Sites[id]
-	out := Site{Name: SiteName(t, s, id), Op: site.Op, Stack: framesOf(t, site.Stack), Source: framesOf(t, site.Source)}
+	out := Site{Name: siteName(t, s, id), Op: site.Op, Stack: framesOf(t, site.Stack), Source: framesOf(t, site.Source)}
 	if site.Stack == 0 && site.Instr == "" && site.Source != 0 { // buffers of one stack: selection.ByStack
 		out.Stack, out.Source = out.Source, out.Stack
 		inner := out.Stack[max(0, slices.IndexFunc(out.Stack, func(f Frame) bool { return f.Kind == frame.User }))]

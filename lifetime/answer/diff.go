@@ -28,7 +28,7 @@ type Diff struct {
 
 	Waterfalls []DiffWaterfall `json:"waterfalls"` // from the peak before to the peak after, for each memory ID of both captures
 
-	Pairs []DiffPair `json:"-"`
+	Pairs []diffPair `json:"-"`
 }
 
 // DiffWaterfall is the way from a peak before to the peak after: steps by category or call site, largest change first.
@@ -83,7 +83,7 @@ type DiffRow struct {
 // Name returns the name of the call site, or of the memory of unknown call sites.
 func (r *DiffRow) Name() string {
 	if r.Unseen {
-		return RowNames[lifetime.FromBase]
+		return rowNames[lifetime.FromBase]
 	}
 	return r.Site.Name
 }
@@ -102,8 +102,8 @@ type DiffFigure struct {
 	Allocations        int64       `json:"allocations"`          // allocations in the recording
 }
 
-// DiffPair has the figures of a memory ID in both captures.
-type DiffPair struct {
+// diffPair has the figures of a memory ID in both captures.
+type diffPair struct {
 	Name      string
 	Figures   []diff.Line
 	Waterfall *DiffWaterfall // nil if nothing changed at the peak
@@ -111,10 +111,10 @@ type DiffPair struct {
 
 // DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
-	out := &Diff{Schema: Schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)), Rows: []DiffRow{}, Lines: d.Lines,
+	out := &Diff{Schema: schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)), Rows: []DiffRow{}, Lines: d.Lines,
 		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}, Waterfalls: []DiffWaterfall{}}
 	for i := range d.Pairs {
-		pair := DiffPair{Name: d.Pairs[i].Name, Figures: diff.Figured(&d.Pairs[i])}
+		pair := diffPair{Name: d.Pairs[i].Name, Figures: diff.Figured(&d.Pairs[i])}
 		if steps := d.Waterfall(i); len(steps) > 0 {
 			pair.Waterfall = waterfallOf(&d.Pairs[i], steps)
 			out.Waterfalls = append(out.Waterfalls, *pair.Waterfall)
@@ -132,7 +132,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 		for _, change := range changes {
 			found = append(found, *side(change))
 		}
-		return FindingsOf(c, found)
+		return findingsOf(c, found)
 	}
 	after := func(c diff.Change) *finding.Finding { return c.After }
 	out.Findings = DiffFindings{

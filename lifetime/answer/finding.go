@@ -30,7 +30,7 @@ type Finding struct {
 
 	Name  string `json:"-"` // of the place; "" for a finding about the whole space
 	Cause string `json:"-"` // place of the largest finding that one change may fix together with this one
-	Code  Code   `json:"-"`
+	Code  code   `json:"-"`
 
 	// Call stacks or, for a compiled program, the first instruction and the number of others.
 	Stacks           []Stack      `json:"-"`
@@ -59,11 +59,6 @@ func (f *Finding) Level() finding.Severity {
 // WithoutPlace returns the description without the place.
 func (f *Finding) WithoutPlace() string { return strings.TrimPrefix(f.Description, f.place+": ") }
 
-// OneCause reports whether one change may fix two findings, which are both confirmed or both suspected.
-func (f *Finding) OneCause(o *Finding) bool {
-	return f.Cause != "" && f.Cause == o.Cause && f.Space == o.Space && f.Rule == o.Rule && f.Leak == o.Leak
-}
-
 // Stack is a call stack that allocated buffers of a finding.
 type Stack struct {
 	Op     string // operation; "" if the stack begins with it
@@ -71,14 +66,14 @@ type Stack struct {
 	None   bool // no stack was recorded
 }
 
-// Code is a line of the program. File is as recorded; "" if unknown.
-type Code struct {
+// code is a line of the program. File is as recorded; "" if unknown.
+type code struct {
 	File string
 	Line int
 }
 
-// FindingsOf converts the findings of a capture. The result is never nil.
-func FindingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
+// findingsOf converts the findings of a capture. The result is never nil.
+func findingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
 		all = append(all, findingOf(&c.Tables, &found[i]))
@@ -86,8 +81,8 @@ func FindingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
 	return all
 }
 
-// RankFindingsOf converts findings about ranks, which do not belong to a single capture.
-func RankFindingsOf(found []finding.Finding) []Finding {
+// rankFindingsOf converts findings about ranks, which do not belong to a single capture.
+func rankFindingsOf(found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
 		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(finding.FigFile)}}, Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
@@ -120,7 +115,7 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 	if len(f.Sites) == 0 {
 		return out
 	}
-	out.Name = SiteName(t, &f.Space.SpaceInfo, f.Sites[0])
+	out.Name = siteName(t, &f.Space.SpaceInfo, f.Sites[0])
 	if static(&f.Space.SpaceInfo) {
 		i := instructionOf(t, f.Sites[0])
 		out.Instruction, out.MoreInstructions = &i, len(f.Sites)-1
@@ -138,10 +133,10 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 }
 
 // codeOf returns the line of the program of a site.
-func codeOf(t *lifetime.Tables, site lifetime.SiteID) Code {
+func codeOf(t *lifetime.Tables, site lifetime.SiteID) code {
 	f, ok := t.FrameOf(site)
 	if !ok || f.File == "" || f.Kind != frame.User {
-		return Code{}
+		return code{}
 	}
-	return Code{f.File, max(f.Line, 1)}
+	return code{f.File, max(f.Line, 1)}
 }

@@ -87,7 +87,7 @@ type Space struct {
 	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
 	Program *Program `json:"-"` // nil for the recording of a run
 
-	of *lifetime.SpaceInfo
+	Of *lifetime.SpaceInfo `json:"-"` // in the model
 }
 
 // Steps are the iterations of the loop of a program.
@@ -106,9 +106,6 @@ func stepsOf(steps *program.Steps) *Steps {
 	}
 	return &Steps{len(steps.Begins), steps.Inferred(), math.Round(steps.Confidence()*1000) / 1000, steps.Source == program.Annotated}
 }
-
-// Of returns the memory ID in the model.
-func (s *Space) Of() *lifetime.SpaceInfo { return s.of }
 
 // Pool is memory that only one pool and stream of the allocator can use.
 type Pool struct {
@@ -181,7 +178,7 @@ func InfoOf(o *outline.Outline) Capture {
 		space.File = o.Sources[s.Source].File
 		if s.Recording != nil {
 			if h := replay.Of(s.Recording, o.Sources[s.Source].Settings); h != nil {
-				law, _ := ReplayOf(h)
+				law, _ := replayOf(h)
 				space.Replay = &law
 			}
 		}
@@ -223,7 +220,7 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
 		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak},
 		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
-		of: new(s.SpaceInfo),
+		Of: new(s.SpaceInfo),
 	}
 	if s.UsageOnly {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes

@@ -83,7 +83,7 @@ type Change struct {
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 // function selects functions; nil selects none.
 func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
-	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "", replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
+	out := CaptureLeaks{File: c.Name(), Findings: findingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "", replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
 	}
@@ -274,7 +274,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 
 // NewLeaks combines the answers for several captures. outliers are the findings about ranks; ranks may be nil.
 func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []finding.Finding) *Leaks {
-	out := &Leaks{Schema: Schema, Findings: []Finding{}, Captures: captures, Summary: ranks.Summary(captures)}
+	out := &Leaks{Schema: schema, Findings: []Finding{}, Captures: captures, Summary: ranks.Summary(captures)}
 	if out.Summary != nil {
 		out.Ranks = out.Summary.Rows
 	}
@@ -291,8 +291,8 @@ func NewLeaks(captures []CaptureLeaks, ranks *Ranks, outliers []finding.Finding)
 		out.OOMs = append(out.OOMs, captures[i].OOMs...)
 		out.Without = append(out.Without, captures[i].Without...)
 	}
-	SortFailures(out.OOMs)
-	about := RankFindingsOf(outliers)
+	sortFailures(out.OOMs)
+	about := rankFindingsOf(outliers)
 	out.Findings = append(out.Findings, about...)
 	out.Next = afterFindings(captures, out.Findings, out.OOMs)
 	slices.Sort(gaps)

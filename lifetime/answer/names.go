@@ -7,9 +7,9 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// SiteName returns the name of a site: its place, such as "function (file.py:12)", else its operation and tensor, else its
+// siteName returns the name of a site: its place, such as "function (file.py:12)", else its operation and tensor, else its
 // instruction, else a note such as "(no stack recorded)".
-func SiteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
+func siteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
 	site := &t.Sites[id]
 	if f, ok := t.FrameOf(id); ok && f.Kind == frame.Scope {
 		if static(s) {
@@ -68,5 +68,5 @@ func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {
 	return Instruction{s.Instr, s.Op, t.SourcePlace(site), s.Sharding}
 }
 
-// Bare reports whether only the name is known.
-func (i Instruction) Bare() bool { return i.Op == "" && i.Place == "" }
+// bare reports whether only the name is known.
+func (i Instruction) bare() bool { return i.Op == "" && i.Place == "" }

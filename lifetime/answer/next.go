@@ -49,7 +49,7 @@ func stacksOf(s *Site, at, file string) string {
 		return ""
 	}
 	args := []string{"peak", "--by", string(selection.ByStack), "--function", "^" + regexp.QuoteMeta(s.Function) + "$"}
-	if at != AtPeak.name {
+	if at != selection.AtPeak.String() {
 		args = append(args, "--at", at)
 	}
 	return commandLine(append(args, file)...)
@@ -57,7 +57,7 @@ func stacksOf(s *Site, at, file string) string {
 
 // NewInfo combines the contents of captures.
 func NewInfo(captures []Capture, ranks []Rank) *Info {
-	return &Info{Schema: Schema, Captures: captures, Ranks: ranks, Next: afterInfo(captures)}
+	return &Info{Schema: schema, Captures: captures, Ranks: ranks, Next: afterInfo(captures)}
 }
 
 func afterInfo(captures []Capture) string {
@@ -97,13 +97,13 @@ func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure)
 			if leaks && !f.Leak || f.File == "" {
 				continue
 			}
-			if next := stacksOf(&f.Site, AtEnd.name, f.File); f.Leak && next != "" {
+			if next := stacksOf(&f.Site, selection.AtEnd.String(), f.File); f.Leak && next != "" {
 				return next
 			}
 			if _, inPieces := f.Evidence[finding.FigFragmentation.Name]; inPieces && replayed(f.File) {
 				return commandLine("tune", f.File)
 			}
-			if next := stacksOf(&f.Site, AtPeak.name, f.File); next != "" {
+			if next := stacksOf(&f.Site, selection.AtPeak.String(), f.File); next != "" {
 				return next
 			}
 		}
@@ -112,14 +112,14 @@ func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure)
 	case len(captures) == 0:
 		return ""
 	case captures[0].unjudged != "":
-		return commandLine("peak", "--at", AtEnd.name, captures[0].File)
+		return commandLine("peak", "--at", selection.AtEnd.String(), captures[0].File)
 	}
 	return commandLine("peak", captures[0].File)
 }
 
 // NewPeaks combines the breakdowns of memory IDs at a moment.
-func NewPeaks(by selection.By, at Moment, peaks []Peak) *Peaks {
-	out := &Peaks{Schema: Schema, By: string(by), Peaks: peaks}
+func NewPeaks(by selection.By, at selection.Moment, peaks []Peak) *Peaks {
+	out := &Peaks{Schema: schema, By: string(by), Peaks: peaks}
 	for i := range peaks {
 		if out.Next = afterPeak(by, at, &peaks[i]); out.Next != "" {
 			break
@@ -128,9 +128,9 @@ func NewPeaks(by selection.By, at Moment, peaks []Peak) *Peaks {
 	return out
 }
 
-func afterPeak(by selection.By, at Moment, p *Peak) string {
+func afterPeak(by selection.By, at selection.Moment, p *Peak) string {
 	switch {
-	case by != selection.ByLine && by != selection.ByStack && at == AtPeak:
+	case by != selection.ByLine && by != selection.ByStack && at == selection.AtPeak:
 		return commandLine("peak", p.File)
 	case by != selection.ByLine && by != selection.ByStack:
 		return commandLine("peak", "--at", at.String(), p.File)
@@ -138,7 +138,7 @@ func afterPeak(by selection.By, at Moment, p *Peak) string {
 		return ""
 	case p.Program != nil:
 		return commandLine("peak", "--by", string(selection.ByCategory), p.File)
-	case at == AtOOM:
+	case at == selection.AtOOM:
 		return commandLine("oom", p.File)
 	}
 	return commandLine("leaks", p.File)
@@ -146,17 +146,17 @@ func afterPeak(by selection.By, at Moment, p *Peak) string {
 
 func afterDiff(d *Diff) string {
 	for i := range d.Findings.New {
-		if next := stacksOf(&d.Findings.New[i].Site, AtEnd.name, d.After.File); next != "" {
+		if next := stacksOf(&d.Findings.New[i].Site, selection.AtEnd.String(), d.After.File); next != "" {
 			return next
 		}
 	}
 	for i := range d.Rows {
 		r := &d.Rows[i]
-		at := AtPeak
+		at := selection.AtPeak
 		if r.DeltaPeakBytes == 0 {
-			at = AtEnd
+			at = selection.AtEnd
 		}
-		if next := stacksOf(&r.Site, at.name, d.After.File); next != "" && (r.After.PeakBytes > 0 && at == AtPeak || r.After.EndBytes > 0 && at == AtEnd) {
+		if next := stacksOf(&r.Site, at.String(), d.After.File); next != "" && (r.After.PeakBytes > 0 && at == selection.AtPeak || r.After.EndBytes > 0 && at == selection.AtEnd) {
 			return next
 		}
 	}
@@ -176,7 +176,7 @@ func afterTune(t *Tune, file string) string {
 
 // NewOps combines the operations of captures.
 func NewOps(captures []CaptureOps) *Ops {
-	out := &Ops{Schema: Schema, Captures: captures}
+	out := &Ops{Schema: schema, Captures: captures}
 	if len(captures) > 0 {
 		out.Next = commandLine("peak", "--by", string(selection.ByOp), captures[0].File)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // OOMs describes the failed allocations of captures.
@@ -71,7 +72,7 @@ type Failure struct {
 	// For texts, beside the JSON.
 	Of      *lifetime.SpaceInfo `json:"-"` // memory ID in the model
 	Words   string              `json:"-"` // the reason in words
-	Leak    *FailureLeak        `json:"-"` // largest leak below it; nil = none found
+	Leak    *failureLeak        `json:"-"` // largest leak below it; nil = none found
 	AtLeast bool                `json:"-"` // CapacityBytes is what is known of a recording
 	Absurd  bool                `json:"-"` // the request was for more than 2^60 bytes
 	Opaque  bool                `json:"-"` // memlane reads no recordings of the program
@@ -90,8 +91,8 @@ type Failure struct {
 	Sizes      []SizeHeld `json:"-"` // the held buffers by size, most bytes first, if their origin was not recorded
 }
 
-// FailureLeak is a leak below a failed allocation.
-type FailureLeak struct {
+// failureLeak is a leak below a failed allocation.
+type failureLeak struct {
 	Name    string // of the call site
 	PerStep int64  // bytes; 0 if steps are unknown
 	lifetime.Amount
@@ -99,9 +100,6 @@ type FailureLeak struct {
 
 // SizeHeld sums up the held buffers of one size.
 type SizeHeld struct{ Bytes, Count int64 } // Bytes of each
-
-// Compiled reports whether a compiled program failed.
-func (f *Failure) Compiled() bool { return f.Of != nil && static(f.Of) }
 
 // timed reports whether the failure has a time that others can be compared with.
 func (f *Failure) timed() bool {
@@ -187,7 +185,7 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 			}
 		}
 	}
-	SortFailures(all)
+	sortFailures(all)
 	return all, near
 }
 
@@ -203,9 +201,9 @@ func beside(c *lifetime.Capture, s *lifetime.Space, at int64) (all []DeviceBytes
 	return all
 }
 
-// SortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
+// sortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
 // did not survive, by time. Failures of several captures keep the order of the captures, unless all have a clock.
-func SortFailures(all []Failure) {
+func sortFailures(all []Failure) {
 	clock := !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
 	files := map[string]int{} // in order of appearance
 	for i := range all {
@@ -230,12 +228,12 @@ func SortFailures(all []Failure) {
 // NewOOMs returns the answer for the failures of all captures. Of several recordings with a clock, the first failure that was not
 // survived is marked.
 func NewOOMs(all []Failure) *OOMs {
-	SortFailures(all)
+	sortFailures(all)
 	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
 	if clock && all[0].Reason != string(oom.Survived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
-	out := &OOMs{Schema: Schema, OOMs: all}
+	out := &OOMs{Schema: schema, OOMs: all}
 	if len(all) > 0 {
 		out.Next = all[0].Next
 	}
@@ -272,7 +270,7 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 		out.Proof = &d.Proof
 	}
 	if l := d.Leak; l != nil {
-		out.Leak = &FailureLeak{SiteName(t, &s.SpaceInfo, l.Site), int64(l.PerStep), l.Amount}
+		out.Leak = &failureLeak{siteName(t, &s.SpaceInfo, l.Site), int64(l.PerStep), l.Amount}
 	}
 	switch {
 	case d.Inferred:
@@ -333,7 +331,7 @@ func (f *Failure) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetim
 		if site := &t.Sites[m.Site]; m.Failure.Source == failure.FromTensorFlow && site.Stack != 0 && site.Op != "" { // beside the line
 			f.Operator = strings.TrimSpace(site.Op + " " + tensorName(site))
 		}
-	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != SiteName(t, &s.SpaceInfo, m.Site) {
+	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != siteName(t, &s.SpaceInfo, m.Site) {
 		f.Operator = op
 	}
 	f.Stream, f.Phase = m.Stream, stacks.PhaseOf(stacks.Of(t.Sites[m.Site].Stack))
@@ -377,7 +375,7 @@ func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime
 	}
 	index := map[key]int{}
 	for i, r := range rows {
-		k := key{name: cmp.Or(RowNames[r.Kind], holderName(t, s, r.Site)), category: t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose)}
+		k := key{name: cmp.Or(rowNames[r.Kind], holderName(t, s, r.Site)), category: t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose)}
 		if static(&s.SpaceInfo) {
 			k.row = i
 		}
@@ -419,7 +417,7 @@ func (f *Failure) sumCategories() {
 // holderName returns the name of a holder.
 func holderName(t *lifetime.Tables, s *lifetime.Space, id lifetime.SiteID) string {
 	if !static(&s.SpaceInfo) || t.Sites[id].Shape == "" {
-		return SiteName(t, &s.SpaceInfo, id)
+		return siteName(t, &s.SpaceInfo, id)
 	}
 	return oom.BufferName(t, id)
 }
@@ -442,7 +440,7 @@ func bySize(s *lifetime.Space, live []int) (all []SizeHeld) {
 func nextStep(f *Failure, recorded bool, producer string) string {
 	switch {
 	case recorded:
-		return commandLine("peak", "--at", AtOOM.name, f.File)
+		return commandLine("peak", "--at", selection.AtOOM.String(), f.File)
 	case f.Source == failure.FromCompiler, f.Source == failure.FromXLA && f.NeededBytes != nil:
 		return `XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto", then memlane peak DIR`
 	case f.Source == failure.FromXLA, f.Source == failure.FromTensorFlow && producer == "JAX":

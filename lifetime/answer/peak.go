@@ -2,11 +2,8 @@ package answer
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -47,11 +44,8 @@ type Peak struct {
 	Fragmentation *float64        `json:"-"` // as reported by the allocator; nil if not reported
 	Program       *Program        `json:"-"` // nil for the recording of a run
 
-	of *lifetime.SpaceInfo
+	Of *lifetime.SpaceInfo `json:"-"` // in the model
 }
-
-// Of returns the memory ID in the model.
-func (p *Peak) Of() *lifetime.SpaceInfo { return p.of }
 
 // Row sums up the buffers of one site and kind.
 type Row struct {
@@ -108,87 +102,6 @@ type Path struct {
 	lifetime.Amount
 }
 
-// Moment is the value of --at: an instant or the name of one.
-type Moment struct {
-	name string // peak, end or oom; "" = at
-	at   selection.Instant
-	text string
-}
-
-// Moments with a name.
-var (
-	AtPeak = Moment{name: "peak"}
-	AtEnd  = Moment{name: "end"}
-	AtOOM  = Moment{name: "oom"}
-)
-
-// Moments are the names of moments.
-var Moments = []string{AtPeak.name, AtEnd.name, AtOOM.name}
-
-// String returns the value of --at.
-func (m Moment) String() string { return cmp.Or(m.name, m.text) }
-
-// MomentError describes an invalid moment.
-type MomentError string
-
-// Error returns the text.
-func (e MomentError) Error() string { return string(e) }
-
-// ParseMoment parses peak, end, oom, a duration such as 20ms, or an instant from JSON output. The error is a MomentError.
-func ParseMoment(text string) (Moment, error) {
-	if slices.Contains(Moments, text) {
-		return Moment{name: text}, nil
-	}
-	at, err := ParseInstant(text)
-	if err != nil {
-		return Moment{}, MomentError(fmt.Sprintf("%q: use peak, end, oom, a duration such as 20ms, or an instant from --json output", text))
-	}
-	return Moment{at: at, text: text}, nil
-}
-
-// ParseInstant parses a duration since the beginning of the recording, such as 20ms, or an instant from JSON output.
-func ParseInstant(text string) (selection.Instant, error) {
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return selection.Instant{T: int64(d), Since: true}, nil
-	}
-	t, err := strconv.ParseInt(text, 10, 64)
-	return selection.Instant{T: t}, err
-}
-
-// OfOutline reports whether a outline.Outline is enough for the moment.
-func (m Moment) OfOutline() bool { return m == AtPeak || m == AtEnd }
-
-// In returns the instant of the moment in a space. It fails with a *selection.NothingError if no allocation failed, and with
-// a MomentError if the window does not contain the instant.
-func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
-	switch {
-	case m == AtPeak:
-		return s.Peak(lifetime.Occupied).At, nil
-	case m == AtEnd:
-		return s.AtEnd(), nil
-	case m == AtOOM:
-		for i := range s.Marks {
-			if s.Marks[i].Kind == lifetime.OOM { // the first failure causes the others
-				return s.Marks[i].Begin, nil
-			}
-		}
-		why := fmt.Sprintf("no allocation failed on %s in the recording; use --at peak for its highest level", s.ID())
-		return 0, &selection.NothingError{File: file, Why: why}
-	case m.text == "0" && m.at.Since && s.Axis != lifetime.Time: // the instant 0, which also parses as a duration
-		m.at.Since = false
-		return m.In(file, s)
-	case m.at.Since && s.Axis != lifetime.Time:
-		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; use peak, end, oom or the number of an %s", m.text, s.ID(), s.Axis.Unit()))
-	case m.at.Since && m.at.T >= s.End-s.Begin:
-		return 0, MomentError(fmt.Sprintf("%s: the recording of %s is %s long", m.text, s.ID(), units.Span(s.AtEnd()-s.Begin, s.Axis.Unit())))
-	case m.at.Since:
-		return s.Begin + m.at.T, nil
-	case m.at.T < s.Begin || m.at.T >= s.End:
-		return 0, MomentError(fmt.Sprintf("%d: the recording of %s is from %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd()))
-	}
-	return m.at.T, nil
-}
-
 // PeakOf breaks down the memory of a space at an instant. It leaves out Savings, which take longer than the rest: AddSavings.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
@@ -211,13 +124,13 @@ func PeakPartsOf(t *lifetime.Tables, s *lifetime.Space) (bytes int64, p Parts) {
 // AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
 func (p *Peak) AddSavings(t *lifetime.Tables, s *lifetime.Space) {
 	if s != nil && p.At == s.Peak(lifetime.Occupied).At {
-		p.Savings = SavingsOf(t, s)
+		p.Savings = savingsOf(t, s)
 	}
 }
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
-func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
-	if m == AtEnd {
+func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Peak {
+	if m == selection.AtEnd {
 		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
 		p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
 		return p
@@ -230,7 +143,7 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m Moment) Peak {
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{}, PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
 		// A copy: s is a part of a space with all buffers, which the answer does not keep.
-		of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
+		Of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
 		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
 	}
@@ -325,8 +238,8 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
 	return all
 }
 
-// RowNames are the names of rows without buffers.
-var RowNames = map[lifetime.Kind]string{
+// rowNames are the names of rows without buffers.
+var rowNames = map[lifetime.Kind]string{
 	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, outside the heap", lifetime.FromUsage: "(only the total was recorded)",
 }
 
@@ -338,9 +251,9 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 	index := map[key]int{}
 	var of [][]lifetime.Row // of each place
 	for _, r := range rows {
-		k := key{name: RowNames[r.Kind]}
+		k := key{name: rowNames[r.Kind]}
 		if k.name == "" {
-			k.name = SiteName(t, s, r.Site)
+			k.name = siteName(t, s, r.Site)
 		}
 		if static(s) && r.Kind.OfBuffers() {
 			k.shape, k.category = t.Sites[r.Site].Shape, t.Category(s, r.Kind, r.Site, r.Purpose)
@@ -350,7 +263,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 			i = len(places)
 			index[k] = i
 			p := Place{Name: k.name, Category: k.category, Shape: k.shape, Instruction: instructionOf(t, r.Site)}
-			if site, ok := later[r.Site]; ok && p.Instruction.Bare() {
+			if site, ok := later[r.Site]; ok && p.Instruction.bare() {
 				i := instructionOf(t, site)
 				p.Later = &i
 			}
@@ -450,7 +363,7 @@ func laterValues(t *lifetime.Tables, s *lifetime.Space) map[lifetime.SiteID]life
 	later := map[lifetime.SiteID]lifetime.SiteID{}
 	for i := range s.Values {
 		v := &s.Values[i]
-		if site, ok := sites[v.Root]; ok && v.ID != v.Root && !instructionOf(t, v.Site).Bare() {
+		if site, ok := sites[v.Root]; ok && v.ID != v.Root && !instructionOf(t, v.Site).bare() {
 			later[site] = v.Site
 		}
 	}

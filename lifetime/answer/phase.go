@@ -110,12 +110,6 @@ func leftOf(s *lifetime.Space, span program.PhaseSpan) (rows []lifetime.Row) {
 	return rows
 }
 
-// LayerColumns are the categories that a table of layers shows, and what it calls them.
-var LayerColumns = []struct{ Category, Title string }{
-	{purpose.Activation.String(), "kept"}, {purpose.TemporaryData.String(), "transient"}, {purpose.Gradient.String(), "grads"},
-	{purpose.ModelParameter.String(), "weights"}, {purpose.OptimizerState.String(), "optimizer"},
-}
-
 // Of returns the bytes of a category.
 func (l *Layer) Of(category string) (bytes int64) {
 	for _, p := range l.Categories {

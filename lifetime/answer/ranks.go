@@ -28,16 +28,16 @@ type Ranks struct {
 	figures []finding.RankFigures
 	names   []string // in order of appearance
 	unknown bool     // the rank of a capture is unknown
-	groups  []RankGroup
+	groups  []rankGroup
 	added   int // captures
 }
 
-// RankGroup is the findings of one rule and place on one or more ranks.
-type RankGroup struct {
-	What    string // rule and place
-	Ranks   []string
-	Bytes   int64 // of all ranks
-	PerStep []float64
+// rankGroup is the findings of one rule and place on one or more ranks.
+type rankGroup struct {
+	what    string // rule and place
+	ranks   []string
+	bytes   int64 // of all ranks
+	perStep []float64
 
 	capture, finding int // the first of them, in the order of Add
 }
@@ -65,25 +65,25 @@ func (r *Ranks) Add(o *outline.Outline, found []finding.Finding) {
 		if place := f.Place(); place != 0 {
 			what += " " + o.PlaceOf(place).String()
 		}
-		g := RankGroup{What: what, capture: r.added, finding: i}
+		g := rankGroup{what: what, capture: r.added, finding: i}
 		r.addTo(g, r.RankOf(&o.Tables, &f.Space.SpaceInfo), f)
 	}
 	r.added++
 }
 
 // addTo adds a finding to the group g, or to an equal one that exists.
-func (r *Ranks) addTo(g RankGroup, rank string, f *finding.Finding) {
-	i := slices.IndexFunc(r.groups, func(l RankGroup) bool { return l.What == g.What })
+func (r *Ranks) addTo(g rankGroup, rank string, f *finding.Finding) {
+	i := slices.IndexFunc(r.groups, func(l rankGroup) bool { return l.what == g.what })
 	if i < 0 {
 		i = len(r.groups)
 		r.groups = append(r.groups, g)
 	}
 	l := &r.groups[i]
-	if !slices.Contains(l.Ranks, rank) {
-		l.Ranks = append(l.Ranks, rank)
+	if !slices.Contains(l.ranks, rank) {
+		l.ranks = append(l.ranks, rank)
 	}
-	l.PerStep = append(l.PerStep, f.BytesPerStep)
-	l.Bytes = units.AddSat(l.Bytes, f.Amount.Bytes)
+	l.perStep = append(l.perStep, f.BytesPerStep)
+	l.bytes = units.AddSat(l.bytes, f.Amount.Bytes)
 }
 
 // Known reports whether there are several ranks and every capture has one.
@@ -120,12 +120,12 @@ func (r *Ranks) Outliers() []finding.Finding {
 type RankSummary struct {
 	Rows              []Rank
 	Median, Deviation int64            // of the peaks
-	Groups            []GroupedFinding // most severe first
+	Groups            []groupedFinding // most severe first
 	Outliers          []Finding
 }
 
-// GroupedFinding is the findings of one rule and place on one or more ranks.
-type GroupedFinding struct {
+// groupedFinding is the findings of one rule and place on one or more ranks.
+type groupedFinding struct {
 	*Finding        // the first of them
 	What     string // rule and place
 	Ranks    string // how many and which
@@ -136,7 +136,7 @@ func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 	if !r.Known() {
 		return nil
 	}
-	s := &RankSummary{Rows: r.rows(), Outliers: RankFindingsOf(r.Outliers())}
+	s := &RankSummary{Rows: r.rows(), Outliers: rankFindingsOf(r.Outliers())}
 	var peaks []float64
 	for _, row := range s.Rows {
 		peaks = append(peaks, float64(row.Peak))
@@ -145,28 +145,28 @@ func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 	s.Median, s.Deviation = int64(middle), int64(deviation)
 	for i := range r.groups {
 		g := &r.groups[i]
-		s.Groups = append(s.Groups, GroupedFinding{&captures[g.capture].Findings[g.finding], g.What, g.Text(r.names)})
+		s.Groups = append(s.Groups, groupedFinding{&captures[g.capture].Findings[g.finding], g.what, OnRanks(r.names, g.ranks, g.bytes, g.perStep)})
 	}
-	slices.SortStableFunc(s.Groups, func(x, y GroupedFinding) int { return cmp.Compare(y.Level(), x.Level()) })
+	slices.SortStableFunc(s.Groups, func(x, y groupedFinding) int { return cmp.Compare(y.Level(), x.Level()) })
 	return s
 }
 
 // maxNamed is the maximum number of ranks in a sentence.
 const maxNamed = 4
 
-// Text returns how many of all ranks have the finding, and names up to maxNamed ranks with or without it. Names are not
-// escaped.
-func (l *RankGroup) Text(all []string) string {
-	text := fmt.Sprintf("%s of %s, %s in total", units.Count(int64(len(l.Ranks))), units.Plural(len(all), "rank"), units.Bytes(l.Bytes))
-	if perStep, _ := finding.Spread(l.PerStep); perStep > 0 {
-		text += fmt.Sprintf(", median %s per step", units.Bytes(int64(perStep)))
+// OnRanks returns how many of all ranks have a finding, and names up to maxNamed ranks with or without it. Names are not escaped.
+// bytes are those of all ranks, perStep the growth on each.
+func OnRanks(all, with []string, bytes int64, perStep []float64) string {
+	text := fmt.Sprintf("%s of %s, %s in total", units.Count(int64(len(with))), units.Plural(len(all), "rank"), units.Bytes(bytes))
+	if median, _ := finding.Spread(perStep); median > 0 {
+		text += fmt.Sprintf(", median %s per step", units.Bytes(int64(median)))
 	}
-	without := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(l.Ranks, name) })
+	without := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(with, name) })
 	switch n := len(without); {
-	case n > 0 && n <= len(l.Ranks) && n <= maxNamed:
+	case n > 0 && n <= len(with) && n <= maxNamed:
 		text += "; not on " + strings.Join(without, ", ")
-	case len(l.Ranks) <= maxNamed:
-		text += "; on " + strings.Join(l.Ranks, ", ")
+	case len(with) <= maxNamed:
+		text += "; on " + strings.Join(with, ", ")
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Report is the full report about captures: contents, findings, and peaks.
@@ -27,7 +28,7 @@ type Report struct {
 	RankInfo *RankSummary    `json:"-"`
 	Outliers []Finding       `json:"-"` // about ranks
 
-	nothing bool // no capture could be judged
+	Nothing bool `json:"-"` // no capture could be judged
 }
 
 // Summary has the figures of all captures of a report together.
@@ -48,9 +49,6 @@ type CaptureReport struct {
 	summary Summary
 }
 
-// Nothing reports whether no capture could be judged.
-func (r *Report) Nothing() bool { return r.nothing }
-
 // maxFirst is the maximum number of findings in Report.First.
 const maxFirst = 3
 
@@ -58,8 +56,8 @@ const maxFirst = 3
 func CaptureReportOf(c *lifetime.Capture, o *outline.Outline, leaks CaptureLeaks) CaptureReport {
 	r := CaptureReport{Info: InfoOf(o), Leaks: leaks}
 	r.summary.add(c)
-	for _, i := range Choose(o, false).Spaces {
-		p := OutlinePeakOf(&o.Tables, o.Spaces[i], AtPeak)
+	for _, i := range selection.Choose(o, false).Spaces {
+		p := OutlinePeakOf(&o.Tables, o.Spaces[i], selection.AtPeak)
 		p.AddSavings(&o.Tables, o.Spaces[i].Recording)
 		r.Peaks = append(r.Peaks, p)
 	}
@@ -73,8 +71,8 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []findin
 		leaks = append(leaks, of[i].Leaks)
 	}
 	l := NewLeaks(leaks, ranks, outliers)
-	r := &Report{Schema: Schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Next: l.Next, Unjudged: l.Unjudged, nothing: l.nothing,
-		Captures: of, RankInfo: l.Summary, Outliers: RankFindingsOf(outliers)}
+	r := &Report{Schema: schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Next: l.Next, Unjudged: l.Unjudged, Nothing: l.nothing,
+		Captures: of, RankInfo: l.Summary, Outliers: rankFindingsOf(outliers)}
 	for i := range of {
 		r.Summary.join(of[i].summary)
 	}

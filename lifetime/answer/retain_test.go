@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestAnswersRetainNothing: answers about a capture do not keep its buffers, as a command has answers about thousands of captures.
@@ -27,7 +28,7 @@ func TestAnswersRetainNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return weak.Make(o.Spaces[0].Recording), answer.OutlinePeakOf(&o.Tables, o.Spaces[0], answer.AtPeak)
+			return weak.Make(o.Spaces[0].Recording), answer.OutlinePeakOf(&o.Tables, o.Spaces[0], selection.AtPeak)
 		},
 		"peak of a whole capture": func(t *testing.T) (weak.Pointer[lifetime.Space], any) {
 			c, err := judged.Open(file, formats.Input{})

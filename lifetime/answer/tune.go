@@ -30,7 +30,7 @@ type Tune struct {
 	Given    bool          `json:"-"` // the settings were given, not searched
 	Leak     string        `json:"-"` // the leak that grows fastest from step to step; "" = none was found
 	Capacity int64         `json:"-"` // bytes of the first device; 0 = unlimited
-	Refused  []TuneRefusal `json:"-"`
+	Refused  []tuneRefusal `json:"-"`
 }
 
 // Replay says how much of a recording the rules of PyTorch's allocator predict.
@@ -98,8 +98,8 @@ type TuneGrowth struct {
 	Recorded bool `json:"-"`
 }
 
-// TuneRefusal is a memory ID that cannot be predicted.
-type TuneRefusal struct{ ID, Why string }
+// tuneRefusal is a memory ID that cannot be predicted.
+type tuneRefusal struct{ ID, Why string }
 
 // Tuning collects the recordings that Tune is about.
 type Tuning struct {
@@ -114,7 +114,7 @@ type Tuning struct {
 	keys      [][]uint64 // of the buffers of each recording: where they were allocated; nil without Batches
 	grows     [][]bool   // of each recording, by buffer: it is an activation; nil without Growth
 	captures  []TuneCapture
-	refused   []TuneRefusal
+	refused   []tuneRefusal
 	law       Replay
 	leak      string  // the fastest leak so far
 	rate      float64 // its bytes per step
@@ -135,14 +135,14 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 			continue
 		}
 		found = true
-		law, refused := ReplayOf(h)
+		law, refused := replayOf(h)
 		t.law.Addresses += law.Addresses
 		t.law.Equal += law.Equal
 		t.law.Segments += law.Segments
 		t.law.SegmentsEqual += law.SegmentsEqual
 		if refused != "" {
 			t.law.Refused = cmp.Or(t.law.Refused, refused)
-			t.refused = append(t.refused, TuneRefusal{source.File + ", " + s.ID(), refused})
+			t.refused = append(t.refused, tuneRefusal{source.File + ", " + s.ID(), refused})
 			continue
 		}
 		t.histories = append(t.histories, h)
@@ -169,8 +169,8 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 	return nil
 }
 
-// ReplayOf compares a recording with the rules of the allocator. refused says why other settings cannot be predicted.
-func ReplayOf(h *replay.History) (r Replay, refused string) {
+// replayOf compares a recording with the rules of the allocator. refused says why other settings cannot be predicted.
+func replayOf(h *replay.History) (r Replay, refused string) {
 	law := h.Verify()
 	refused = h.Refusal(&law)
 	return Replay{law.Addresses, law.Equal, law.Segments, law.SegmentsEqual, refused}, refused
@@ -187,7 +187,7 @@ const maxTuned = 9
 
 // Tune replays the recordings under the given settings, or searches if there are none. An error of stop ends it.
 func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
-	out := &Tune{Schema: Schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0, Leak: t.leak}
+	out := &Tune{Schema: schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0, Leak: t.leak}
 	if len(t.histories) == 0 {
 		return out, nil
 	}
@@ -227,8 +227,8 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 	return out, nil
 }
 
-// TunePicture is what a picture of two settings shows: the recorded ones and the recommended ones, for the memory ID that needs most.
-type TunePicture struct {
+// tunePicture is what a picture of two settings shows: the recorded ones and the recommended ones, for the memory ID that needs most.
+type tunePicture struct {
 	Space            lifetime.SpaceInfo
 	File             string
 	Names            [2]string
@@ -237,7 +237,7 @@ type TunePicture struct {
 
 // Picture returns what a picture shows, after Tune. If nothing is recommended, it has the best of the other settings. ok is false if nothing
 // was compared.
-func (t *Tuning) Picture() (p TunePicture, ok bool) {
+func (t *Tuning) Picture() (p tunePicture, ok bool) {
 	chosen := max(t.best, 1)
 	if len(t.trials) <= chosen {
 		return p, false
@@ -251,7 +251,7 @@ func (t *Tuning) Picture() (p TunePicture, ok bool) {
 	trace := func(trial int) *replay.Trace {
 		return t.histories[k].Trace(t.trials[trial].Outcomes[k].Settings, t.devices[k])
 	}
-	return TunePicture{
+	return tunePicture{
 		Space: t.spaces[k], File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]}, Recorded: trace(0), Chosen: trace(chosen),
 	}, true
 }
@@ -370,7 +370,7 @@ func (t *Tune) Verdict() (verdict, reason string) {
 
 // choice returns the recommendation by the table, and the reason for it.
 func (t *Tune) choice() (verdict, reason string) {
-	own, best := &t.Settings[0], t.Setting(t.Recommended)
+	own, best := &t.Settings[0], t.setting(t.Recommended)
 	may := ""
 	switch {
 	case t.Keep && own.Outcome == "oom":
@@ -430,8 +430,8 @@ func confValue(name string) string {
 	return name
 }
 
-// Setting returns the row of the recorded or recommended settings.
-func (t *Tune) Setting(conf string) *TuneSetting {
+// setting returns the row of the recorded or recommended settings.
+func (t *Tune) setting(conf string) *TuneSetting {
 	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool { return s.Conf == conf })
 	if i < 0 {
 		return nil

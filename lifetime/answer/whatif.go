@@ -108,12 +108,12 @@ func pastOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 	return &past
 }
 
-// SavingsOf returns the changes that lower the peak of a space as Peak.Savings does.
-func SavingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
+// savingsOf returns the changes that lower the peak of a space as Peak.Savings does.
+func savingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
 	return scenariosOf(RemediesOf(t, s))
 }
 
-// RemediesOf is SavingsOf with what would be in use.
+// RemediesOf is savingsOf with what would be in use.
 func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 	e := autoEngine(t, s)
 	if e == nil {
@@ -136,7 +136,7 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 	return slices.Insert(all, 0, Remedy{start, e, e.Start()})
 }
 
-// LargestSavingOf returns the one of SavingsOf that lowers the peak most, the cheapest of several; nil if there is none. It takes less time than all.
+// LargestSavingOf returns the one of RemediesOf that lowers the peak most, the cheapest of several; nil if there is none. It takes less time than all.
 func LargestSavingOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 	e := autoEngine(t, s)
 	if e == nil {
@@ -151,14 +151,14 @@ func LargestSavingOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 	return &one
 }
 
-// Switch is a kind of change with the values that a program allows.
-type Switch struct {
+// toggle is a kind of change with the values that a program allows.
+type toggle struct {
 	Name    string
 	Choices []string // edits; the first, "", changes nothing
 }
 
 // switches are the changes that a page offers, in the order in which people try them.
-var switches = [...]Switch{
+var switches = [...]toggle{
 	{"batch", []string{"", "batch=0.5", "batch=2"}},
 	{"checkpoint", []string{"", "checkpoint=blocks"}},
 	{"optimizer", []string{"", "optimizer=adam8bit", "optimizer.device=host"}},
@@ -175,7 +175,7 @@ func HasSwitches(t *lifetime.Tables, s *lifetime.Space) bool {
 
 // SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices: those of the last
 // switch change first. The first combination is the recording. A combination may be refused. The space must have them: see HasSwitches.
-func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []Switch, all iter.Seq[Remedy]) {
+func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []toggle, all iter.Seq[Remedy]) {
 	e := autoEngine(t, s)
 	try := func(edits string) Remedy {
 		scenario, _ := whatif.Parse(edits) // none of ""
@@ -187,7 +187,7 @@ func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []Switch, all it
 		if len(choices) < 2 {
 			continue
 		}
-		allowed = append(allowed, Switch{of.Name, choices})
+		allowed = append(allowed, toggle{of.Name, choices})
 		var longer []string
 		for _, edits := range combinations {
 			for _, choice := range choices {
@@ -213,7 +213,7 @@ func scenariosOf(remedies []Remedy) []WhatIfScenario {
 	return all
 }
 
-// RemedyOf returns what a space would need with edits; "best" is the cheapest change of SavingsOf that saves at
+// RemedyOf returns what a space would need with edits; "best" is the cheapest change of RemediesOf that saves at
 // least half of what any of them saves. It fails with a *selection.NothingError if that is not known.
 func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, error) {
 	nothing := func(why string) error { return &selection.NothingError{File: t.Sources[s.Source].File, Why: why} }
@@ -279,7 +279,7 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 		if h == nil {
 			continue
 		}
-		law, _ := ReplayOf(h)
+		law, _ := replayOf(h)
 		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: law, Scenarios: []WhatIfScenario{}}
 		if e, _ := whatif.New(&c.Tables, s); e != nil {
 			out.Unfinished, out.Failed = e.Unfinished, e.Capacity() > 0
@@ -334,11 +334,13 @@ func (c *Changed) set(e *whatif.Engine, scenarios []WhatIfScenario) error {
 	return err
 }
 
-// Complete sets Next.
-func (w *WhatIf) Complete() {
-	if len(w.Spaces) > 0 {
-		w.Next = commandLine("peak", "--by", "category", w.Spaces[0].File)
+// NewWhatIf combines the results for memory IDs.
+func NewWhatIf(spaces []WhatIfSpace) *WhatIf {
+	out := &WhatIf{Schema: schema, Spaces: spaces}
+	if len(spaces) > 0 {
+		out.Next = commandLine("peak", "--by", "category", spaces[0].File)
 	}
+	return out
 }
 
 // search adds the scenarios that fit.

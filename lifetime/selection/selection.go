@@ -1,5 +1,6 @@
 // Package selection makes captures of captures: a part of the spaces, of the window or of the buffers ([Selection], [Slice]), groups of
-// buffers in place of call sites ([GroupBy]), and an axis of events in place of time ([ByEvent]).
+// buffers in place of call sites ([GroupBy]), and an axis of events in place of time ([ByEvent]). It also chooses what a command
+// shows of a capture: memory IDs ([Choose], [Largest]) and an instant ([Moment]).
 //
 // Its place in the pipeline: after the model and before every answer and picture, which need not know that they see a part.
 package selection

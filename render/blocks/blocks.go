@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -69,7 +69,7 @@ type Options struct {
 
 	// Marks are the sites that leak, nil for none. They have strong hatched colours for
 	// every Color.
-	Marks *answer.Marks
+	Marks *finding.Marks
 
 	// Outline is drawn over the stacked layout, nil for none.
 	Outline *plot.Outline

@@ -2,7 +2,7 @@ package blocks
 
 import (
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // findBreak breaks the vertical axis if nearly all of it is memory that was there before the recording, without events and names.
@@ -29,7 +29,7 @@ func (p *picture) stillBuffers() (still map[int]bool, bytes int64) {
 		row := rowOf(p.s, i)
 		known, ok := named[row]
 		if !ok {
-			known = answer.NamesCategory(p.c.Category(&p.s.SpaceInfo, row.Kind, row.Site, row.Purpose)) || b.Site != 0 && !p.c.Sites[b.Site].Unseen
+			known = NamesCategory(p.c.Category(&p.s.SpaceInfo, row.Kind, row.Site, row.Purpose)) || b.Site != 0 && !p.c.Sites[b.Site].Unseen
 			named[row] = known
 		}
 		if !known {
@@ -46,4 +46,13 @@ func (p *picture) base() int64 {
 		return int64(p.Below)
 	}
 	return p.s.Base
+}
+
+// NamesCategory reports whether the name of a category says what memory is for.
+func NamesCategory(name string) bool {
+	switch name {
+	case "", purpose.UnknownCategory.String(), lifetime.Plain.String():
+		return false
+	}
+	return true
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -81,7 +80,7 @@ func (p *program) finish(t testing.TB) (*lifetime.Capture, *lifetime.Space) {
 }
 
 // marks marks the sites that leak.
-func (p *program) marks(s *lifetime.Space) *answer.Marks {
+func (p *program) marks(s *lifetime.Space) *finding.Marks {
 	var found []finding.Finding
 	for _, site := range p.leaks {
 		f := finding.Finding{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: []lifetime.SiteID{site}}
@@ -92,7 +91,7 @@ func (p *program) marks(s *lifetime.Space) *answer.Marks {
 		}
 		found = append(found, f)
 	}
-	return answer.MarksOf(found)
+	return finding.MarksOf(found)
 }
 
 const kib, mib = int64(1) << 10, int64(1) << 20

@@ -83,13 +83,13 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifeti
 	}
 	return blocks.Write(w, c, s, blocks.Options{
 		Title: title, Advice: text.NameOlder(c, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, Marks: answer.MarksOf(leaks), Others: othersOf(of, others), Outline: o.Outline, Frame: o.Frame,
+		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(of, others), Outline: o.Outline, Frame: o.Frame,
 	})
 }
 
 // OnAxis returns s as it is drawn on an axis.
 func OnAxis(s *lifetime.Space, a Axis) *lifetime.Space {
-	if a == Events || a == Recorded && answer.Crowded(s) {
+	if a == Events || a == Recorded && Crowded(s) {
 		return selection.ByEvent(s)
 	}
 	return s
@@ -120,7 +120,7 @@ func colorOf(c *lifetime.Capture, s *lifetime.Space, asked *blocks.Color) blocks
 	switch {
 	case asked != nil:
 		return *asked
-	case answer.CategoriesTell(&c.Tables, s):
+	case CategoriesTell(&c.Tables, s):
 		return blocks.ByCategory
 	}
 	return blocks.Telling(c, s)

@@ -12,7 +12,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 )
@@ -38,7 +37,7 @@ type Options struct {
 	// Marks are the leaks, or nil. Their labels become labels of the samples, leaked_space sums their buffers,
 	// and their comments precede Comments. Labels have no comma, because pprof parses the value of -tagfocus as
 	// a list of regular expressions.
-	Marks *answer.Marks
+	Marks *finding.Marks
 
 	// UserFrames removes the frames of libraries and the interpreter from stacks that have frames of the
 	// program, so that the leaf is a frame of the program.

@@ -14,7 +14,6 @@ import (
 	"github.com/google/pprof/profile"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -200,8 +199,8 @@ func TestFixedTimeOfOne(t *testing.T) {
 }
 
 // leaking marks sites of a space.
-func leaking(s *lifetime.Space, sites ...lifetime.SiteID) *answer.Marks {
-	return answer.MarksOf([]finding.Finding{{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: sites, Description: "it keeps 2 MiB of every step"}})
+func leaking(s *lifetime.Space, sites ...lifetime.SiteID) *finding.Marks {
+	return finding.MarksOf([]finding.Finding{{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Space: s, Sites: sites, Description: "it keeps 2 MiB of every step"}})
 }
 
 func TestRoundTripAndSameBytes(t *testing.T) {

@@ -426,7 +426,7 @@ func TestSARIF(t *testing.T) {
 	in := report.Repository{Root: "/home/a/proj"}
 	all := report.All(reportOf(c).Findings)
 	all[0].State, all[1].State = "new", "absent"
-	all = append(all, report.All(answer.FindingsOf(c, []finding.Finding{{Rule: "trend", Severity: finding.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}))...)
+	all = append(all, report.All(answer.LeaksOf(c, []finding.Finding{{Rule: "trend", Severity: finding.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}, "", nil).Findings)...)
 	var text strings.Builder
 	if err := report.WriteSARIF(&text, all, in); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func TestSARIFSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := checkout(t)
-	none := report.All(answer.FindingsOf(mixed(t), []finding.Finding{{Rule: "trend", Space: mixed(t).Spaces[0], Description: "a"}}))
+	none := report.All(answer.LeaksOf(mixed(t), []finding.Finding{{Rule: "trend", Space: mixed(t).Spaces[0], Description: "a"}}, "", nil).Findings)
 	for _, all := range [][]report.Located{
 		nil, none, slices.Concat(none, report.All(reportOf(leaking(t, "/app/src/train/lib.py")).Findings)),
 		report.Changes(answer.DiffOf(diff.Compare(leaking(t, `C:\a\b c.py`), leaking(t, root+"/main.py"), finding.Settings{}), false)),

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -65,12 +66,12 @@ func asked(f *answer.Failure) string {
 	if f.Requester != nil {
 		who = f.Requester.Name
 	}
-	if who == "" && f.Line == nil && !f.Compiled() {
+	if who == "" && f.Line == nil && !compiled(f) {
 		return "a request that the recording does not have"
 	}
 	if who == "" {
 		who = "code that the text does not name"
-		if f.Compiled() {
+		if compiled(f) {
 			who = cmp.Or(f.Of.Module, "a program without a name")
 		}
 	}
@@ -249,9 +250,14 @@ func contextOf(f *answer.Failure) string {
 	return strings.Join(parts, ", ")
 }
 
+// compiled reports whether a compiled program failed.
+func compiled(f *answer.Failure) bool {
+	return f.Of != nil && f.Of.Axis == lifetime.ProgramOrder
+}
+
 // byCategory describes the live bytes by category and by holder, largest first, as far as the capture has categories and holders.
 func byCategory(f *answer.Failure) string {
-	if f.Compiled() {
+	if compiled(f) {
 		return ""
 	}
 	var parts, lines []string

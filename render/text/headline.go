@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who held it,
@@ -23,7 +24,7 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
 	}
 	var highest *outline.Space
-	for _, i := range answer.Choose(o, false).Spaces {
+	for _, i := range selection.Choose(o, false).Spaces {
 		if s := o.Spaces[i]; highest == nil || s.Peak.Bytes > highest.Peak.Bytes {
 			highest = s
 		}
@@ -31,7 +32,7 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	if highest == nil {
 		return ""
 	}
-	p := answer.OutlinePeakOf(&o.Tables, highest, answer.AtPeak)
+	p := answer.OutlinePeakOf(&o.Tables, highest, selection.AtPeak)
 	return peakSentence(&p)
 }
 

@@ -85,7 +85,7 @@ func (p *Page) space(s *answer.Space) {
 		if o.DeviceFreeBytes != nil {
 			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
 		}
-		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), When(s.Of(), o.At), free)
+		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), When(s.Of, o.At), free)
 	}
 	if s.Replay != nil {
 		p.row("replay", "%s", s.Replay.Text())
@@ -106,13 +106,13 @@ func requested(bytes int64) string {
 
 // levels writes rows on the memory in use.
 func (p *Page) levels(s *answer.Space) {
-	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), When(s.Of(), s.Peak.At))
+	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), When(s.Of, s.Peak.At))
 	if s.UsageOnly {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
 		p.row("", "usage only: the buffers were not recorded")
 		return
 	}
-	if !s.Of().OnlyOccupied {
+	if !s.Of.OnlyOccupied {
 		p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
 	}
 	if len(s.AtPeak.Categories) > 0 && s.Program == nil {
@@ -133,7 +133,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
 		p.row("", "%s recorded in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
 	}
-	if !s.Of().OnlyOccupied {
+	if !s.Of.OnlyOccupied {
 		p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
 	}
 	if len(s.HeldBy) > 0 {

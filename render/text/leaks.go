@@ -91,7 +91,7 @@ const (
 // oneOfEachCause returns the findings without those that a change for an earlier one may fix too.
 func oneOfEachCause(all []answer.Finding) (first []answer.Finding) {
 	for i := range all {
-		if !slices.ContainsFunc(first, func(f answer.Finding) bool { return f.OneCause(&all[i]) }) {
+		if !slices.ContainsFunc(first, func(f answer.Finding) bool { return oneCause(&f, &all[i]) }) {
 			first = append(first, all[i])
 		}
 	}
@@ -102,7 +102,7 @@ func oneOfEachCause(all []answer.Finding) (first []answer.Finding) {
 func (p *Page) sameCause(f *answer.Finding, all []answer.Finding) {
 	var same []string
 	for i := range all {
-		if o := &all[i]; o.Name != f.Name && f.OneCause(o) {
+		if o := &all[i]; o.Name != f.Name && oneCause(f, o) {
 			same = append(same, fmt.Sprintf("%s %s", Printable(o.Name), units.Bytes(o.Bytes)))
 		}
 	}
@@ -313,4 +313,9 @@ func (p *Page) outliers(r *answer.RankSummary) {
 		p.Line("\n%s  %s", p.severity(f.Level()), f.Rule)
 		p.Para("  ", "  ", f.Description)
 	}
+}
+
+// oneCause reports whether one change may fix two findings, which are both confirmed or both suspected.
+func oneCause(f, o *answer.Finding) bool {
+	return f.Cause != "" && f.Cause == o.Cause && f.Space == o.Space && f.Rule == o.Rule && f.Leak == o.Leak
 }

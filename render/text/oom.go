@@ -34,7 +34,7 @@ func (p *Page) failures(all []answer.Failure) {
 	for i := range all {
 		f := &all[i]
 		program := ""
-		if f.Compiled() {
+		if compiled(f) {
 			program = f.Of.Module
 		}
 		key := strings.Join([]string{f.Source, program, f.Reason, asked(f)}, "\x00")

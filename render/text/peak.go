@@ -74,7 +74,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 	if k.UsageOnly {
 		in = ""
 	}
-	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, When(k.Of(), k.At))
+	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, When(k.Of, k.At))
 	byLayer := by == string(selection.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
 	if k.Program != nil && !byLayer {
 		p.instructions(k)
@@ -96,16 +96,22 @@ func (p *Page) peak(k *answer.Peak, by string) {
 	}
 }
 
+// layerColumns are the categories that a table of layers shows, and what it calls them.
+var layerColumns = [...]struct{ category, title string }{
+	{purpose.Activation.String(), "kept"}, {purpose.TemporaryData.String(), "transient"}, {purpose.Gradient.String(), "grads"},
+	{purpose.ModelParameter.String(), "weights"}, {purpose.OptimizerState.String(), "optimizer"},
+}
+
 // layers writes a table of layers by category, largest first.
 func (p *Page) layers(k *answer.Peak) {
 	var head []string
-	for _, c := range answer.LayerColumns {
-		head = append(head, c.Title)
+	for _, c := range layerColumns {
+		head = append(head, c.title)
 	}
 	row := func(bytes int64, of func(category string) int64, name string) []string {
 		cells, other := []string{units.Bytes(bytes)}, bytes
-		for _, c := range answer.LayerColumns {
-			n := of(c.Category)
+		for _, c := range layerColumns {
+			n := of(c.category)
 			cells, other = append(cells, size(n)), other-n
 		}
 		return append(cells, size(other), name)

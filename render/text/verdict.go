@@ -15,7 +15,7 @@ func Verdict(r *answer.Report) []string {
 	switch {
 	case r.Grade != "":
 		return []string{r.Grade, counts(r)}
-	case r.Nothing():
+	case r.Nothing:
 		return []string{r.Unjudged, counts(r)}
 	case r.Unjudged != "":
 		return []string{counts(r), r.Unjudged}
@@ -25,7 +25,7 @@ func Verdict(r *answer.Report) []string {
 
 // None explains why there are no findings.
 func None(r *answer.Report) string {
-	if r.Nothing() {
+	if r.Nothing {
 		return "None: " + r.Unjudged + "."
 	}
 	return "None: no leak and no other problem was found."

@@ -82,10 +82,10 @@ func leaksAPI(w io.Writer, captures []Capture, _ url.Values) error {
 
 // peakAPI answers /api/peak?at=WHEN for every memory ID, with compiled programs.
 func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
-	at := answer.AtPeak
+	at := selection.AtPeak
 	if text := query.Get("at"); text != "" {
 		var err error
-		if at, err = answer.ParseMoment(text); err != nil {
+		if at, err = selection.ParseMoment(text); err != nil {
 			return fmt.Errorf("at=%w", err)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -95,7 +95,7 @@ func highest(spaces []*lifetime.Space, n int) []int {
 
 // mainOf returns the space that memlane svg draws of several, and those recorded while a program ran, or all if there are none.
 func mainOf(spaces []*lifetime.Space) (main *lifetime.Space, recorded []*lifetime.Space) {
-	recorded = answer.Recorded(spaces)
-	main, _ = answer.Largest(recorded)
+	recorded = selection.Recorded(spaces)
+	main, _ = selection.Largest(recorded)
 	return main, recorded
 }

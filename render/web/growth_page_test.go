@@ -11,9 +11,9 @@ import (
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -193,7 +193,7 @@ func TestPageEvents(t *testing.T) {
 			address := writePage(t, c)
 			p := browser.Open(t, chromium, address)
 			s := c.Spaces[browser.Eval[int](p, "memlane.space.number")]
-			if got, want := browser.Eval[string](p, "memlane.axis"), map[bool]string{true: "event", false: "time"}[answer.Crowded(s)]; got != want {
+			if got, want := browser.Eval[string](p, "memlane.axis"), map[bool]string{true: "event", false: "time"}[figure.Crowded(s)]; got != want {
 				t.Errorf("the axis is %s, want %s", got, want)
 			}
 			p.Set("const choice = document.querySelector('[data-choice=axis]'); choice.value = 'event'; choice.dispatchEvent(new Event('change'))")

@@ -22,6 +22,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -175,9 +176,9 @@ func checkBreakdown(p *browser.Tab, c *lifetime.Capture, s answer.Space) {
 		p.Set("memlane.setTime(%s)", map[string]string{"peak": "memlane.space.peak", "end": "memlane.space.length - 1"}[at])
 		got := browser.Eval[[]pageRow](p, `memlane.tabs[0].part.rows.map((r) => ({Bytes: r.bytes, Requested: r.requested, Count: r.count}))`)
 		i := slices.IndexFunc(c.Spaces, func(space *lifetime.Space) bool { return space.ID() == s.ID })
-		instant, err := answer.AtPeak.In("", c.Spaces[i])
+		instant, err := selection.AtPeak.In("", c.Spaces[i])
 		if at == "end" {
-			instant, err = answer.AtEnd.In("", c.Spaces[i])
+			instant, err = selection.AtEnd.In("", c.Spaces[i])
 		}
 		if err != nil {
 			p.T.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/render/pprof"
 )
@@ -35,7 +34,7 @@ func TestProfile(t *testing.T) {
 		}
 		found := finding.Find(c, c.Spaces, finding.Settings{})
 		records = append(records, fleet.Of(c, found).Named(fmt.Sprint("rank", i), finding.RankNames{}))
-		p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Marks: answer.MarksOf(found), UserFrames: true})
+		p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Marks: finding.MarksOf(found), UserFrames: true})
 		if err != nil {
 			if strings.Contains(err.Error(), pprof.ErrNoBuffers.Error()) {
 				continue

@@ -164,8 +164,7 @@ func (d *Data) Headline() string {
 
 // Sentence describes a finding and its ranks.
 func (d *Data) Sentence(f *Finding) string {
-	l := answer.RankGroup{What: f.What(), Ranks: f.Ranks, Bytes: f.Amount.Bytes, PerStep: []float64{f.BytesPerStep}}
-	text := l.What + ": " + l.Text(d.Ranks)
+	text := f.What() + ": " + answer.OnRanks(d.Ranks, f.Ranks, f.Amount.Bytes, []float64{f.BytesPerStep})
 	if len(f.HeldBy) > 0 {
 		text += "; held by " + f.HeldBy[0]
 	}

@@ -1,4 +1,4 @@
-package answer
+package selection
 
 import (
 	"slices"
@@ -48,8 +48,8 @@ func largest[S interface{ IsMain() bool }](spaces []S, peak func(S) (bytes int64
 	return best, of
 }
 
-// Choice is the selection of spaces that a command shows, by index.
-type Choice struct {
+// choice is the selection of spaces that a command shows, by index.
+type choice struct {
 	Spaces   []int
 	Programs int // omitted spaces of compiled programs, if there are spaces of the run
 	Of       int // number of candidates, if Spaces is one compiled program
@@ -57,9 +57,9 @@ type Choice struct {
 
 // Choose returns the most informative spaces: those recorded while the program ran, else the compiled program with the
 // highest peak of main memory. all selects every space, because the user named them.
-func Choose(o *outline.Outline, all bool) (c Choice) {
+func Choose(o *outline.Outline, all bool) (c choice) {
 	for i, s := range o.Spaces {
-		if !static(&s.SpaceInfo) {
+		if s.Axis != lifetime.ProgramOrder {
 			c.Spaces = append(c.Spaces, i)
 		}
 	}

@@ -1,10 +1,10 @@
-package answer_test
+package figure_test
 
 import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/render/figure"
 )
 
 // TestCrowded checks the share of the time that half of the events need.
@@ -39,12 +39,12 @@ func TestCrowded(t *testing.T) {
 		}), false},
 		{"few events", space(30, func(i int) int64 { return 970_000 + int64(i)*50 }), false},
 	} {
-		if got := answer.Crowded(c.s); got != c.want {
+		if got := figure.Crowded(c.s); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 	s := space(500, func(i int) int64 { return 970_000 + int64(i)*50 })
-	if s.Axis = lifetime.Event; answer.Crowded(s) {
+	if s.Axis = lifetime.Event; figure.Crowded(s) {
 		t.Error("an axis of events is crowded")
 	}
 }

@@ -1,11 +1,10 @@
-package answer
+package finding
 
 import (
 	"fmt"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // Marks are the findings by call site and buffer, for labels in profiles and hatching in pictures. nil has no marks.
@@ -16,22 +15,22 @@ type Marks struct {
 }
 
 type spaceMarks struct {
-	sites   map[lifetime.SiteID]Mark // sites that leak
+	sites   map[lifetime.SiteID]mark // sites that leak
 	buffers []int
 }
 
-// Mark is the leak of a call site.
-type Mark struct {
+// mark is the leak of a call site.
+type mark struct {
 	Label string // "leak:warning": the rule and the severity
 	Text  string // "leak: 4.00 MiB in 20 buffers"
 }
 
 // MarksOf returns the marks of findings.
-func MarksOf(found []finding.Finding) *Marks {
+func MarksOf(found []Finding) *Marks {
 	m := &Marks{spaces: map[*lifetime.Space]spaceMarks{}}
 	for i := range found {
 		f := &found[i]
-		if f.Severity > finding.Info {
+		if f.Severity > Info {
 			m.Comments = append(m.Comments, f.Space.ID()+": "+f.Severity.String()+": "+f.Rule+": "+f.Description)
 		}
 		if !f.IsLeak() {
@@ -39,12 +38,12 @@ func MarksOf(found []finding.Finding) *Marks {
 		}
 		of := m.spaces[f.Space]
 		if of.sites == nil {
-			of.sites = map[lifetime.SiteID]Mark{}
+			of.sites = map[lifetime.SiteID]mark{}
 		}
 		of.buffers = append(of.buffers, f.Kept...)
 		m.spaces[f.Space] = of
 		for _, site := range f.Sites {
-			of.sites[site] = Mark{f.Rule + ":" + f.Severity.String(),
+			of.sites[site] = mark{f.Rule + ":" + f.Severity.String(),
 				fmt.Sprintf("%s: %s in %s", f.Rule, units.Bytes(f.Amount.Bytes), units.Plural(f.Amount.Count, "buffer"))}
 		}
 	}
@@ -52,9 +51,9 @@ func MarksOf(found []finding.Finding) *Marks {
 }
 
 // At returns the mark of a call site; it is empty if the site does not leak.
-func (m *Marks) At(s *lifetime.Space, site lifetime.SiteID) Mark {
+func (m *Marks) At(s *lifetime.Space, site lifetime.SiteID) mark {
 	if m == nil {
-		return Mark{}
+		return mark{}
 	}
 	return m.spaces[s].sites[site]
 }

@@ -1,4 +1,4 @@
-package answer
+package figure
 
 import (
 	"math/bits"
@@ -6,17 +6,8 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/render/blocks"
 )
-
-// NamesCategory reports whether the name of a category says what memory is for.
-func NamesCategory(name string) bool {
-	switch name {
-	case "", purpose.UnknownCategory.String(), lifetime.Plain.String():
-		return false
-	}
-	return true
-}
 
 // CategoriesTell reports whether colours by category say more about the peak of a space than colours by call site: the
 // categories of at least half of its bytes are known, and none has nine tenths of them. Pictures and the page are by
@@ -27,7 +18,7 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 	for _, i := range s.LiveAt(s.Peak(lifetime.Occupied).At) {
 		b := &s.Buffers[i]
 		all = units.AddSat(all, b.Size)
-		if name := t.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); NamesCategory(name) {
+		if name := t.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); blocks.NamesCategory(name) {
 			known = units.AddSat(known, b.Size)
 			bytes[name] = units.AddSat(bytes[name], b.Size)
 			most = max(most, bytes[name])

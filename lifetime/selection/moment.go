@@ -1,0 +1,93 @@
+package selection
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+)
+
+// Moment is the value of --at: an instant or the name of one.
+type Moment struct {
+	name string // peak, end or oom; "" = at
+	at   Instant
+	text string
+}
+
+// Moments with a name.
+var (
+	AtPeak = Moment{name: "peak"}
+	AtEnd  = Moment{name: "end"}
+	AtOOM  = Moment{name: "oom"}
+)
+
+// Moments are the names of moments.
+var Moments = []string{AtPeak.name, AtEnd.name, AtOOM.name}
+
+// String returns the value of --at.
+func (m Moment) String() string { return cmp.Or(m.name, m.text) }
+
+// MomentError describes an invalid moment.
+type MomentError string
+
+// Error returns the text.
+func (e MomentError) Error() string { return string(e) }
+
+// ParseMoment parses peak, end, oom, a duration such as 20ms, or an instant from JSON output. The error is a MomentError.
+func ParseMoment(text string) (Moment, error) {
+	if slices.Contains(Moments, text) {
+		return Moment{name: text}, nil
+	}
+	at, err := ParseInstant(text)
+	if err != nil {
+		return Moment{}, MomentError(fmt.Sprintf("%q: use peak, end, oom, a duration such as 20ms, or an instant from --json output", text))
+	}
+	return Moment{at: at, text: text}, nil
+}
+
+// ParseInstant parses a duration since the beginning of the recording, such as 20ms, or an instant from JSON output.
+func ParseInstant(text string) (Instant, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return Instant{T: int64(d), Since: true}, nil
+	}
+	t, err := strconv.ParseInt(text, 10, 64)
+	return Instant{T: t}, err
+}
+
+// OfOutline reports whether a outline.Outline is enough for the moment.
+func (m Moment) OfOutline() bool { return m == AtPeak || m == AtEnd }
+
+// In returns the instant of the moment in a space. It fails with a *NothingError if no allocation failed, and with
+// a MomentError if the window does not contain the instant.
+func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
+	switch {
+	case m == AtPeak:
+		return s.Peak(lifetime.Occupied).At, nil
+	case m == AtEnd:
+		return s.AtEnd(), nil
+	case m == AtOOM:
+		for i := range s.Marks {
+			if s.Marks[i].Kind == lifetime.OOM { // the first failure causes the others
+				return s.Marks[i].Begin, nil
+			}
+		}
+		why := fmt.Sprintf("no allocation failed on %s in the recording; use --at peak for its highest level", s.ID())
+		return 0, &NothingError{File: file, Why: why}
+	case m.text == "0" && m.at.Since && s.Axis != lifetime.Time: // the instant 0, which also parses as a duration
+		m.at.Since = false
+		return m.In(file, s)
+	case m.at.Since && s.Axis != lifetime.Time:
+		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; use peak, end, oom or the number of an %s", m.text, s.ID(), s.Axis.Unit()))
+	case m.at.Since && m.at.T >= s.End-s.Begin:
+		return 0, MomentError(fmt.Sprintf("%s: the recording of %s is %s long", m.text, s.ID(), units.Span(s.AtEnd()-s.Begin, s.Axis.Unit())))
+	case m.at.Since:
+		return s.Begin + m.at.T, nil
+	case m.at.T < s.Begin || m.at.T >= s.End:
+		return 0, MomentError(fmt.Sprintf("%d: the recording of %s is from %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd()))
+	}
+	return m.at.T, nil
+}
