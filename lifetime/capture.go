@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/chunked"
-	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/internal/flags"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -31,7 +33,7 @@ type Tables struct {
 	Depth   int // most calls of a stack that Innermost returns; package build sets it
 	Frames  []frame.Frame
 	Notes   []string
-	Holders []Holder
+	Holders []holder.Holder
 	// Purposes has the zero purpose first. Package category adds those of programs whose buffers it can judge.
 	Purposes []purpose.Purpose
 	Losses   []loss.Loss // by class, worst first, then by reason
@@ -138,16 +140,10 @@ type SpaceInfo struct {
 	OnlyOccupied bool
 
 	Target   string // kind of device that a compiled program is for: "gpu"; "" = not known
-	Donation Donation
+	Donation compiled.Donation
 
 	// Allocations and frees recorded in the window, without inferred ones.
 	Allocations, Frees int
-}
-
-// Donation is what a compiled program would need if it donated more arguments to results of their shape, by the live ranges of its schedule.
-type Donation struct {
-	Arguments int   // that would be donated
-	Peak      int64 // of occupied bytes; 0 = not known
 }
 
 // ID returns the name of the space for people and for --space: its parts that are
@@ -255,7 +251,7 @@ const (
 var factNames = [...]string{"history", "end state", "addresses", "totals", "regions", "stacks", "clock"}
 
 // Names returns the names of the facts in a fixed order, as in JSON.
-func (f Facts) Names() []string { return setNames(factNames[:], f) }
+func (f Facts) Names() []string { return flags.Names(factNames[:], f) }
 
 // Buffer is one block of memory from its allocation to its free: the rectangle
 // [Begin, End) x [Addr, Addr+Size). Sizes are bytes.
@@ -327,34 +323,6 @@ type Value struct {
 	Site       SiteID
 }
 
-// Role is what the data flow of a compiled training step shows an argument to be for.
-type Role string
-
-// Roles. The step overwrites arguments that have one.
-const (
-	Trained Role = "trained" // the differentiated computation uses it, and its new value depends on the backward pass
-	State   Role = "state"   // its new value depends on the backward pass, and it goes only into that and the new value of one trained argument
-)
-
-// Sharding is how the devices that run a compiled program share a tensor. Its zero value means that it was not recorded.
-type Sharding struct {
-	Split  string // number of parts of each dimension: "1x8"; "" = it is not split
-	Copies int64  // devices that have the same part; 0 = not recorded
-}
-
-// String returns "split 1x4, on 2 devices each", "replicated on 8 devices" or "".
-func (s Sharding) String() string {
-	switch {
-	case s.Copies == 0:
-		return ""
-	case s.Split == "":
-		return "replicated on " + units.Plural(s.Copies, "device")
-	case s.Copies == 1:
-		return "split " + s.Split
-	}
-	return "split " + s.Split + ", on " + units.Plural(s.Copies, "device") + " each"
-}
-
 // Region is memory that the allocator reserved from the device. Buffers lie in it.
 type Region struct {
 	Begin, End int64
@@ -362,31 +330,12 @@ type Region struct {
 	Size       int64
 	Site       SiteID
 	Edge       Edge
-	Kind       string // the producer's name: "small", "large", "expandable"
-	Small      bool   // for PyTorch's requests up to 1 MiB; tells the two kinds of expandable regions apart
-	Stream     int64  // index of the stream, in order of first appearance; 0 = the default stream
-	Pool       string // private pool; "" = the default pool, unless PoolUnknown
-	Index      int64  // of a compiled program: the compiler's number of the allocation
-	Uses       Uses   // of a compiled program
-}
-
-// Uses is the set of uses of a compiled program's buffer allocation: the flags of
-// XLA's BufferAllocationProto.
-type Uses uint8
-
-const (
-	ForParameter   Uses = 1 << iota // an argument of the entry computation
-	ForOutput                       // may be alive after the run
-	ForConstant                     // part of the program
-	ForThreadLocal                  // on the stack of a thread
-	ForTuple                        // a table of pointers
-)
-
-var useNames = [...]string{"parameter", "output", "constant", "thread-local", "tuple"}
-
-// Whole reports whether the allocation lasts for the whole run of the program.
-func (u Uses) Whole() bool {
-	return u&(ForParameter|ForOutput|ForConstant) != 0 && u&ForThreadLocal == 0
+	Kind       string        // the producer's name: "small", "large", "expandable"
+	Small      bool          // for PyTorch's requests up to 1 MiB; tells the two kinds of expandable regions apart
+	Stream     int64         // index of the stream, in order of first appearance; 0 = the default stream
+	Pool       string        // private pool; "" = the default pool, unless PoolUnknown
+	Index      int64         // of a compiled program: the compiler's number of the allocation
+	Uses       compiled.Uses // of a compiled program
 }
 
 // Measure is the kind of bytes that a level or total counts.
@@ -457,8 +406,8 @@ type Site struct {
 	Instr  string // its name, and in braces the position of the value in its result
 	Opcode string
 	Source StackID // call stack in the source code; set if Stack has scopes
-	Sharding
-	Role Role
+	compiled.Sharding
+	Role compiled.Role
 
 	// Unseen: the allocation was before the window. Stack is then that of the free, 0 if it was not recorded.
 	Unseen bool

@@ -7,7 +7,7 @@ import (
 )
 
 // reads verifies that Parse is the inverse of text for the first n values.
-func reads[T Axis | Edge | Facts | Kind | MarkKind | Measure | Uses](t *testing.T, n int, text func(T) string) {
+func reads[T Axis | Edge | Facts | Kind | MarkKind | Measure](t *testing.T, n int, text func(T) string) {
 	t.Helper()
 	for i := range n {
 		if got, ok := Parse[T](text(T(i))); !ok || got != T(i) {
@@ -25,7 +25,6 @@ func reads[T Axis | Edge | Facts | Kind | MarkKind | Measure | Uses](t *testing.
 func TestNames(t *testing.T) {
 	reads(t, 1<<len(edgeNames), Edge.String)
 	reads(t, 1<<len(factNames), func(f Facts) string { return strings.Join(f.Names(), ",") })
-	reads(t, 1<<len(useNames), func(u Uses) string { return strings.Join(u.Names(), ",") })
 	reads(t, len(axisNames), Axis.String)
 	reads(t, len(measureNames), Measure.String)
 	reads(t, len(markNames), MarkKind.String)

@@ -1,8 +1,12 @@
 package lifetime
 
 import (
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
+
+// HolderID is the number of a Holder in Tables; 0 = none.
+type HolderID uint32
 
 // PurposeID is the number of a purpose.Purpose in Tables.
 type PurposeID uint32
@@ -37,4 +41,12 @@ func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, id PurposeID) strin
 		return t.Sites[site].Region // in the producer's words
 	}
 	return p.Name()
+}
+
+// HolderOf returns the holder of a buffer; nil if none was recorded.
+func (t *Tables) HolderOf(s *Space, buffer int) *holder.Holder {
+	if s.Holders == nil || s.Holders[buffer] == 0 {
+		return nil
+	}
+	return &t.Holders[s.Holders[buffer]]
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // donor finds what a program would need if it donated more arguments to results, by the live ranges of its schedule.
@@ -63,25 +63,25 @@ type tensor struct {
 
 // donation returns what the memory space of a color would need with more donated arguments; the zero value if that is not certain. blocks are those
 // of the heap trace.
-func (p *program) donation(color int64, blocks []block) lifetime.Donation {
+func (p *program) donation(color int64, blocks []block) compiled.Donation {
 	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
-		return lifetime.Donation{}
+		return compiled.Donation{}
 	}
 	d := donor{flows: flows{p: p, computations: map[int64]*flowComputation{}, budget: leastBudget + (p.module.End-p.module.At)*wordsOfByte}, color: color,
 		at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[part]int{}}
 	if !d.read() || !d.place() {
-		return lifetime.Donation{}
+		return compiled.Donation{}
 	}
 	pairs, ok := d.pairs()
 	peak := p.heapPeak(color, blocks)
 	now, with := d.peak(nil), d.peak(pairs)
 	if off := now - peak; !ok || d.budget < 0 || max(off, -off) > peak/uncertain {
-		return lifetime.Donation{}
+		return compiled.Donation{}
 	}
 	if with >= now {
-		return lifetime.Donation{Peak: peak}
+		return compiled.Donation{Peak: peak}
 	}
-	return lifetime.Donation{Arguments: len(pairs), Peak: peak - (now - with)}
+	return compiled.Donation{Arguments: len(pairs), Peak: peak - (now - with)}
 }
 
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.
@@ -99,11 +99,11 @@ func (p *program) mayDonate(color int64) bool {
 }
 
 func isArgument(a *allocation) bool {
-	return a.uses&(lifetime.ForParameter|lifetime.ForOutput) == lifetime.ForParameter && a.uses&(lifetime.ForThreadLocal|lifetime.ForTuple) == 0
+	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForParameter && a.uses&(compiled.ForThreadLocal|compiled.ForTuple) == 0
 }
 
 func isResult(a *allocation) bool {
-	return a.uses&(lifetime.ForParameter|lifetime.ForOutput) == lifetime.ForOutput && a.uses&(lifetime.ForThreadLocal|lifetime.ForTuple|lifetime.ForConstant) == 0
+	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForOutput && a.uses&(compiled.ForThreadLocal|compiled.ForTuple|compiled.ForConstant) == 0
 }
 
 // read reads the computations and the schedule of the entry computation. It reports whether all is there.
@@ -205,7 +205,7 @@ func (d *donor) place() bool {
 	}
 	for i := range d.p.allocations {
 		a := &d.p.allocations[i]
-		if a.color != d.color || a.uses&lifetime.ForThreadLocal != 0 {
+		if a.color != d.color || a.uses&compiled.ForThreadLocal != 0 {
 			continue
 		}
 		if a.uses.Whole() {

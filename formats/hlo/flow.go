@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/formats/internal/wire"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // flowOp is an instruction as a step of the data's way through a program.
@@ -184,13 +184,13 @@ func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) 
 }
 
 // roles returns the roles of the arguments with a new value, by the instructions of the arguments.
-func (x *flows) roles(next map[int]set, parameters map[int]*flowOp) map[int64]lifetime.Role {
-	roles := map[int64]lifetime.Role{}
+func (x *flows) roles(next map[int]set, parameters map[int]*flowOp) map[int64]compiled.Role {
+	roles := map[int64]compiled.Role{}
 	var trained []int
 	for i, s := range next {
 		if s.has(x.arguments) && x.entered.has(i) {
 			trained = append(trained, i)
-			roles[parameters[i].id] = lifetime.Trained
+			roles[parameters[i].id] = compiled.Trained
 		}
 	}
 	for i, s := range next {
@@ -204,7 +204,7 @@ func (x *flows) roles(next map[int]set, parameters map[int]*flowOp) map[int64]li
 			}
 		}
 		if n == 1 {
-			roles[parameters[i].id] = lifetime.State
+			roles[parameters[i].id] = compiled.State
 		}
 	}
 	return roles

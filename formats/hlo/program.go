@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/formats/internal/wire"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // program holds the parts of an HloProto that buffers need. Texts and shapes stay in the proto until a buffer
@@ -27,7 +27,7 @@ type program struct {
 	byName       map[string]int32 // built when an old file needs it
 	frames       frameIndex
 	shardings    shardings
-	roles        map[int64]lifetime.Role // of arguments, by instruction
+	roles        map[int64]compiled.Role // of arguments, by instruction
 
 	assigned    bool // there is a buffer assignment
 	values      []value
@@ -61,7 +61,7 @@ type value struct {
 // allocation is a BufferAllocationProto.
 type allocation struct {
 	index, size, color int64
-	uses               lifetime.Uses
+	uses               compiled.Uses
 	assigned           []wire.Span
 
 	values []int32 // assigned to it
@@ -217,7 +217,7 @@ func (p *program) readValue(at wire.Span) error {
 
 func (p *program) readAllocation(at wire.Span) error {
 	a := allocation{trace: -1, assigned: make([]wire.Span, 0, wire.Count(p.proto, at, allocationAssigned))}
-	uses := func(f wire.Field, use lifetime.Uses) {
+	uses := func(f wire.Field, use compiled.Uses) {
 		if a.uses &^= use; f.Value != 0 {
 			a.uses |= use
 		}
@@ -232,15 +232,15 @@ func (p *program) readAllocation(at wire.Span) error {
 		case allocationColor:
 			a.color = int64(f.Value)
 		case allocationParameter:
-			uses(f, lifetime.ForParameter)
+			uses(f, compiled.ForParameter)
 		case allocationLiveOut:
-			uses(f, lifetime.ForOutput)
+			uses(f, compiled.ForOutput)
 		case allocationConstant:
-			uses(f, lifetime.ForConstant)
+			uses(f, compiled.ForConstant)
 		case allocationThreadLocal:
-			uses(f, lifetime.ForThreadLocal)
+			uses(f, compiled.ForThreadLocal)
 		case allocationTuple:
-			uses(f, lifetime.ForTuple)
+			uses(f, compiled.ForTuple)
 		case allocationAssigned:
 			a.assigned = append(a.assigned, f.Body)
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/formats/internal/wire"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // origin names a value by the instruction that defines it and the path of the value in its result, in XLA's notation.
@@ -21,7 +21,7 @@ type shardings struct {
 	parameters []wire.Span // by number
 	results    wire.Span
 	entry      wire.Span // the computation
-	of         map[origin]lifetime.Sharding
+	of         map[origin]compiled.Sharding
 }
 
 // Types of an OpSharding that say where an array is. Others (maximal, manual) do not.
@@ -43,7 +43,7 @@ func (p *program) readShardings() error {
 	if x.devices < 2 {
 		return nil
 	}
-	x.of = map[origin]lifetime.Sharding{}
+	x.of = map[origin]compiled.Sharding{}
 	defined := map[int64]entryInstruction{}
 	root := int64(0)
 	m := wire.Scan(p.proto, x.entry)
@@ -78,7 +78,7 @@ func (p *program) readShardings() error {
 		return m.Err
 	}
 	for i, id := range results {
-		if at := defining(defined, id); x.of[at] == (lifetime.Sharding{}) {
+		if at := defining(defined, id); x.of[at] == (compiled.Sharding{}) {
 			x.of[at] = leaves[i]
 		}
 	}
@@ -119,10 +119,10 @@ func defining(all map[int64]entryInstruction, id int64) origin {
 }
 
 // leaves returns the shardings of a value, or of the parts of a tuple.
-func (p *program) leaves(at wire.Span) (all []lifetime.Sharding, err error) {
+func (p *program) leaves(at wire.Span) (all []compiled.Sharding, err error) {
 	whole, parts, err := p.sharding(at)
 	if err != nil || parts == nil {
-		return []lifetime.Sharding{whole}, err
+		return []compiled.Sharding{whole}, err
 	}
 	for _, part := range parts {
 		s, _, err := p.sharding(part)
@@ -135,7 +135,7 @@ func (p *program) leaves(at wire.Span) (all []lifetime.Sharding, err error) {
 }
 
 // sharding reads an OpSharding: that of an array, or the places of those of a tuple's parts.
-func (p *program) sharding(at wire.Span) (s lifetime.Sharding, parts []wire.Span, err error) {
+func (p *program) sharding(at wire.Span) (s compiled.Sharding, parts []wire.Span, err error) {
 	var dimensions, last []int64
 	kind, copiesLast := uint64(replicatedSharding), false
 	m := wire.Scan(p.proto, at)
@@ -157,7 +157,7 @@ func (p *program) sharding(at wire.Span) (s lifetime.Sharding, parts []wire.Span
 	case m.Err != nil || kind == tupleSharding:
 		return s, parts, m.Err
 	case kind == replicatedSharding:
-		return lifetime.Sharding{Copies: p.shardings.devices}, nil, nil
+		return compiled.Sharding{Copies: p.shardings.devices}, nil, nil
 	case kind == tiledSharding && len(dimensions) <= maxRank:
 		if copiesLast {
 			last = []int64{replicatedSharding}
@@ -169,16 +169,16 @@ func (p *program) sharding(at wire.Span) (s lifetime.Sharding, parts []wire.Span
 
 // tiled returns the sharding of an array. The last dimensions number devices with the same part, if their kinds say so; of other kinds nothing
 // is known.
-func tiled(dimensions, last []int64, devices int64) lifetime.Sharding {
+func tiled(dimensions, last []int64, devices int64) compiled.Sharding {
 	own := len(dimensions) - len(last)
 	if own < 0 {
-		return lifetime.Sharding{}
+		return compiled.Sharding{}
 	}
 	var text []string
 	parts, copies := int64(1), int64(1)
 	for i, n := range dimensions {
 		if n < 1 || n > maxParts/(parts*copies) || i >= own && last[i-own] != replicatedSharding {
-			return lifetime.Sharding{}
+			return compiled.Sharding{}
 		}
 		if i < own {
 			parts *= n
@@ -187,12 +187,12 @@ func tiled(dimensions, last []int64, devices int64) lifetime.Sharding {
 			copies *= n
 		}
 	}
-	s := lifetime.Sharding{Split: strings.Join(text, "x"), Copies: copies}
+	s := compiled.Sharding{Split: strings.Join(text, "x"), Copies: copies}
 	if parts == 1 {
 		s.Split = ""
 	}
 	if parts*copies != devices {
-		return lifetime.Sharding{}
+		return compiled.Sharding{}
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -143,7 +144,7 @@ func (p *program) heapPeak(color int64, blocks []block) (peak int64) {
 	}
 	level := int64(0)
 	for i := range p.allocations {
-		if a := &p.allocations[i]; a.color == color && a.uses&lifetime.ForThreadLocal == 0 && !moving[int32(i)] {
+		if a := &p.allocations[i]; a.color == color && a.uses&compiled.ForThreadLocal == 0 && !moving[int32(i)] {
 			level = units.AddSat(level, a.size)
 		}
 	}
@@ -190,7 +191,7 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, stati
 		Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Index: a.index, Uses: a.uses,
 	})
 	holder := int32(-1) // the value that represents the whole allocation
-	if whole := a.uses.Whole(); whole || static && a.size > 0 && a.uses&lifetime.ForThreadLocal == 0 {
+	if whole := a.uses.Whole(); whole || static && a.size > 0 && a.uses&compiled.ForThreadLocal == 0 {
 		holder = x.largest(a)
 		buf := lifetime.Buffer{Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Kind: kindOf(a.uses)}
 		if x.p.plain {
@@ -235,15 +236,15 @@ func (x *builder) largest(a *allocation) int32 {
 }
 
 // kindOf returns the kind of the buffers of an allocation, checked in XProf's order.
-func kindOf(u lifetime.Uses) lifetime.Kind {
+func kindOf(u compiled.Uses) lifetime.Kind {
 	switch {
-	case u&lifetime.ForParameter != 0:
+	case u&compiled.ForParameter != 0:
 		return lifetime.Parameter
-	case u&lifetime.ForOutput != 0:
+	case u&compiled.ForOutput != 0:
 		return lifetime.Output
-	case u&lifetime.ForThreadLocal != 0:
+	case u&compiled.ForThreadLocal != 0:
 		return lifetime.ThreadLocal
-	case u&lifetime.ForConstant != 0:
+	case u&compiled.ForConstant != 0:
 		return lifetime.Constant
 	}
 	return lifetime.Temporary

@@ -18,6 +18,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // What XLA dumps as text: BufferAssignment::ToString and BufferAllocation::ToString, MemoryUsageReport (xla/service/buffer_assignment.cc)
@@ -186,8 +187,8 @@ func (t *textReader) allocation(m []string, report bool) error {
 	}
 	for _, use := range []struct {
 		word string
-		use  lifetime.Uses
-	}{{", parameter ", lifetime.ForParameter}, {", maybe-live-out", lifetime.ForOutput}, {", constant", lifetime.ForConstant}, {", thread-local", lifetime.ForThreadLocal}} {
+		use  compiled.Uses
+	}{{", parameter ", compiled.ForParameter}, {", maybe-live-out", compiled.ForOutput}, {", constant", compiled.ForConstant}, {", thread-local", compiled.ForThreadLocal}} {
 		if strings.Contains(m[4], use.word) {
 			a.uses |= use.use
 		}
@@ -246,7 +247,7 @@ func (t *textReader) trace() {
 	for i := range t.p.values {
 		a, v := &t.p.allocations[t.p.values[i].allocation], &t.p.ofText[i]
 		life, ok := t.ranges[v.name]
-		if ok && !a.uses.Whole() && a.uses&lifetime.ForThreadLocal == 0 && !strings.HasPrefix(v.shape, "(") {
+		if ok && !a.uses.Whole() && a.uses&compiled.ForThreadLocal == 0 && !strings.HasPrefix(v.shape, "(") {
 			changes[a.color] = append(changes[a.color], change{life[0], false, int32(i)}, change{life[1], true, int32(i)})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -23,7 +24,7 @@ func TestHeld(t *testing.T) {
 		}
 		text := "" // cuBLAS's workspace
 		if h := c.HolderOf(s, i); h != nil {
-			text = h.Kind.String() + " " + lifetime.FoldIndexes(h.Label())
+			text = h.Kind.String() + " " + holder.FoldIndexes(h.Label())
 		}
 		if got[b.Requested] == nil {
 			got[b.Requested] = map[string]int{}

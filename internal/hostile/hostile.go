@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -143,7 +144,7 @@ func device(b *build.Builder, text string, sites ...lifetime.SiteID) {
 func program(b *build.Builder, text string, stack lifetime.StackID) {
 	s := b.Space()
 	site := b.Site(lifetime.Site{Op: text, Module: text, Shape: text, DType: text, Instr: text, Opcode: text, Source: stack})
-	b.Region(s, lifetime.Region{Begin: 0, End: 3, Size: 1 << 20, Kind: text, Pool: text, Site: site, Edge: lifetime.EndOpen, Uses: lifetime.ForOutput})
+	b.Region(s, lifetime.Region{Begin: 0, End: 3, Size: 1 << 20, Kind: text, Pool: text, Site: site, Edge: lifetime.EndOpen, Uses: compiled.ForOutput})
 	value := int64(1)
 	b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site, Edge: lifetime.EndOpen, Kind: lifetime.Output},
 		ValueID: &value, Note: b.Note(text)})

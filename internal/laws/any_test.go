@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -153,7 +154,7 @@ func (f *feeder) actions() map[string]func(t *rapid.T) {
 			b.Annotate(f.space(t, byEvents).ref, f.time(t), f.addr(t), b.Note(texts.Draw(t, "note")))
 		},
 		"Hold": func(t *rapid.T) {
-			h := lifetime.Holder{Kind: lifetime.ByVariable, Name: texts.Draw(t, "name"), Path: texts.Draw(t, "path"), Others: f.draw(t, "others", 0, 3)}
+			h := holder.Holder{Kind: holder.ByVariable, Name: texts.Draw(t, "name"), Path: texts.Draw(t, "path"), Others: f.draw(t, "others", 0, 3)}
 			b.Hold(f.space(t, byEvents).ref, f.addr(t), b.Holder(h))
 		},
 		"Live": func(t *rapid.T) {

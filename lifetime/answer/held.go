@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if no holder was
@@ -20,7 +21,7 @@ func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 	for _, i := range s.LiveAt(at) {
 		name := ""
 		if h := t.HolderOf(s, i); h != nil {
-			name = lifetime.FoldIndexes(h.Whole())
+			name = holder.FoldIndexes(h.Whole())
 		}
 		name = cmp.Or(name, "unknown")
 		k, ok := index[name]

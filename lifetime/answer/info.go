@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
@@ -307,7 +308,7 @@ func compiledOf(t *lifetime.Tables, s *lifetime.Space, rows []lifetime.Row) *Pro
 	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space"),
 		Planned: region.Planned(s)}
 	for i := range s.Regions {
-		if both := lifetime.ForParameter | lifetime.ForOutput; s.Regions[i].Uses&both == both {
+		if both := compiled.ForParameter | compiled.ForOutput; s.Regions[i].Uses&both == both {
 			p.Donated = units.AddSat(p.Donated, s.Regions[i].Size)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
@@ -60,7 +61,7 @@ type Instruction struct {
 	Op    string // "jit(step)/mlp/dot_general"
 	Place string // "train.py:42"
 
-	Sharding lifetime.Sharding
+	Sharding compiled.Sharding
 }
 
 func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 )
@@ -288,7 +289,7 @@ func TestRemedies(t *testing.T) {
 		s := b.Space()
 		b.Describe(s, lifetime.SpaceInfo{Module: "jit_f", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Addresses})
 		for i, x := range c.buffers {
-			site := b.Site(lifetime.Site{Instr: "dot", Op: "dot", Shape: x.shape, Sharding: lifetime.Sharding{Copies: copies[c.name]}})
+			site := b.Site(lifetime.Site{Instr: "dot", Op: "dot", Shape: x.shape, Sharding: compiled.Sharding{Copies: copies[c.name]}})
 			b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: x.begin, End: x.end, Addr: uint64(i) << 40, Size: x.size, Requested: x.unpadded, Site: site, Kind: x.kind}})
 		}
 		capture, err := b.Finish()

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
@@ -31,7 +32,7 @@ type Builder struct {
 	sites  interned.Table[lifetime.Site, lifetime.SiteID]
 	frames interned.Table[frame.Frame, lifetime.FrameID]
 	notes  interned.Table[string, lifetime.NoteID]
-	held   interned.Table[lifetime.Holder, lifetime.HolderID]
+	held   interned.Table[holder.Holder, lifetime.HolderID]
 	stacks stacks
 	losses map[loss.Reason]*loss.Loss
 
@@ -69,7 +70,7 @@ func New(keep Keep) *Builder {
 		sites:  interned.New[lifetime.Site, lifetime.SiteID](&c.Sites),
 		frames: interned.New[frame.Frame, lifetime.FrameID](&c.Frames),
 		notes:  interned.New[string, lifetime.NoteID](&c.Notes),
-		held:   interned.New[lifetime.Holder, lifetime.HolderID](&c.Holders),
+		held:   interned.New[holder.Holder, lifetime.HolderID](&c.Holders),
 		losses: map[loss.Reason]*loss.Loss{},
 	}
 	b.stacks.nodes = interned.New[lifetime.Stack, lifetime.StackID](&c.Stacks)
@@ -174,7 +175,7 @@ func (b *Builder) Site(s lifetime.Site) lifetime.SiteID { return b.sites.ID(s) }
 func (b *Builder) Note(text string) lifetime.NoteID { return b.notes.ID(text) }
 
 // Holder interns a holder.
-func (b *Builder) Holder(h lifetime.Holder) lifetime.HolderID { return b.held.ID(h) }
+func (b *Builder) Holder(h holder.Holder) lifetime.HolderID { return b.held.ID(h) }
 
 // Hold records what holds the buffer that has addr in it at the end.
 func (b *Builder) Hold(space SpaceRef, addr uint64, holder lifetime.HolderID) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -89,9 +90,9 @@ var groups = []group{
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch role := v.t.Sites[v.b.Site].Role; {
 				case v.b.Kind != lifetime.Parameter:
-				case role == lifetime.Trained:
+				case role == compiled.Trained:
 					return purpose.ModelParameter, keep, true
-				case role == lifetime.State:
+				case role == compiled.State:
 					return purpose.OptimizerState, keep, true
 				}
 				return 0, 0, false

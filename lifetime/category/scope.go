@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -254,7 +255,7 @@ func (a *analysis) nameArguments() {
 			category = purpose.OptimizerState
 		}
 		a.arguments[b.Site] = category
-		if category == purpose.ModelParameter || category == purpose.UnknownCategory && site.Role == lifetime.Trained {
+		if category == purpose.ModelParameter || category == purpose.UnknownCategory && site.Role == compiled.Trained {
 			a.shapes[arrayOf(site.Shape)] = true
 		}
 	}

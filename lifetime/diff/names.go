@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // setNames sets the names of the places of a space. Groups have none: what they are tells more.
@@ -23,7 +24,7 @@ func setNames(t *lifetime.Tables, s *lifetime.Space, at func(lifetime.SiteID) *p
 		if names[p] == nil {
 			names[p] = map[string]bool{}
 		}
-		names[p][lifetime.FoldIndexes(h.Name)] = true
+		names[p][holder.FoldIndexes(h.Name)] = true
 	}
 	for p, all := range names {
 		p.names = strings.Join(slices.Sorted(maps.Keys(all)), "\n")

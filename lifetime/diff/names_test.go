@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -31,7 +32,7 @@ func namedCapture(t *testing.T, all ...allocation) *lifetime.Capture {
 		addr := uint64(i+1) << 20
 		b.Alloc(s, int64(i+1), build.Block{Addr: addr, Requested: a.bytes, Occupied: a.bytes, Site: b.Site(lifetime.Site{Stack: b.Stack([]lifetime.FrameID{at})})})
 		if a.name != "" {
-			b.Hold(s, addr, b.Holder(lifetime.Holder{Kind: lifetime.ByVariable, Name: a.name, Path: a.name, Owner: "model"}))
+			b.Hold(s, addr, b.Holder(holder.Holder{Kind: holder.ByVariable, Name: a.name, Path: a.name, Owner: "model"}))
 		}
 	}
 	c, err := b.Finish()

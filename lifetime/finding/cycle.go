@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // referenceCycle finds the buffers that only objects keep which refer to each other, as the recorder saw: they wait for the garbage
@@ -16,10 +17,10 @@ func referenceCycle(p *Pass) (findings []Finding) {
 	cycles := map[string]map[lifetime.SiteID][]int{} // by classes
 	for i := range p.Space.Holders {
 		b, h := &p.Space.Buffers[i], p.HolderOf(p.Space, i)
-		if h == nil || h.Kind != lifetime.ByCycle || b.Edge&lifetime.EndOpen == 0 || p.explained[b.Site] || !p.selected(b.Site) {
+		if h == nil || h.Kind != holder.ByCycle || b.Edge&lifetime.EndOpen == 0 || p.explained[b.Site] || !p.selected(b.Site) {
 			continue
 		}
-		by := lifetime.FoldIndexes(h.Path)
+		by := holder.FoldIndexes(h.Path)
 		if cycles[by] == nil {
 			cycles[by] = map[lifetime.SiteID][]int{}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // Thresholds of the rules about compiled programs.
@@ -67,7 +68,7 @@ func instructionPlace(c *lifetime.Capture, site lifetime.SiteID) lifetime.Place 
 
 // donatedInputs returns the addresses of allocations that hold an input and an output.
 func donatedInputs(s *lifetime.Space) map[uint64]bool {
-	const both = lifetime.ForParameter | lifetime.ForOutput
+	const both = compiled.ForParameter | compiled.ForOutput
 	at := map[uint64]bool{}
 	for i := range s.Regions {
 		if r := &s.Regions[i]; r.Uses&both == both && r.Size > 0 {

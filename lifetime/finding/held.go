@@ -9,12 +9,13 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // Held says what the recorder found to hold buffers of a finding.
 type Held struct {
 	By        string // the reference, with "*" for indexes
-	Kind      lifetime.HolderKind
+	Kind      holder.Kind
 	Where     string // where the reference begins: a module or a call
 	Container string // class of the list, dict and so on that it leads through; "" = none
 	Count     int    // buffers that By holds, of Of that are alive at the end
@@ -33,11 +34,11 @@ func (p *Pass) heldOf(buffers []int) (all []Held) {
 		}
 		alive++
 		h := p.HolderOf(p.Space, i)
-		if h == nil || h.Kind == lifetime.Unreached {
+		if h == nil || h.Kind == holder.Unreached {
 			continue
 		}
 		known++
-		by := lifetime.FoldIndexes(h.By())
+		by := holder.FoldIndexes(h.By())
 		k, ok := index[by]
 		if !ok {
 			k = len(all)
@@ -104,7 +105,7 @@ func (h *Held) grows() string {
 func (h *Held) text() string {
 	text := "held by " + h.By
 	switch {
-	case h.Kind == lifetime.ByCycle:
+	case h.Kind == holder.ByCycle:
 		text = "waits for the garbage collector in " + h.By
 	case h.Where != "__main__" && h.Where != "":
 		text += " of " + h.Where
@@ -115,7 +116,7 @@ func (h *Held) text() string {
 // pace says how the container of the only holder grows, if it grows by a whole number in each step.
 func (f *Finding) pace() string {
 	h := &f.Held[0]
-	if h.Container == "" || h.Kind != lifetime.ByVariable {
+	if h.Container == "" || h.Kind != holder.ByVariable {
 		return ""
 	}
 	mean := float64(f.Amount.Bytes) / float64(f.Amount.Count)
@@ -128,9 +129,9 @@ func (f *Finding) pace() string {
 // cause returns the cause and the advice that follow from a holder.
 func (h *Held) cause() (Cause, string) {
 	switch {
-	case h.Kind == lifetime.ByGraph:
+	case h.Kind == holder.ByGraph:
 		return LossGraph, fmt.Sprintf("Store .item() or .detach() of %s: its graph keeps them.", strings.TrimPrefix(h.By, "the graph of "))
-	case h.Kind == lifetime.ByCycle:
+	case h.Kind == holder.ByCycle:
 		return ReferenceCycle, ReferenceCycle.Advice()
 	case strings.Contains(h.By, ".__traceback__") || strings.HasPrefix(h.Where, "exception "):
 		return FailedAllocations, FailedAllocations.Advice()

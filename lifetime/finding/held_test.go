@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // TestReferenceCycle: what waits for the garbage collector is told, by the classes of the cycle, also without a leak and without a history.
@@ -29,7 +30,7 @@ func TestReferenceCycle(t *testing.T) {
 		addr := uint64(i+1) << 24
 		b.Live(s, build.Block{Addr: addr, Requested: size, Occupied: size, Site: at(i)})
 		if path != "" {
-			b.Hold(s, addr, b.Holder(lifetime.Holder{Kind: lifetime.ByCycle, Path: path}))
+			b.Hold(s, addr, b.Holder(holder.Holder{Kind: holder.ByCycle, Path: path}))
 		}
 	}
 	b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.EndState})
@@ -51,13 +52,13 @@ func TestReferenceCycle(t *testing.T) {
 
 // TestHeld: what holds most of the survivors of a leak is its cause, and comes first.
 func TestHeld(t *testing.T) {
-	variable := func(path, container string) func(int) lifetime.Holder {
-		return func(i int) lifetime.Holder {
-			return lifetime.Holder{Kind: lifetime.ByVariable, Path: strings.ReplaceAll(path, "#", string(rune('0'+i%10))), Where: "__main__", Container: container}
+	variable := func(path, container string) func(int) holder.Holder {
+		return func(i int) holder.Holder {
+			return holder.Holder{Kind: holder.ByVariable, Path: strings.ReplaceAll(path, "#", string(rune('0'+i%10))), Where: "__main__", Container: container}
 		}
 	}
 	for name, test := range map[string]struct {
-		holder       func(i int) lifetime.Holder
+		holder       func(i int) holder.Holder
 		text, advice string
 		cause        finding.Cause
 	}{
@@ -66,21 +67,21 @@ func TestHeld(t *testing.T) {
 		"cache": {variable("f.<lru_cache>[#]", "dict"), "held by f.<lru_cache>[*] (40 of 40), a dict", "Limit f with maxsize.", finding.UnboundedCache},
 		"error": {variable("errors[#].__traceback__.f().x", "list"), "held by errors[*].__traceback__.f().x (40 of 40), ", "Delete the exception: ", finding.FailedAllocations},
 		"hook":  {variable("m.#._forward_hooks[0].<closure>.a[#]", "list"), "held by m.*._forward_hooks[*].<closure>.a[*] (40 of 40), ", "Store .detach().cpu()", finding.Hook},
-		"graph": {func(int) lifetime.Holder {
-			return lifetime.Holder{Kind: lifetime.ByGraph, Path: "losses[3]", Where: "train (a.py:3)", Node: "MulBackward0 (self)"}
+		"graph": {func(int) holder.Holder {
+			return holder.Holder{Kind: holder.ByGraph, Path: "losses[3]", Where: "train (a.py:3)", Node: "MulBackward0 (self)"}
 		}, "held by the graph of losses[*] of train (a.py:3) (40 of 40); ", "Store .item() or .detach() of losses[*]: ", finding.LossGraph},
-		"cycle": {func(int) lifetime.Holder {
-			return lifetime.Holder{Kind: lifetime.ByCycle, Path: "A -> B -> A"}
+		"cycle": {func(int) holder.Holder {
+			return holder.Holder{Kind: holder.ByCycle, Path: "A -> B -> A"}
 		}, "waits for the garbage collector in a reference cycle: A -> B -> A (40 of 40); ", "Break the reference cycle", finding.ReferenceCycle},
-		"some": {func(i int) lifetime.Holder {
+		"some": {func(i int) holder.Holder {
 			if i < 15 {
 				return variable("other", "")(i)
 			}
 			return variable("kept[#]", "list")(i)
 		}, "held by kept[*] (25 of 40), held by other (15 of 40); ", "Clear or bound kept.", finding.Collection},
-		"many": {func(i int) lifetime.Holder { return variable("x"+strings.Repeat("y", i/10), "")(i) },
+		"many": {func(i int) holder.Holder { return variable("x"+strings.Repeat("y", i/10), "")(i) },
 			"held by x (10 of 40), held by xy (10 of 40), held by xyy (10 of 40); ", "Delete x when", finding.Collection},
-		"unreached": {func(int) lifetime.Holder { return lifetime.Holder{Kind: lifetime.Unreached} }, "40 buffers ", "Find what still refers", finding.Collection},
+		"unreached": {func(int) holder.Holder { return holder.Holder{Kind: holder.Unreached} }, "40 buffers ", "Find what still refers", finding.Collection},
 	} {
 		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "x"})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 )
@@ -34,7 +35,7 @@ func newPlan(b *build.Builder, module, memory string) *plan {
 }
 
 // whole adds a buffer that lives for the whole program, in a separate allocation.
-func (p *plan) whole(kind lifetime.Kind, uses lifetime.Uses, op string, size, requested int64) {
+func (p *plan) whole(kind lifetime.Kind, uses compiled.Uses, op string, size, requested int64) {
 	site := p.b.Site(lifetime.Site{Op: op, Shape: "f32[8,128]{1,0}", DType: "f32", Instr: fmt.Sprint("i.", p.next)})
 	p.b.Region(p.s, lifetime.Region{Begin: -1, End: 10, Addr: p.addr, Size: size, Edge: lifetime.EndOpen, Uses: uses})
 	p.add(lifetime.Buffer{Begin: -1, End: 10, Addr: p.addr, Size: size, Requested: requested, Site: site, Edge: lifetime.EndOpen,
@@ -92,21 +93,21 @@ func newCapture() *build.Builder {
 func TestWholeProgram(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "jit_step(5)", "space0")
-	p.whole(lifetime.Parameter, lifetime.ForParameter, "params['w']", 3*gib, 3*gib)
-	p.whole(lifetime.Parameter, lifetime.ForParameter|lifetime.ForOutput, "state", gib, gib)
-	p.whole(lifetime.Output, lifetime.ForOutput, "", 100*mib, 100*mib) // less than a twentieth
-	p.whole(lifetime.Constant, lifetime.ForConstant, "table", 512*mib, 512*mib)
+	p.whole(lifetime.Parameter, compiled.ForParameter, "params['w']", 3*gib, 3*gib)
+	p.whole(lifetime.Parameter, compiled.ForParameter|compiled.ForOutput, "state", gib, gib)
+	p.whole(lifetime.Output, compiled.ForOutput, "", 100*mib, 100*mib) // less than a twentieth
+	p.whole(lifetime.Constant, compiled.ForConstant, "table", 512*mib, 512*mib)
 	p.temp(2, 4, 0, gib, gib, gib)
 	// Twelve weights of 30 MiB: each is small, but together they are large.
 	for i := range 12 {
-		p.whole(lifetime.Parameter, lifetime.ForParameter, fmt.Sprint("bias_", i), 30*mib, 30*mib)
+		p.whole(lifetime.Parameter, compiled.ForParameter, fmt.Sprint("bias_", i), 30*mib, 30*mib)
 	}
 	small := newPlan(b, "jit_iota(6)", "space0") // less than a tenth of the other's peak
-	small.whole(lifetime.Output, lifetime.ForOutput, "iota", 64*mib, 64*mib)
+	small.whole(lifetime.Output, compiled.ForOutput, "iota", 64*mib, 64*mib)
 	other := newPlan(b, "jit_iota(6)", "space1") // another memory
-	other.whole(lifetime.Output, lifetime.ForOutput, "iota", 64*mib, 64*mib)
+	other.whole(lifetime.Output, compiled.ForOutput, "iota", 64*mib, 64*mib)
 	tiny := newPlan(b, "jit_iota(6)", "space2")
-	tiny.whole(lifetime.Output, lifetime.ForOutput, "iota", 8*kib, 8*kib)
+	tiny.whole(lifetime.Output, compiled.ForOutput, "iota", 8*kib, 8*kib)
 	c, got := findings(t, b)
 	want := []string{
 		"warning whole_program jit_step(5)/space0 input params['w'] f32[8,128]{1,0}: 3.00 GiB" + wholeRun,
@@ -142,7 +143,7 @@ func TestManyWhole(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "jit_step(5)", "space0")
 	for i := range 15 {
-		p.whole(lifetime.Parameter, lifetime.ForParameter, fmt.Sprint("w", i), gib, gib)
+		p.whole(lifetime.Parameter, compiled.ForParameter, fmt.Sprint("w", i), gib, gib)
 	}
 	_, got := findings(t, b)
 	if len(got) != 6 || !strings.Contains(got[0], "10 further inputs") { // most bytes first
@@ -153,10 +154,10 @@ func TestManyWhole(t *testing.T) {
 func TestPadding(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "jit_step(5)", "space0")
-	p.whole(lifetime.Parameter, lifetime.ForParameter, "exact", 100*mib, 100*mib)
-	p.whole(lifetime.Parameter, lifetime.ForParameter, "rounded", 100*mib, 96*mib) // 4 MiB, but a small part of it
-	p.whole(lifetime.Parameter, lifetime.ForParameter, "thin", 3*mib, mib)
-	p.whole(lifetime.Parameter, lifetime.ForParameter, "tiny", 64*kib, 8*kib) // little of the whole
+	p.whole(lifetime.Parameter, compiled.ForParameter, "exact", 100*mib, 100*mib)
+	p.whole(lifetime.Parameter, compiled.ForParameter, "rounded", 100*mib, 96*mib) // 4 MiB, but a small part of it
+	p.whole(lifetime.Parameter, compiled.ForParameter, "thin", 3*mib, mib)
+	p.whole(lifetime.Parameter, compiled.ForParameter, "tiny", 64*kib, 8*kib) // little of the whole
 	for layer := range 3 {
 		p.temp(2, 8, layer, 32*mib, 768*kib, 32*mib)
 	}
@@ -209,7 +210,7 @@ func TestSpreadPadding(t *testing.T) {
 	b := newCapture()
 	p := newPlan(b, "jit_step(5)", "space0")
 	for i := range 300 {
-		p.whole(lifetime.Constant, lifetime.ForConstant, fmt.Sprint("c", i), 8*kib, 4*kib)
+		p.whole(lifetime.Constant, compiled.ForConstant, fmt.Sprint("c", i), 8*kib, 4*kib)
 	}
 	_, got := findings(t, b)
 	want := "warning padding jit_step(5)/space0 300 buffers (largest padding: constant c0 f32[8,128]{1,0}): " +

@@ -14,8 +14,10 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -248,7 +250,7 @@ func (n *reader) addSpace(f *fields) error {
 		Allocator: f.key["allocator"], Module: f.key["module"], Entry: f.key["entry"], Axis: axis,
 		Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
 		LifetimePeak: f.int("lifetime_peak"), Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
-		OnlyOccupied: f.key["only_occupied"] == "true", Target: f.key["target"], Donation: lifetime.Donation{Arguments: int(f.int("donated_arguments")), Peak: f.int("donated_peak")},
+		OnlyOccupied: f.key["only_occupied"] == "true", Target: f.key["target"], Donation: compiled.Donation{Arguments: int(f.int("donated_arguments")), Peak: f.int("donated_peak")},
 	}
 	if n.desc.End <= n.desc.Begin {
 		return errors.New("the space ends before it begins")
@@ -283,16 +285,16 @@ func (n *reader) intern(f *fields) error {
 		n.sites = append(n.sites, n.b.Site(lifetime.Site{
 			Stack: n.stacks[f.ref("stack", len(n.stacks))], Op: f.key["op"], Module: f.key["module"], Region: f.key["region"], Shape: f.key["shape"],
 			DType: f.key["dtype"], Instr: f.key["instr"], Opcode: f.key["opcode"], Source: n.stacks[f.ref("source", len(n.stacks))],
-			Unseen: f.int("unseen") != 0, Sharding: lifetime.Sharding{Split: f.key["split"], Copies: f.int("copies")}, Role: lifetime.Role(f.key["role"]),
+			Unseen: f.int("unseen") != 0, Sharding: compiled.Sharding{Split: f.key["split"], Copies: f.int("copies")}, Role: compiled.Role(f.key["role"]),
 		}))
 	case "note":
 		n.notes = append(n.notes, n.b.Note(f.at[2]))
 	case "holder":
-		kind, ok := lifetime.Parse[lifetime.HolderKind](f.key["kind"])
+		kind, ok := holder.ParseKind(f.key["kind"])
 		if !ok {
 			return fmt.Errorf("unknown kind of holder %.40q", f.key["kind"])
 		}
-		h := lifetime.Holder{Kind: kind, Category: purpose.CategoryOf(f.key["category"]), Others: f.int("others")}
+		h := holder.Holder{Kind: kind, Category: purpose.CategoryOf(f.key["category"]), Others: f.int("others")}
 		for _, t := range holderTexts(&h) {
 			*t.text = f.key[t.key]
 		}
@@ -314,7 +316,7 @@ func (n *reader) fact(f *fields) error {
 	}
 	switch f.at[0] {
 	case "region":
-		uses, known := lifetime.Parse[lifetime.Uses](f.key["uses"])
+		uses, known := compiled.ParseUses(f.key["uses"])
 		if !known {
 			return fmt.Errorf("unknown uses %.40q", f.key["uses"])
 		}

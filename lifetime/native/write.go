@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -283,7 +284,7 @@ type holderText struct {
 }
 
 // holderTexts are the texts of a holder with their keys.
-func holderTexts(h *lifetime.Holder) []holderText {
+func holderTexts(h *holder.Holder) []holderText {
 	return []holderText{{"name", &h.Name}, {"path", &h.Path}, {"where", &h.Where}, {"owner", &h.Owner}, {"container", &h.Container}, {"node", &h.Node},
 		{"tensor", &h.Tensor}}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // TestCycle: if the request would have fit without what waits for the garbage collector, the advice names the cycle.
@@ -21,7 +22,7 @@ func TestCycle(t *testing.T) {
 			addr := uint64(i+1) << 24
 			b.Alloc(s, int64(i), build.Block{Addr: addr, Requested: 10 << 20, Occupied: 10 << 20})
 			if i < 4 {
-				b.Hold(s, addr, b.Holder(lifetime.Holder{Kind: lifetime.ByCycle, Path: "A -> B -> A"}))
+				b.Hold(s, addr, b.Holder(holder.Holder{Kind: holder.ByCycle, Path: "A -> B -> A"}))
 			}
 		}
 		b.Mark(s, lifetime.Mark{Begin: 20, End: 20, Kind: lifetime.OOM, Requested: requested << 20, Free: failure.BytesOf(0)})

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
@@ -64,10 +65,10 @@ func (j *recorded) cycles() (largest string, waiting int64) {
 	bytes := map[string]int64{}
 	for _, i := range j.Space.LiveAt(j.Mark.Begin) {
 		h := j.t.HolderOf(j.Space, i)
-		if h == nil || h.Kind != lifetime.ByCycle {
+		if h == nil || h.Kind != holder.ByCycle {
 			continue
 		}
-		by, size := lifetime.FoldIndexes(h.Path), j.Space.Buffers[i].Size
+		by, size := holder.FoldIndexes(h.Path), j.Space.Buffers[i].Size
 		bytes[by], waiting = units.AddSat(bytes[by], size), units.AddSat(waiting, size)
 		if bytes[by] > bytes[largest] || bytes[by] == bytes[largest] && by < largest {
 			largest = by

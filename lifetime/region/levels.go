@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // Reserved returns the bytes that the allocator had reserved from the device at the end
@@ -36,7 +37,7 @@ func ReservedAt(s *lifetime.Space, t int64) (bytes int64) {
 // buffers. That must fit. It is 0 for other spaces.
 func Planned(s *lifetime.Space) (bytes int64) {
 	for i := range s.Regions {
-		if r := &s.Regions[i]; s.Axis == lifetime.ProgramOrder && r.Uses&lifetime.ForThreadLocal == 0 {
+		if r := &s.Regions[i]; s.Axis == lifetime.ProgramOrder && r.Uses&compiled.ForThreadLocal == 0 {
 			bytes = units.AddSat(bytes, r.Size)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/region"
 )
@@ -121,7 +122,7 @@ func (g *groups) space(s *lifetime.Space) *lifetime.Space {
 type groupKey struct {
 	lifetime.Row
 	pool   region.PoolID
-	holder *lifetime.Holder
+	holder *holder.Holder
 }
 
 // group returns the site of a group.
@@ -138,11 +139,11 @@ func (g *groups) group(s *lifetime.Space, k groupKey) lifetime.SiteID {
 		}
 	case ByName:
 		if k.holder != nil {
-			group.Op = lifetime.FoldIndexes(k.holder.Label())
+			group.Op = holder.FoldIndexes(k.holder.Label())
 		}
 	case ByHolder:
 		if k.holder != nil {
-			group.Op = lifetime.FoldIndexes(k.holder.Whole())
+			group.Op = holder.FoldIndexes(k.holder.Whole())
 		}
 	case ByCategory:
 		group.Op = g.from.Category(&s.SpaceInfo, k.Kind, k.Site, k.Purpose)

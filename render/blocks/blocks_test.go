@@ -15,6 +15,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/canvas"
@@ -55,9 +56,9 @@ func scenes(t testing.TB) []scene {
 	add("oom", fragmented(), Options{})
 	add("events", events(), Options{})
 	add("before", before(), Options{})
-	add("program", compiled(), Options{})
-	add("program-address", compiled(), Options{Layout: Address})
-	add("program-category", compiled(), Options{Color: ByCategory, Theme: canvas.Light})
+	add("program", compiledOne(), Options{})
+	add("program-address", compiledOne(), Options{Layout: Address})
+	add("program-category", compiledOne(), Options{Color: ByCategory, Theme: canvas.Light})
 	add("limit", limited(), Options{})
 	add("limit-address", limited(), Options{Layout: Address})
 	add("stack", tpu(), Options{})
@@ -117,9 +118,9 @@ func before() *program {
 	return p
 }
 
-// compiled is a compiled program: an input, an output in the same allocation,
+// compiledOne is a compiled program: an input, an output in the same allocation,
 // temporaries in one allocation, and scopes as stacks.
-func compiled() *program {
+func compiledOne() *program {
 	const n = 40
 	p := newProgram("host.xplane.pb", lifetime.SpaceInfo{Host: "node7", Module: "jit_step(5)", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: n, Facts: lifetime.Addresses | lifetime.Regions | lifetime.Stacks})
 	site := func(op, instr, shape string, line int) lifetime.SiteID {
@@ -131,8 +132,8 @@ func compiled() *program {
 	}
 	at := uint64(0)
 	for i, r := range []lifetime.Region{
-		{Size: 6 * mib, Uses: lifetime.ForParameter | lifetime.ForOutput}, {Size: mib, Uses: lifetime.ForConstant}, {Size: 16 * mib},
-		{Size: 2 * mib, Uses: lifetime.ForThreadLocal},
+		{Size: 6 * mib, Uses: compiled.ForParameter | compiled.ForOutput}, {Size: mib, Uses: compiled.ForConstant}, {Size: 16 * mib},
+		{Size: 2 * mib, Uses: compiled.ForThreadLocal},
 	} {
 		r.Begin, r.End, r.Edge, r.Addr, r.Index = -1, n, lifetime.EndOpen, at, int64(i)
 		p.Region(p.space, r)
@@ -299,7 +300,7 @@ func TestHoverTexts(t *testing.T) {
 		o     Options
 		wants []string
 	}{
-		{compiled(), Options{Layout: Address}, []string{
+		{compiledOne(), Options{Layout: Address}, []string{
 			"p0.1 (f32[1536,1024]{1,0:T(8,128)})\nparameter\n6.00 MiB (6,291,456 B)\noffset 0 (0x0)\nthrough the whole program",
 			"dot_general (train.py:42)\njit(step)/mlp/dot_general\nfusion.1 f32[8192,3]{1,0:T(8,128)}\ntemporary\n4.00 MiB (4,194,304 B)\n" +
 				"unpadded 100 KiB (102,400 B), overhead 3996.0 %\noffset 12582912 (0xc00000)\ninstruction 12 to 28",

@@ -22,6 +22,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -60,7 +61,7 @@ type site struct {
 	Opcode      string           `json:"opcode"`
 	Split       string           `json:"split"`
 	Copies      int64            `json:"copies"`
-	Role        lifetime.Role    `json:"role"`
+	Role        compiled.Role    `json:"role"`
 	SourceStack lifetime.StackID `json:"source_stack"`
 	Unseen      bool             `json:"unseen"` // allocated before the recording: the stack is that of the free
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/render/model"
@@ -81,13 +82,13 @@ func TestText(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	nan := float32(math.NaN())
 	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: []lifetime.Site{{}, {
-		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1, Sharding: lifetime.Sharding{Split: "2", Copies: 4}, Role: lifetime.Trained,
+		Stack: 1, Op: "jit(f)/dot", Region: "temp", Shape: "f32[2]{0}", DType: "f32", Instr: "dot.1{0}", Opcode: "dot", Source: 1, Sharding: compiled.Sharding{Split: "2", Copies: 4}, Role: compiled.Trained,
 	}}, Stacks: []lifetime.Stack{{}, {Frame: 1}}, Frames: []frame.Frame{{}, {Function: "dot", File: "a.py", Line: 3, Column: 9, Kind: frame.Scope}}}, Spaces: []*lifetime.Space{{
 		SpaceInfo: lifetime.SpaceInfo{Host: "node7", Module: "jit_f(5)", Memory: "space0", Entry: "main.2", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, LifetimePeak: 77},
 		Buffers:   []lifetime.Buffer{{Begin: -1, End: 9, Size: 512, Requested: 8, Site: 1, Edge: lifetime.EndOpen, Kind: lifetime.Parameter}},
 		ValueIDs:  []int64{0},
 		Values:    []lifetime.Value{{ID: 4, Root: 0, Begin: 0, End: -1, Allocation: 3, Offset: 16, Size: 512, Requested: 8, Site: 1}},
-		Regions:   []lifetime.Region{{Begin: -1, End: 9, Size: 512, Index: 3, Uses: lifetime.ForParameter | lifetime.ForOutput}},
+		Regions:   []lifetime.Region{{Begin: -1, End: 9, Size: 512, Index: 3, Uses: compiled.ForParameter | compiled.ForOutput}},
 		Stack:     []lifetime.Level{{At: -1, Bytes: 4096}},
 		Totals: []lifetime.Total{{T: 1, Bytes: 5, Measure: lifetime.Occupied}, {T: 2, Fragmentation: 0.5, HasFragmentation: true},
 			{T: 3, Fragmentation: nan, HasFragmentation: true}},

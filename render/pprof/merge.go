@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -139,7 +140,7 @@ func merge(p *part, index []uint32) []siteCells {
 	purposes := labelled[lifetime.PurposeID](p.capture.Purposes, func(p purpose.Purpose) any { return [3]any{p.Category, p.Phase, p.Module} })
 	var holders []lifetime.HolderID
 	if p.space.Holders != nil {
-		holders = labelled[lifetime.HolderID](p.capture.Holders, func(h lifetime.Holder) any { return holderLabels(&h) })
+		holders = labelled[lifetime.HolderID](p.capture.Holders, func(h holder.Holder) any { return holderLabels(&h) })
 	}
 	held := map[heldCells]uint32{}
 	timed := p.space.Axis == lifetime.Time
@@ -208,8 +209,8 @@ func labelled[ID ~uint32, T any](all []T, labels func(T) any) []ID {
 }
 
 // holderLabels returns the name of a buffer and what holds it as a whole, both with "*" for indexes, so that samples stay few.
-func holderLabels(h *lifetime.Holder) [2]string {
-	return [2]string{lifetime.FoldIndexes(h.Label()), lifetime.FoldIndexes(h.Whole())}
+func holderLabels(h *holder.Holder) [2]string {
+	return [2]string{holder.FoldIndexes(h.Label()), holder.FoldIndexes(h.Whole())}
 }
 
 // total is a 128-bit sum, because a million lifetimes of three hours in nanoseconds overflow 64 bits.

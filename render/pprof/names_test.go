@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/holder"
 )
 
 // TestNames: samples have the recorded names of their buffers as labels, with all bytes and few samples.
@@ -17,7 +17,7 @@ func TestNames(t *testing.T) {
 	for _, i := range s.LiveAt(s.AtEnd()) {
 		key := [2]string{}
 		if h := c.HolderOf(s, i); h != nil {
-			key = [2]string{lifetime.FoldIndexes(h.Label()), lifetime.FoldIndexes(h.Whole())}
+			key = [2]string{holder.FoldIndexes(h.Label()), holder.FoldIndexes(h.Whole())}
 		}
 		want[key] += s.Buffers[i].Size
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/region"
@@ -219,12 +220,12 @@ func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool
 }
 
 // addHolders adds the names of buffers and what holds them.
-func (d *document) addHolders(all []lifetime.Holder) {
+func (d *document) addHolders(all []holder.Holder) {
 	d.Holders, d.Groups = [][4]any{{"", "", "", 0}}, []group{{Levels: []string{}}}
 	index := map[[2]string]int{}
 	for i := 1; i < len(all); i++ {
 		h := &all[i]
-		g := group{lifetime.FoldIndexes(h.Label()), lifetime.FoldIndexes(h.Whole()), nil}
+		g := group{holder.FoldIndexes(h.Label()), holder.FoldIndexes(h.Whole()), nil}
 		at, ok := index[[2]string{g.Name, g.Holder}]
 		if !ok {
 			at, g.Levels = len(d.Groups), h.Levels()

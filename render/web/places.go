@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // places maps the addresses of a space to the places where buffers are drawn.
@@ -49,7 +50,7 @@ func viewerOrder(s *lifetime.Space) []moved {
 	for _, drawn := range []bool{true, false} {
 		for i := range s.Regions {
 			r := &s.Regions[i]
-			whole := r.Uses&(lifetime.ForParameter|lifetime.ForOutput|lifetime.ForConstant) != 0
+			whole := r.Uses&(compiled.ForParameter|compiled.ForOutput|compiled.ForConstant) != 0
 			if (temporary[r.Index] && !whole) != drawn {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // Selection names one memory space of one compiled program.
@@ -132,7 +133,7 @@ func newViewer(c *lifetime.Capture, spaces []*lifetime.Space, s *lifetime.Space)
 
 // indefinite reports whether XProf treats an allocation as alive through the whole program.
 func indefinite(r *lifetime.Region) bool {
-	return r.Uses&(lifetime.ForParameter|lifetime.ForOutput|lifetime.ForConstant) != 0
+	return r.Uses&(compiled.ForParameter|compiled.ForOutput|compiled.ForConstant) != 0
 }
 
 // category returns the group of an allocation.
@@ -141,13 +142,13 @@ func category(r *lifetime.Region) string {
 		return ""
 	}
 	switch u := r.Uses; {
-	case u&lifetime.ForParameter != 0:
+	case u&compiled.ForParameter != 0:
 		return "Parameter"
-	case u&lifetime.ForOutput != 0:
+	case u&compiled.ForOutput != 0:
 		return "Output"
-	case u&lifetime.ForThreadLocal != 0:
+	case u&compiled.ForThreadLocal != 0:
 		return "Thread-local"
-	case u&lifetime.ForConstant != 0:
+	case u&compiled.ForConstant != 0:
 		return "Constant"
 	}
 	return "Temporary"
@@ -170,16 +171,16 @@ func (v *viewer) allocations(out *preprocessed) {
 	var parameters, fixed, results, total, whole int64
 	for i := range v.s.Regions {
 		r := &v.s.Regions[i]
-		if r.Uses&lifetime.ForParameter != 0 {
+		if r.Uses&compiled.ForParameter != 0 {
 			parameters = units.AddSat(parameters, r.Size)
 		}
-		if r.Uses&(lifetime.ForThreadLocal|lifetime.ForTuple) != 0 {
+		if r.Uses&(compiled.ForThreadLocal|compiled.ForTuple) != 0 {
 			fixed = units.AddSat(fixed, r.Size)
 		}
-		if r.Uses&lifetime.ForOutput != 0 {
+		if r.Uses&compiled.ForOutput != 0 {
 			results = units.AddSat(results, r.Size)
 		}
-		if r.Uses&lifetime.ForThreadLocal == 0 {
+		if r.Uses&compiled.ForThreadLocal == 0 {
 			total = units.AddSat(total, r.Size)
 		}
 		if r.Uses.Whole() {
@@ -202,9 +203,9 @@ func (v *viewer) wholeAllocation(r *lifetime.Region) wholeAllocation {
 		is   bool
 		name string
 	}{
-		{r.Uses&lifetime.ForParameter != 0, "entry computation parameter"},
-		{r.Uses&lifetime.ForOutput != 0, "may-be live out"},
-		{r.Uses&(lifetime.ForThreadLocal|lifetime.ForTuple) == 0, "reusable"},
+		{r.Uses&compiled.ForParameter != 0, "entry computation parameter"},
+		{r.Uses&compiled.ForOutput != 0, "may-be live out"},
+		{r.Uses&(compiled.ForThreadLocal|compiled.ForTuple) == 0, "reusable"},
 	} {
 		if k.is {
 			a.Attributes = append(a.Attributes, k.name)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -17,7 +17,7 @@ type Entry struct {
 	Address uint64
 	Bytes   int64  // of the tensor, which may be a part of its buffer
 	Stack   string // digest of the lines of its stack, where there are no addresses
-	Holder  lifetime.Holder
+	Holder  holder.Holder
 }
 
 // version is the version that Read knows. Later ones may have more columns.
@@ -95,10 +95,10 @@ func (t *table) entry(i int) (e Entry, ok bool) {
 		}
 		return t.Texts[n]
 	}
-	kind, known := lifetime.Parse[lifetime.HolderKind](text(t.Kind))
-	e = Entry{number(t.Device), t.Address[i], number(t.Bytes), text(t.Stack), lifetime.Holder{
+	kind, known := holder.ParseKind(text(t.Kind))
+	e = Entry{number(t.Device), t.Address[i], number(t.Bytes), text(t.Stack), holder.Holder{
 		Kind: kind, Category: purpose.CategoryOf(text(t.Role)), Name: text(t.Name), Path: text(t.Path), Where: text(t.Where), Owner: text(t.Owner),
 		Container: text(t.Container), Node: text(t.Node), Tensor: text(t.Tensor), Others: max(0, number(t.Others)),
 	}}
-	return e, ok && known && kind != lifetime.NoHolder
+	return e, ok && known && kind != holder.None
 }

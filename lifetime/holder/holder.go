@@ -1,18 +1,17 @@
-package lifetime
+// Package holder says what people call a live buffer, and what keeps it alive.
+package holder
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// HolderID is the number of a Holder in Tables; 0 = none.
-type HolderID uint32
-
 // Holder says what a live buffer is called in its program and what keeps it alive, as the recorder found it. Fields that do not apply
 // are "".
 type Holder struct {
-	Kind      HolderKind
+	Kind      Kind
 	Category  purpose.Category // that the program's libraries give it: parameter, gradient; UnknownCategory = none
 	Name      string           // "model.layers.0.weight", "exp_avg of model.layers.0.weight"
 	Path      string           // of the reference: "trainer.history[3]"; of a graph that of the tensor that keeps it; of a cycle its classes
@@ -24,28 +23,26 @@ type Holder struct {
 	Others    int64            // further references that were found
 }
 
-// HolderKind is what keeps a buffer alive.
-type HolderKind uint8
+// Kind is what keeps a buffer alive.
+type Kind uint8
 
 const (
-	NoHolder   HolderKind = iota
-	ByVariable            // a variable leads to it
-	ByGraph               // only the autograd graph of a tensor does
-	ByCycle               // only objects do that refer to each other: they wait for the garbage collector
-	Unreached             // nothing in Python does
+	None       Kind = iota
+	ByVariable      // a variable leads to it
+	ByGraph         // only the autograd graph of a tensor does
+	ByCycle         // only objects do that refer to each other: they wait for the garbage collector
+	Unreached       // nothing in Python does
 )
 
-var holderNames = [...]string{"", "variable", "graph", "cycle", "unreached"}
+var kindNames = [...]string{"", "variable", "graph", "cycle", "unreached"}
 
 // String returns the name used in JSON and native text.
-func (k HolderKind) String() string { return holderNames[k] }
+func (k Kind) String() string { return kindNames[k] }
 
-// HolderOf returns the holder of a buffer; nil if none was recorded.
-func (t *Tables) HolderOf(s *Space, buffer int) *Holder {
-	if s.Holders == nil || s.Holders[buffer] == 0 {
-		return nil
-	}
-	return &t.Holders[s.Holders[buffer]]
+// ParseKind is the inverse of String. ok is false for unknown text.
+func ParseKind(text string) (k Kind, ok bool) {
+	i := slices.Index(kindNames[:], text)
+	return Kind(max(i, 0)), i >= 0
 }
 
 // Label returns what people call the buffer.
