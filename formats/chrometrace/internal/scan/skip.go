@@ -17,10 +17,7 @@ func (s *scanner) skip(i int) int {
 	case '{', '[':
 		return s.skipNested(i)
 	}
-	if next := quickNumber(s.b, i); next >= 0 {
-		return next
-	}
-	return s.word(i)
+	return s.scalar(i)
 }
 
 // skipNested is skip for arrays and objects. It keeps a bit per open bracket
@@ -30,53 +27,30 @@ func (s *scanner) skipNested(i int) int {
 		depth  = 0
 		object = false // the innermost open value is an object
 		comma  = false
-		b      = s.b
+		closed = false
 	)
-value:
 	for {
-		if i < len(b) && b[i] == ' ' { // usual after a comma
+		if i < len(s.b) && s.b[i] == ' ' { // usual after a comma
 			i++
 		}
-		if i >= len(b) || b[i] <= ' ' {
-			if i = s.ws(i); i < 0 {
-				return i
-			}
-			b = s.b
+		if i = s.skipSpace(i); i < 0 {
+			return i
 		}
-		switch c := b[i]; c {
+		switch c := s.b[i]; c {
 		case '"':
-			if n := shortString(b, i+1); n >= 0 {
-				i += n + 2
-				break
-			}
-			if end, f := quote(b, i+1); end >= 0 && f == 0 && end-i <= maxString {
-				i = end + 1
-				break
-			}
-			if i = s.skip(i); i < 0 {
-				return i
-			}
-			b = s.b
+			i = s.skipString(i)
 		case '{', '[':
-			if c == '[' && i+1 < len(b) && b[i+1] == ']' && depth > 0 {
+			if c == '[' && i+1 < len(s.b) && s.b[i+1] == ']' && depth > 0 {
 				i += 2
 				break
 			}
 			if depth == maxDepth {
 				return s.fail(i, ':')
 			}
-			if depth>>6 == len(s.stack) {
-				s.stack = append(s.stack, 0)
-			}
-			object = c == '{'
-			if object {
-				s.stack[depth>>6] |= 1 << (depth & 63)
-			} else {
-				s.stack[depth>>6] &^= 1 << (depth & 63)
-			}
+			object, comma = c == '{', false
+			s.open(depth, object)
 			depth++
 			i++
-			comma = false
 			if object {
 				goto key
 			}
@@ -90,23 +64,16 @@ value:
 			}
 			goto closing
 		default:
-			if next := quickNumber(b, i); next >= 0 {
-				i = next
-				break
-			}
-			if i = s.word(i); i < 0 {
-				return i
-			}
-			b = s.b
+			i = s.scalar(i)
+		}
+		if i < 0 {
+			return i
 		}
 	after:
-		if i >= len(b) || b[i] <= ' ' {
-			if i = s.ws(i); i < 0 {
-				return i
-			}
-			b = s.b
+		if i = s.skipSpace(i); i < 0 {
+			return i
 		}
-		switch c := b[i]; {
+		switch c := s.b[i]; {
 		case c == ',':
 			i++
 			comma = true
@@ -135,39 +102,78 @@ value:
 		goto after
 
 	key:
-		if i >= len(b) || b[i] <= ' ' {
-			if i = s.ws(i); i < 0 {
-				return i
-			}
-			b = s.b
+		if i, closed = s.skipKey(i, comma); i < 0 {
+			return i
 		}
-		switch b[i] {
-		case '"':
-			if i = s.skip(i); i < 0 {
-				return i
-			}
-			b = s.b
-		case '}':
-			if comma {
-				s.count(TrailingComma, i)
-			}
+		if closed {
 			goto closing
-		default:
-			if _, i = s.bareKey(i); i < 0 {
-				return i
-			}
-			b = s.b
 		}
-		if i < len(b) && b[i] == ':' {
-			i++
-		} else {
-			if i = s.colon(i); i < 0 {
-				return i
-			}
-			b = s.b
-		}
-		continue value
 	}
+}
+
+// open notes a bracket at a depth.
+func (s *scanner) open(depth int, object bool) {
+	if depth>>6 == len(s.stack) {
+		s.stack = append(s.stack, 0)
+	}
+	if object {
+		s.stack[depth>>6] |= 1 << (depth & 63)
+	} else {
+		s.stack[depth>>6] &^= 1 << (depth & 63)
+	}
+}
+
+// skipSpace returns the index of the next byte that is not white space.
+func (s *scanner) skipSpace(i int) int {
+	if i >= len(s.b) || s.b[i] <= ' ' {
+		return s.ws(i)
+	}
+	return i
+}
+
+// skipString is skip for strings, most of which need no check.
+func (s *scanner) skipString(i int) int {
+	if n := shortString(s.b, i+1); n >= 0 {
+		return i + n + 2
+	}
+	if end, f := quote(s.b, i+1); end >= 0 && f == 0 && end-i <= maxString {
+		return end + 1
+	}
+	return s.skip(i)
+}
+
+// scalar is skip for numbers and words.
+func (s *scanner) scalar(i int) int {
+	if next := quickNumber(s.b, i); next >= 0 {
+		return next
+	}
+	return s.word(i)
+}
+
+// skipKey skips a key and its colon. closed reports that the object ends instead; the index is then that of its bracket. comma tells
+// whether a comma came before.
+func (s *scanner) skipKey(i int, comma bool) (next int, closed bool) {
+	if i = s.skipSpace(i); i < 0 {
+		return i, false
+	}
+	switch s.b[i] {
+	case '"':
+		i = s.skip(i)
+	case '}':
+		if comma {
+			s.count(TrailingComma, i)
+		}
+		return i, true
+	default:
+		_, i = s.bareKey(i)
+	}
+	if i >= 0 && i < len(s.b) && s.b[i] == ':' {
+		return i + 1, false
+	}
+	if i >= 0 {
+		i = s.colon(i)
+	}
+	return i, false
 }
 
 // oneLine reports whether text contains no line breaks or other control characters.
