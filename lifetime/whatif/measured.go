@@ -1,7 +1,7 @@
 package whatif
 
 // off is how far predictions of an edit were off on programs that it was not made from, as shares: the recorded peaks were at most so
-// much below and above the predicted ones. docs/trust.md has the programs.
+// much below and above the predicted ones. docs/evidence/rules.md has the programs.
 type off struct {
 	below, above float64
 	exact        bool // alone: to the byte in all programs

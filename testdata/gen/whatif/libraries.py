@@ -1,5 +1,5 @@
 """Training steps of twelve programs of libraries; prints the allocator's peaks, and records into the folder OUT if that is set.
-usage: libraries.py PROGRAM batch=2|optim=sgd|ckpt=1|accum=2|layers=4 (docs/trust.md has what was predicted)"""
+usage: libraries.py PROGRAM batch=2|optim=sgd|ckpt=1|accum=2|layers=4 (docs/evidence/rules.md has what was predicted)"""
 import sys, os, json, torch, torch.nn.functional as F
 from fnmatch import fnmatchcase
 prog = sys.argv[1]; opt = dict(a.split("=", 1) for a in sys.argv[2:])
