@@ -37,7 +37,7 @@ var allowedWords = []struct{ file, text, why string }{
 	{"docs/manual/formats.md", "a region of memory space 1", "the same"},
 	{"docs/manual/formats.md", "Memory Space: default", "XLA prints it"},
 	{"docs/manual/formats.md", "Ran out of memory in memory space", "XLA prints it"},
-	{"docs/bad-input.md", "memory spaces", "XLA numbers the memories of a compiled program"},
+	{"docs/evidence/input.md", "memory spaces", "XLA numbers the memories of a compiled program"},
 	{"lifetime/selection/selection.go", "memory space", "the same"},
 	{"page/select.js", "memory space", "the same"},
 	{"cmd/memlane/output.go", `"windows"`, "the operating system"},
