@@ -39,7 +39,11 @@ func commandLines(t *testing.T) (printed, written []string) {
 		printed = append(printed, command+" "+snapshot)
 	}
 	for _, format := range reportFormats {
-		printed = append(printed, "report --format "+format.name+" "+snapshot, "diff --format "+format.name+" "+snapshot+" "+snapshot)
+		flag := "--format " + format.name
+		if format.name == jsonReport {
+			flag = "--json"
+		}
+		printed = append(printed, "report "+flag+" "+snapshot, "diff "+flag+" "+snapshot+" "+snapshot)
 	}
 	for _, e := range render.Exports {
 		capture := snapshot

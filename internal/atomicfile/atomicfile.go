@@ -29,9 +29,8 @@ type Error struct {
 func (e *Error) Error() string { return e.File + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Write calls write for each file, with its index. The files get their names when all are complete: half a series
-// next to an older one would look complete. It returns an *Error if a file cannot be written, also if write ignored
-// that, the cause of ctx if it ended meanwhile, and else the error of write.
+// Write calls write for each file, with its index. Files get their names when all are complete: half a series would look complete.
+// It returns an *Error if one cannot be written, even if write ignored that, else the cause of ctx if it ended, or the error of write.
 func Write(ctx context.Context, files []string, write func(w io.Writer, i int) error) error {
 	done := make([]*unfinishedFile, len(files))
 	for i, file := range files {
@@ -132,10 +131,12 @@ func (d *unfinishedFile) create(file string) (err error) {
 	if err = Inject("create"); err == nil {
 		d.f, err = os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EMFILE): // no other folder helps
+		return err
+	case err != nil:
 		return &Error{File: file, Folder: dir, Err: fmt.Errorf("cannot create a file in %s: %w", dir, Cause(err))}
-	}
-	if info != nil {
+	case info != nil:
 		d.f.Chmod(info.Mode().Perm()) // some file systems have no modes
 	}
 	d.temp, unfinished.open[d] = temp, true
@@ -145,9 +146,8 @@ func (d *unfinishedFile) create(file string) (err error) {
 // descriptors matches the folders of this program's descriptors. The number is its PID.
 var descriptors = regexp.MustCompile(`^(?:/dev|/proc/(\d+)(?:/task/\d+)?)/fd$`)
 
-// follow returns the file that a name leads to, so that links are kept, also to a file that does not exist yet; or the
-// descriptor that a name such as /dev/stdout stands for. To open the file behind it instead would lose what others write
-// there, such as the shell's >> and earlier commands.
+// follow returns the file that a name leads to through links, also if it does not exist yet; or the descriptor that a name such
+// as /dev/stdout stands for: to open the file behind it would lose what others write there, such as the shell's >>.
 func follow(name string) (string, *os.File) {
 	for range 40 { // as many links as Linux follows
 		dir, err := filepath.EvalSymlinks(filepath.Dir(name))
