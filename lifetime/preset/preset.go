@@ -16,8 +16,7 @@ type Preset struct {
 	Name       string
 	Doc        string     // the original, in one line
 	Thresholds Thresholds // to clone before a change
-
-	successor bool // inactive blocks are fragments, only regular samples count for gaps, and findings about gaps have a time
+	successor  bool       // inactive blocks are fragments, only regular samples count for gaps, and findings about gaps have a time
 }
 
 // Presets lists all presets.

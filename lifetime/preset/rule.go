@@ -10,8 +10,7 @@ import (
 
 // Rule is one of the rules that presets share.
 type Rule struct {
-	Name string // in the JSON of a pattern or gap finding; insights have none
-
+	Name string       // in the JSON of a pattern or gap finding; insights have none
 	find func(*input) // adds to the report
 }
 
