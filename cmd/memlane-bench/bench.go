@@ -20,7 +20,6 @@ type bench struct {
 	runs  int
 	only  *regexp.Regexp
 	flags string // that affect the measurements, as on the command line
-	page  string // name of the output file
 	peers peers
 	log   io.Writer
 
@@ -35,7 +34,7 @@ type bench struct {
 	failed       []string // commands of memlane
 }
 
-// write measures everything and writes the page.
+// write measures everything and writes the sections.
 func (b *bench) write(ctx context.Context, w io.Writer) error {
 	idle, err := b.measure(ctx, []command{b.memlane("memlane --help", "--help"), {name: "nothing", args: []string{b.self, "limit", "read", os.DevNull}}}, b.runs, shortRuns*b.runs, patience)
 	if err != nil {
@@ -47,7 +46,6 @@ func (b *bench) write(ctx context.Context, w io.Writer) error {
 		}
 	}
 	b.start, b.floor = idle[0], idle[1]
-	b.heading(w)
 	if err := b.sideBySide(ctx, w); err != nil {
 		return err
 	}
@@ -85,7 +83,7 @@ func (b *bench) sideBySide(ctx context.Context, w io.Writer) error {
 			b.lasts = append(b.lasts, beside{work.name, r.name, costs[now], costs[len(rows)+i]})
 		}
 		head()
-		workRows(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
+		b.workRow(w, fmt.Sprintf("**%s**: %s, %s MB", work.name, work.title, megabytes(info.Size())), rows, costs)
 		if strings.HasPrefix(work.name, hugeWorks) {
 			b.drop([]string{file})
 		}
@@ -132,7 +130,7 @@ func (b *bench) measureRows(ctx context.Context, rows []row) ([]cost, error) {
 }
 
 func (b *bench) growth(ctx context.Context, w io.Writer) error {
-	head := sync.OnceFunc(func() { b.growthHead(w) })
+	var columns []column
 	for _, s := range b.allSeries() {
 		if !b.only.MatchString(s.name) {
 			continue
@@ -141,8 +139,10 @@ func (b *bench) growth(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		head()
-		b.growthRows(w, s.title, all)
+		columns = append(columns, column{s.title, all})
+	}
+	if columns != nil {
+		b.growthTable(w, columns)
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
 /*
 Memlane-bench measures the time and memory of memlane and of the programs that read the same files, and writes Markdown tables:
-docs/measurements.md and docs/growth.md.
+sections of docs/evidence/speed.md.
 
 	go run ./cmd/memlane-bench --scale 0.05
-	go run ./cmd/memlane-bench --only '^[^g]' -o docs/measurements.md
-	go run ./cmd/memlane-bench --only growth -o docs/growth.md
+	go run ./cmd/memlane-bench --only '^[^g]' -o docs/evidence/speed.md
+	go run ./cmd/memlane-bench --only growth -o docs/evidence/speed.md
 
 It generates every input from a seed: see makeInput. The works (works.go) run memlane and its peers on the same file in turns; the
 series (growth.go) run every command of memlane on five sizes. It finds the peers on the machine (peers.go) and installs nothing; the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -23,6 +22,12 @@ type series struct {
 	inputs      func(i int) []input            // of size i; diff compares the first with the second
 	commands    func(files []string) []command // run on them
 	viewer      int                            // if set, the last command, which is slow, runs on this many sizes only
+}
+
+// column has a series that was measured.
+type column struct {
+	title string
+	all   []growing
 }
 
 // growing contains the costs of a command at each size.
@@ -148,30 +153,20 @@ func exponent(sizes []int64, y []float64, floor float64) (e float64, from int) {
 	return (n*sxy - sx*sy) / (n*sxx - sx*sx), from
 }
 
-// fitted returns the exponents of CPU and memory, and the sizes from which on they are fitted: those that take five times the CPU, or
-// twice the memory, of a program that only starts.
-func (g *growing) fitted(start cost) (cpu, memory float64, cpuFrom, memoryFrom int) {
+// fitted returns the exponents of CPU and memory, over the sizes that take five times the CPU, or twice the memory, of a program that
+// only starts.
+func (g *growing) fitted(start cost) (cpu, memory float64) {
 	var times, bytes []float64
 	for _, c := range g.costs {
 		times = append(times, c.cpu.Seconds())
 		bytes = append(bytes, float64(c.rss))
 	}
-	cpu, cpuFrom = exponent(g.sizes, times, 5*start.cpu.Seconds())
-	memory, memoryFrom = exponent(g.sizes, bytes, 2*float64(start.rss))
-	return cpu, memory, cpuFrom, memoryFrom
+	cpu, _ = exponent(g.sizes, times, 5*start.cpu.Seconds())
+	memory, _ = exponent(g.sizes, bytes, 2*float64(start.rss))
+	return cpu, memory
 }
 
-// verdict returns whether fitted exponents, rounded as in the table, are within bounds.
-func verdict(cpu, memory float64) string {
-	var beyond []string
-	if math.Round(cpu*100)/100 > cpuExponent {
-		beyond = append(beyond, "CPU")
-	}
-	if math.Round(memory*100)/100 > memoryExponent {
-		beyond = append(beyond, "memory")
-	}
-	if len(beyond) == 0 {
-		return "yes"
-	}
-	return "**no** (" + strings.Join(beyond, ", ") + ")"
+// within returns whether exponents, rounded as in the table, hold the targets.
+func within(cpu, memory float64) bool {
+	return math.Round(cpu*100)/100 <= cpuExponent && math.Round(memory*100)/100 <= memoryExponent
 }

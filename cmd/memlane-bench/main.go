@@ -2,14 +2,15 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -36,10 +37,11 @@ func newApp() *cli.App {
 		UsageText: "memlane-bench [flags]",
 		Description: "memlane-bench generates captures, runs memlane and the programs that read the\n" +
 			"same files on them in turns, and writes Markdown tables of their costs and of\n" +
-			"the growth with size. Peers that are not installed are marked \"not found\".\n\n" +
+			"the growth with size. Peers that are not installed are marked \"not found\".\n" +
+			"With -o, sections of the file that have the same headings are replaced.\n\n" +
 			"Examples:\n" +
 			"  memlane-bench --scale 0.05                      a first look\n" +
-			"  memlane-bench --python venv/bin/python -o docs/measurements.md\n" +
+			"  memlane-bench --python venv/bin/python -o docs/evidence/speed.md\n" +
 			"  memlane-bench --only '^(trace|trace-gz)$' --dir inputs\n" +
 			"  memlane-bench --only growth --runs 1",
 		HideVersion:     true,
@@ -52,8 +54,8 @@ func newApp() *cli.App {
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "run peers with the Python interpreter `PATH`"},
 			&cli.StringFlag{Name: "memory-viz", Usage: "use PyTorch's _memory_viz.py at `PATH` (default: from --python's torch)"},
 			&cli.StringFlag{Name: "dir", Usage: "keep inputs in `DIR`, and reuse those in it"},
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE` instead of standard output"},
-			&cli.StringFlag{Name: "only", Usage: "measure only works that match `REGEXP`: xspace, snapshot, deep, stacks, blocks, shared, files, plot, trace, nested, trace-gz, hlo, container, svg, pprof, start-up, huge-xspace ..., growth ..."},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write into `FILE` instead of to standard output"},
+			&cli.StringFlag{Name: "only", Usage: "measure only works that match `REGEXP`: xspace, snapshot, svg, deep, stacks, blocks, shared, files, trace, nested, trace-gz, hlo, container, pprof, start-up, huge-xspace ..., growth ..."},
 		},
 		Action: measureAll,
 		Commands: []*cli.Command{ // subprocesses of this program
@@ -86,15 +88,19 @@ func measureAll(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	// Write the output only after all measurements, so that a failure keeps the old file.
+	// Write only after all measurements, so that a failure keeps the old file.
 	var page bytes.Buffer
 	if err := b.write(c.Context, &page); err != nil {
 		return err
 	}
 	if file := c.String("output"); file != "" {
-		err = os.WriteFile(file, page.Bytes(), 0o666)
+		old, readErr := os.ReadFile(file)
+		if readErr != nil && !os.IsNotExist(readErr) {
+			return readErr
+		}
+		err = os.WriteFile(file, []byte(replaced(string(old), page.String())), 0o666)
 	} else {
-		_, err = page.WriteTo(c.App.Writer)
+		_, err = io.WriteString(c.App.Writer, replaced("", page.String()))
 	}
 	if err == nil && len(b.failed) > 0 {
 		err = fmt.Errorf("commands of memlane failed: %q", b.failed)
@@ -111,7 +117,6 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 			b.flags += fmt.Sprintf(" --%s %s", name, quoted(fmt.Sprint(c.Value(name))))
 		}
 	}
-	b.page = filepath.Base(cmp.Or(c.String("output"), "measurements.md"))
 	if b.only, err = regexp.Compile(c.String("only")); err != nil {
 		return nil, err
 	}
@@ -134,6 +139,24 @@ func newBench(c *cli.Context, tmp string) (b *bench, err error) {
 		b.peers.compileSimdjson(c.Context, tmp)
 	}
 	return b, nil
+}
+
+// replaced returns a page with other sections: in place of those with the same heading, or at its end.
+func replaced(page, sections string) string {
+	const heading = "\n## "
+	parts := strings.Split(page, heading)
+	for _, section := range strings.Split("\n"+sections, heading)[1:] {
+		title, _, _ := strings.Cut(section, "\n")
+		at := slices.IndexFunc(parts, func(part string) bool { return strings.HasPrefix(part, title+"\n") })
+		if at < 0 {
+			at, parts = len(parts), append(parts, "")
+		}
+		parts[at] = section
+	}
+	for i := range parts[:len(parts)-1] {
+		parts[i] = strings.TrimRight(parts[i], "\n") + "\n"
+	}
+	return strings.TrimLeft(strings.Join(parts, heading), "\n")
 }
 
 // quoted quotes a value for a shell.

@@ -62,11 +62,11 @@ func TestTables(t *testing.T) {
 	}
 	for _, s := range b.allSeries() {
 		chosen := s.name == "growth snapshot" || s.name == "growth hlo" // the others take long and run the same commands
-		if chosen != strings.Contains(page, "\n| **"+s.title+"** | *size, MB* |") {
+		if chosen != strings.Contains(page, "| "+s.title+", ") {
 			t.Errorf("a row for %s: %v", s.name, !chosen)
 		}
 	}
-	for _, want := range []string{"go run ./cmd/memlane-bench", "processors", "| xprof memory_profile | not found |", "| json.load | not found |", "(from "} {
+	for _, want := range []string{"go run ./cmd/memlane-bench", "processors", "xprof memory_profile: not found", "json.load: not found", "| svg | ", "empty process"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -109,6 +109,17 @@ func TestOnly(t *testing.T) {
 	measured(t, args...)
 	if after, err := os.Stat(kept[0]); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the input was made again (%v)", err)
+	}
+}
+
+// TestReplaced: a page keeps its other sections, and their order.
+func TestReplaced(t *testing.T) {
+	const page = "# Speed\n\nText.\n\n## A\n\nold\n\n## B\n\nkept\n"
+	if got, want := replaced(page, "## A\n\nnew\n\n## C\n\nmore\n"), "# Speed\n\nText.\n\n## A\n\nnew\n\n## B\n\nkept\n\n## C\n\nmore\n"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got, want := replaced("", "## A\n\nnew\n## C\n"), "## A\n\nnew\n\n## C\n"; got != want {
+		t.Errorf("%q", got)
 	}
 }
 

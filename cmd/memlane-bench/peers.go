@@ -27,7 +27,7 @@ func source(script string) string {
 
 // peers are the programs found on this machine; the others are "".
 type peers struct {
-	memlane, last, python, memoryViz, pprof, gunzip, grep, simdjson string
+	memlane, last, python, memoryViz, pprof, gunzip, simdjson string
 
 	modules  map[string]string // versions of Python modules
 	versions []string          // of everything that was found, for the heading
@@ -48,9 +48,8 @@ func findPeers(ctx context.Context, python, memoryViz string) peers {
 		}
 		p.note(ctx, "go tool pprof of ", "go", "env", "GOVERSION")
 	}
-	p.gunzip, p.grep = found("gunzip"), found("grep")
+	p.gunzip = found("gunzip")
 	p.note(ctx, "", p.gunzip, "--version")
-	p.note(ctx, "", p.grep, "--version")
 	return p
 }
 
@@ -136,14 +135,6 @@ func program(name, path string, args ...string) command {
 	if path == "" {
 		c.missing = name
 	}
-	return c
-}
-
-// grepCount returns a command that counts the memory events in a trace. It writes to a file: if its output is discarded, grep stops
-// at the first match.
-func (p *peers) grepCount(file string) command {
-	c := program("grep -cF, events of memory", p.grep)
-	c.args = []string{"sh", "-c", `exec "$0" -cF '"[memory]"' "$1" > "$2"`, p.grep, file, "{out}"}
 	return c
 }
 

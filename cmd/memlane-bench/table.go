@@ -8,25 +8,10 @@ import (
 	"strings"
 )
 
-// heading writes the text above the tables.
-func (b *bench) heading(w io.Writer) {
-	fmt.Fprintf(w, `# Performance
-
-CPU time and memory of memlane, compared with the programs that read the same files. This command writes the page:
-
-    go run ./cmd/memlane-bench%s -o docs/%s
-
-It generates its inputs from seeds and runs memlane and its peers on them in turns. It installs nothing: a missing peer is "not found".
-`+"`--python` gives an interpreter with xprof, orjson and protobuf. `--memory-viz`"+` gives PyTorch's _memory_viz.py. simdjson is the library
-of the system, if it has a C++ compiler.
-
-`, b.flags, b.page)
-	for _, fact := range append(machine(), "memlane "+memlaneVersion(b.peers.memlane)) {
-		fmt.Fprintf(w, "- %s\n", fact)
-	}
-	if len(b.peers.versions) > 0 {
-		fmt.Fprintf(w, "- %s\n", strings.Join(b.peers.versions, "; "))
-	}
+// section writes the heading of a section, and below it how it was made, where, and with which versions.
+func (b *bench) section(w io.Writer, title string, versions []string) {
+	facts := append(machine(), "memlane "+memlaneVersion(b.peers.memlane))
+	fmt.Fprintf(w, "## %s\n\n    go run ./cmd/memlane-bench%s -o docs/evidence/speed.md\n\n%s.\n", title, b.flags, strings.Join(append(facts, versions...), "; "))
 	if b.scale != 1 {
 		fmt.Fprintf(w, "\n**Scale %g: the targets are set for scale 1**, where the cost of starting programs, above all Python, is small.\n", b.scale)
 	}
@@ -34,44 +19,41 @@ of the system, if it has a C++ compiler.
 
 // sideBySideHead writes the text above the comparison and the head of its table.
 func (b *bench) sideBySideHead(w io.Writer) {
+	b.section(w, "Side by side", b.peers.versions)
 	fmt.Fprintf(w, `
-## Side by side
+- CPU is user and system time with all children, the least of %d runs in turns, %s if nothing else is said. Memory is the most that was resident.
+- Other programs have multiples of the first command of memlane. A limit is what every reader must do. An empty process takes %s s and %s MB.
+- Missed targets are bold. The model of a trace may take %d bytes per buffer and %d per call.
 
-- CPU is the user and system time of a whole command with its children. RSS is its peak resident memory. MB are 10^6 bytes.
-- CPU and wall are the minimum, and RSS the maximum, of %d runs in turns, %s if nothing else is said. A command of more than a minute runs less
-  often, a command of less than ten seconds in total up to five times as often.
-- "CPU x" and "RSS x" are multiples of the first row of the same work, which is memlane.
-- A limit is the work that every reader of the file must do. Limits are measured as processes too; an empty process takes %s s and
-  %s MB.
-- The model of a trace takes %d bytes per buffer and %d per call. Operators are found from the calls.
-
-| Work | Command | CPU s | Wall s | RSS MB | CPU x | RSS x | Target | Holds |
-|---|---|--:|--:|--:|--:|--:|---|---|
+| work | memlane: CPU, memory | beside it: times the CPU, times the memory |
+|---|---|---|
 `, b.runs, pinned, seconds(b.floor.cpu), megabytes(b.floor.rss), bufferBytes, callBytes)
 }
 
-// workRows writes the rows of a work; title is in the first.
-func workRows(w io.Writer, title string, rows []row, costs []cost) {
+// workRow writes the row of a work.
+func (b *bench) workRow(w io.Writer, title string, rows []row, costs []cost) {
+	var own, others []string
 	for i, r := range rows {
-		if i > 0 {
-			title = ""
+		c, missed := costs[i], ""
+		for _, t := range r.targets {
+			if !t.holds(costs[0], c) {
+				missed += choice(missed == "", " **(", ", ") + t.text
+			}
 		}
-		c := costs[i]
-		if c.err != nil {
-			fmt.Fprintf(w, "| %s | %s | %s | | | | | %s | %s |\n", title, r.name, reason(c.err), targetTexts(r.targets), reached(r.targets, costs[0], c))
+		missed += choice(missed == "", "", ")**")
+		switch name, isOwn := strings.CutPrefix(r.name, "memlane "); {
+		case c.err != nil:
+			others = append(others, r.name+": "+reason(c.err))
 			continue
+		case r.less != nil:
+			own = append(own, r.name+": "+seconds(c.cpu)+" s"+missed)
+		case isOwn:
+			own = append(own, fmt.Sprintf("`%s`: %s s, %s MB%s", name, seconds(c.cpu), megabytes(c.rss), missed))
+		case costs[0].err == nil:
+			others = append(others, fmt.Sprintf("%s: %s, %s%s", r.name, times(ratio(c.cpu, costs[0].cpu)), times(ratio(c.rss, costs[0].rss)), missed))
 		}
-		cpuTimes, memoryTimes := "", ""
-		if i > 0 && r.less == nil && costs[0].err == nil {
-			cpuTimes, memoryTimes = times(ratio(c.cpu, costs[0].cpu)), times(ratio(c.rss, costs[0].rss))
-		}
-		wall, memory := seconds(c.wall), megabytes(c.rss)
-		if r.less != nil {
-			wall, memory = "", ""
-		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", title, r.name, seconds(c.cpu), wall, memory, cpuTimes, memoryTimes,
-			targetTexts(r.targets), reached(r.targets, costs[0], c))
 	}
+	fmt.Fprintf(w, "| %s | %s | %s |\n", title, strings.Join(own, "; "), strings.Join(others, "; "))
 }
 
 // beside is the cost of a row of memlane, and that of the last release.
@@ -83,49 +65,29 @@ type beside struct {
 // mostWorse is the share of CPU or memory from which on a row is worse than in the last release.
 const mostWorse = 1.1
 
-// besideLast writes the table of all rows beside the last release.
+// besideLast writes the commands that take more than in the last release.
 func (b *bench) besideLast(w io.Writer) {
 	if b.lasts == nil {
 		return
 	}
-	fmt.Fprint(w, `
-## Beside the last release
-
-In the same runs. What takes 10 % more CPU or memory than it did is named in CHANGELOG.md, with its reason.
-
-| Work | Command | CPU s | RSS MB | CPU s, last | RSS MB, last | CPU | RSS | Worse |
-|---|---|--:|--:|--:|--:|--:|--:|---|
-`)
-	for _, of := range b.lasts {
-		if err := errors.Join(of.now.err, of.last.err); err != nil {
-			fmt.Fprintf(w, "| %s | %s | | | | | | | %s |\n", of.work, of.name, reason(err))
+	var ratios []float64
+	worse := "none"
+	for _, pair := range b.lasts {
+		if err := errors.Join(pair.now.err, pair.last.err); err != nil {
 			continue
 		}
-		cpu, memory := ratio(of.now.cpu, of.last.cpu), ratio(of.now.rss, of.last.rss)
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %.2f | %.2f | %s |\n", of.work, of.name, seconds(of.now.cpu), megabytes(of.now.rss),
-			seconds(of.last.cpu), megabytes(of.last.rss), cpu, memory, choice(max(cpu, memory) >= mostWorse, "**yes**", "no"))
+		cpu, memory := ratio(pair.now.cpu, pair.last.cpu), ratio(pair.now.rss, pair.last.rss)
+		ratios = append(ratios, cpu)
+		if max(cpu, memory) >= mostWorse {
+			worse = strings.TrimPrefix(worse+"; ", "none; ") + fmt.Sprintf("%s, `%s` (CPU %.2f, memory %.2f)", pair.work, strings.TrimPrefix(pair.name, "memlane "), cpu, memory)
+		}
 	}
-}
-
-func targetTexts(targets []target) string {
-	var texts []string
-	for _, t := range targets {
-		texts = append(texts, t.text)
+	if len(ratios) == 0 {
+		return
 	}
-	return strings.Join(texts, ", ")
-}
-
-// reached returns whether each target holds, and the measured value.
-func reached(targets []target, own, it cost) string {
-	if len(targets) > 0 && errors.Join(own.err, it.err) != nil {
-		return "not measured"
-	}
-	var texts []string
-	for _, t := range targets {
-		value, ok := t.check(own, it)
-		texts = append(texts, choice(ok, "yes", "**no**")+" ("+value+")")
-	}
-	return strings.Join(texts, ", ")
+	slices.Sort(ratios)
+	fmt.Fprintf(w, "\nThe last release in the same runs: the CPU of the %d commands of memlane is %.2f of its in the median. 10 %% more CPU or memory, with a reason in CHANGELOG.md: %s.\n",
+		len(ratios), ratios[len(ratios)/2], worse)
 }
 
 // reason returns the cell of a command without figures.
@@ -136,57 +98,49 @@ func reason(err error) string {
 	return "failed"
 }
 
-// growthHead writes the text above the series and the head of their table.
-func (b *bench) growthHead(w io.Writer) {
+// growthTable writes the exponents of commands by series.
+func (b *bench) growthTable(w io.Writer, columns []column) {
+	b.section(w, "How costs grow", nil)
 	fmt.Fprintf(w, `
-## How costs grow
+The exponents of CPU / memory over five sizes of files: 1 is proportional to the file. Targets: CPU at most %g, memory at most %g; what is beyond is bold. A line
+through the logarithms has at least three sizes, and begins at five times the CPU, or twice the memory, of `+"`memlane --help`"+` (%s s, %s MB).
 
-Each cell is CPU seconds / MB of resident memory, for five file sizes. The exponents are the slopes of lines through the logarithms:
-an exponent of 1 is proportional to the file.
-
-- Nothing is subtracted. A line begins at the first size with five times the CPU, or twice the memory, of "memlane --help"
-  (%s s, %s MB). It has at least three sizes.
-- CPU is the minimum and RSS the maximum of %d runs. A command of more than %v runs once.
-- "diff" compares with a file of the same size from another seed.
-- Targets: CPU exponent at most %g, memory exponent at most %g.
-
-| File | Command | 1 | 2 | 3 | 4 | 5 | CPU exponent | Memory exponent | Holds |
-|---|---|--:|--:|--:|--:|--:|---|---|---|
-`, seconds(b.start.cpu), megabytes(b.start.rss), b.growthRuns(), growthPatience, cpuExponent, memoryExponent)
-}
-
-// growthRows writes the rows of a series, beginning with the sizes of its files.
-func (b *bench) growthRows(w io.Writer, title string, all []growing) {
-	fmt.Fprintf(w, "| **%s** | *size, MB* |", title)
-	for _, size := range all[0].sizes {
-		fmt.Fprintf(w, " *%s* |", megabytes(size))
+| command |`, cpuExponent, memoryExponent, seconds(b.start.cpu), megabytes(b.start.rss))
+	var names []string
+	for _, c := range columns {
+		sizes := c.all[0].sizes
+		fmt.Fprintf(w, " %s, %s to %s MB |", c.title, megabytes(sizes[0]), megabytes(sizes[len(sizes)-1]))
+		for _, g := range c.all {
+			if !slices.Contains(names, g.command.name) {
+				names = append(names, g.command.name)
+			}
+		}
 	}
-	fmt.Fprintln(w, " | | |")
-	for _, g := range all {
-		fmt.Fprintf(w, "| | %s |", g.command.name)
-		for i := range steps {
-			fmt.Fprintf(w, " %s |", g.cell(i))
+	fmt.Fprintln(w, "\n|---|"+strings.Repeat("---|", len(columns)))
+	for _, name := range names {
+		fmt.Fprintf(w, "| %s |", name)
+		for _, c := range columns {
+			cell := ""
+			if i := slices.IndexFunc(c.all, func(g growing) bool { return g.command.name == name }); i >= 0 {
+				cell = b.exponents(&c.all[i])
+			}
+			fmt.Fprintf(w, " %s |", cell)
 		}
-		if slices.ContainsFunc(g.costs, func(c cost) bool { return c.err != nil }) {
-			fmt.Fprintln(w, " | | |")
-			continue
-		}
-		cpu, memory, cpuFrom, memoryFrom := g.fitted(b.start)
-		holds := ""
-		if g.command.args[0] == b.peers.memlane {
-			holds = verdict(cpu, memory)
-		}
-		fmt.Fprintf(w, " %.2f (from %s MB) | %.2f (from %s MB) | %s |\n", cpu, megabytes(g.sizes[cpuFrom]), memory, megabytes(g.sizes[memoryFrom]), holds)
+		fmt.Fprintln(w)
 	}
 }
 
-// cell returns the costs of a command at size i.
-func (g *growing) cell(i int) string {
-	switch {
-	case i >= len(g.costs):
-		return ""
-	case g.costs[i].err != nil:
-		return reason(g.costs[i].err)
+// exponents returns the cell of a command.
+func (b *bench) exponents(g *growing) string {
+	for _, c := range g.costs {
+		if c.err != nil {
+			return reason(c.err)
+		}
 	}
-	return seconds(g.costs[i].cpu) + " / " + megabytes(g.costs[i].rss)
+	cpu, memory := g.fitted(b.start)
+	cell := fmt.Sprintf("%.2f / %.2f", cpu, memory)
+	if g.command.args[0] == b.peers.memlane && !within(cpu, memory) {
+		cell = "**" + cell + "**"
+	}
+	return cell
 }

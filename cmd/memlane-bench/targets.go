@@ -8,45 +8,39 @@ import (
 
 // target is a requirement on the cost of a row.
 type target struct {
-	text string
-	// check returns the measured value, and whether the target holds. own is the cost of memlane, it that of the target's row.
-	check func(own, it cost) (string, bool)
+	text  string
+	holds func(own, it cost) bool // own is the cost of memlane, it that of the target's row
 }
 
 // lessCPU requires that a peer takes at least x times the CPU of memlane.
 func lessCPU(x float64) target {
-	return target{fmt.Sprintf("CPU ≥ %gx", x), func(own, it cost) (string, bool) { return atLeast(ratio(it.cpu, own.cpu), x) }}
+	return target{fmt.Sprintf("CPU ≥ %gx", x), func(own, it cost) bool { return ratio(it.cpu, own.cpu) >= x }}
 }
 
 // lessMemory requires that a peer takes at least x times the memory of memlane.
 func lessMemory(x float64) target {
-	return target{fmt.Sprintf("RSS ≥ %gx", x), func(own, it cost) (string, bool) { return atLeast(ratio(it.rss, own.rss), x) }}
+	return target{fmt.Sprintf("RSS ≥ %gx", x), func(own, it cost) bool { return ratio(it.rss, own.rss) >= x }}
 }
-
-func atLeast(r, x float64) (string, bool) { return times(r), r >= x }
 
 // nearLimit requires that memlane takes at most x times the CPU of a limit.
 func nearLimit(x float64) target {
-	return target{fmt.Sprintf("memlane ≤ %gx its CPU", x), func(own, it cost) (string, bool) {
-		r := ratio(own.cpu, it.cpu)
-		return times(r), r <= x
-	}}
+	return target{fmt.Sprintf("memlane ≤ %gx its CPU", x), func(own, it cost) bool { return ratio(own.cpu, it.cpu) <= x }}
 }
 
 func memoryAtMost(text string, bytes int64) target {
-	return target{"RSS ≤ " + text, func(_, it cost) (string, bool) { return megabytes(it.rss) + " MB", it.rss <= bytes }}
+	return target{"RSS ≤ " + text, func(_, it cost) bool { return it.rss <= bytes }}
 }
 
 func outputAtMost(bytes int64) target {
-	return target{fmt.Sprintf("file ≤ %s MB", megabytes(bytes)), func(_, it cost) (string, bool) { return megabytes(it.out) + " MB", it.out <= bytes }}
+	return target{fmt.Sprintf("file ≤ %s MB", megabytes(bytes)), func(_, it cost) bool { return it.out <= bytes }}
 }
 
 func cpuAtMost(most time.Duration) target {
-	return target{fmt.Sprintf("CPU ≤ %v", most), func(_, it cost) (string, bool) { return seconds(it.cpu) + " s", it.cpu <= most }}
+	return target{fmt.Sprintf("CPU ≤ %v", most), func(_, it cost) bool { return it.cpu <= most }}
 }
 
 func wallAtMost(most time.Duration) target {
-	return target{fmt.Sprintf("wall ≤ %v", most), func(_, it cost) (string, bool) { return seconds(it.wall) + " s", it.wall <= most }}
+	return target{fmt.Sprintf("wall ≤ %v", most), func(_, it cost) bool { return it.wall <= most }}
 }
 
 func ratio[T int64 | time.Duration](a, b T) float64 { return float64(a) / float64(max(b, 1)) }

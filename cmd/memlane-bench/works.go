@@ -48,18 +48,17 @@ func (b *bench) works() []work {
 	return []work{
 		{"xspace", fmt.Sprintf("XProf profile, %s allocator events", count(events.n)), events, b.xspaceRows},
 		{"snapshot", fmt.Sprintf("PyTorch snapshot, %s records", count(snapshot.n)), snapshot, b.snapshotRows},
+		{"svg", fmt.Sprintf("the same as a picture of %s buffers", count(snapshot.n/3)), snapshot, b.drawingRows},
 		{"deep", fmt.Sprintf("PyTorch snapshot as torch writes it, %s records with stacks of 28 to 68 calls", count(deep.n)), deep, b.deepRows},
 		{"stacks", fmt.Sprintf("PyTorch snapshot, %s records on %s stacks of 60 to 120 calls", count(whole.n), count(whole.stacks)), whole, b.stacksRows},
 		{"blocks", fmt.Sprintf("PyTorch snapshot without history, %s blocks", count(blocks.n)), blocks, b.blocksRows},
 		{"shared", fmt.Sprintf("PyTorch snapshot without history, %s blocks that share %s stacks", count(shared.n), count(shared.stacks)), shared, b.blocksRows},
 		{"files", fmt.Sprintf("%d times one PyTorch snapshot of %s records", manyFiles, count(one.n)), one, b.filesRows},
-		{"plot", "the same snapshot, drawn", snapshot, b.plotRows},
 		{"trace", fmt.Sprintf("PyTorch trace, %s events", count(trace.n)), trace, func(file string) []row { return b.traceRows(file, trace.n) }},
 		{"nested", fmt.Sprintf("PyTorch trace, %s calls, %s deep", count(nested.n), count(nestedDepth)), nested, b.nestedRows},
 		{"trace-gz", "the same trace, gzip", packed, b.packedRows},
 		{"hlo", fmt.Sprintf("compiled program of %s buffers in an XProf profile", count(program.n)), program, b.programRows},
 		{"container", fmt.Sprintf("compiled program of %s buffers, in 512 MiB", count(large.n)), large, b.containerRows},
-		{"svg", fmt.Sprintf("picture of %s buffers, the snapshot again", count(snapshot.n/3)), snapshot, b.drawingRows},
 		{"pprof", fmt.Sprintf("PyTorch snapshot, %s records on %s stacks", count(stacks.n), count(stacks.stacks)), stacks, b.pprofRows},
 		{"start-up", "small PyTorch snapshot", small, b.startRows},
 		{hugeWorks + "xspace", "XProf profile, mostly of devices", input{kind: "sparse", n: events.n, seed: 1}, b.hugeRows("info", 64<<20)},
@@ -89,10 +88,7 @@ func (b *bench) xspaceRows(file string) []row {
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.memlane("memlane export --to xprof.memory_profile", "export", "--to", "xprof.memory_profile", file)},
 		{command: b.peers.script("xprof memory_profile", "xprof", "memory_profile", file), targets: []target{lessCPU(15), lessMemory(40)}},
-		{command: b.peers.script("of that: Python and import xprof", "xprof", "import_xprof")},
 		{command: b.peers.script("protobuf (upb), parse alone", "protobuf", "protobuf_parse", file)},
-		b.limit("looking at every byte (memchr)", "memchr", file),
-		b.limit("reading the file", "read", file),
 	}
 }
 
@@ -101,8 +97,6 @@ func (b *bench) snapshotRows(file string) []row {
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(10), lessMemory(8)}},
 		{command: b.peers.viz("_memory_viz.py stats", "stats", file), targets: []target{lessCPU(8)}},
-		b.limit("looking at every byte (memchr)", "memchr", file),
-		b.limit("reading the file", "read", file),
 	}
 }
 
@@ -116,7 +110,6 @@ func (b *bench) deepRows(file string) []row {
 		{command: b.memlane("memlane export --to perfetto", "export", "--to", "perfetto", "-o", "{out}", file)},
 		{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(8), lessMemory(8)}},
 		opcodes,
-		b.limit("reading the file", "read", file),
 	}
 }
 
@@ -127,7 +120,6 @@ func (b *bench) stacksRows(file string) []row {
 		{command: b.memlane("memlane pprof", "pprof", "-o", "{out}", file), targets: []target{cpuAtMost(2500 * time.Millisecond), memoryAtMost("350 MB", 350e6)}},
 		{command: b.memlane("memlane export --to perfetto", "export", "--to", "perfetto", "-o", "{out}", file), targets: []target{cpuAtMost(2 * time.Second), outputAtMost(100e6)}},
 		{command: b.peers.script("pickle.load alone", "", "pickle_load", file)},
-		b.limit("looking at every opcode", "opcodes", file),
 	}
 }
 
@@ -136,7 +128,6 @@ func (b *bench) blocksRows(file string) []row {
 	return []row{
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.peers.script("pickle.load alone", "", "pickle_load", file), targets: []target{lessCPU(3), lessMemory(2)}},
-		b.limit("looking at every opcode", "opcodes", file),
 	}
 }
 
@@ -173,13 +164,6 @@ func (b *bench) containerRows(file string) []row {
 	}
 }
 
-func (b *bench) plotRows(file string) []row {
-	return []row{
-		{command: b.memlane("memlane svg", "svg", "-o", "{out}", file)},
-		{command: b.peers.viz("_memory_viz.py trace_plot", "trace_plot", file, "-o", "{out}"), targets: []target{lessCPU(10)}},
-	}
-}
-
 func (b *bench) traceRows(file string, events int) []row {
 	model := traceModel(events)
 	return []row{
@@ -188,9 +172,6 @@ func (b *bench) traceRows(file string, events int) []row {
 		{command: b.peers.script("json.load", "", "json_load", file), targets: []target{lessCPU(20), lessMemory(12)}},
 		{command: b.peers.script("orjson.loads", "orjson", "orjson_loads", file)},
 		{command: program("simdjson", b.peers.simdjson, file)},
-		{command: b.peers.grepCount(file)},
-		b.limit("looking at every byte (memchr)", "memchr", file),
-		b.limit("reading the file", "read", file),
 	}
 }
 
@@ -204,7 +185,6 @@ func (b *bench) hugeRows(name string, most int64) func(file string) []row {
 	return func(file string) []row {
 		return []row{
 			{command: b.memlane("memlane "+name, name, file), targets: []target{memoryAtMost(megabytes(most)+" MB", most)}},
-			b.limit("reading the file", "read", file),
 		}
 	}
 }
@@ -216,7 +196,6 @@ func (b *bench) packedRows(file string) []row {
 		{command: b.memlane("memlane peak", "peak", file)},
 		{command: program("gunzip -c", b.peers.gunzip, "-c", file)},
 		gunzip,
-		b.limit("reading the file", "read", file),
 	}
 }
 
@@ -225,8 +204,6 @@ func (b *bench) programRows(file string) []row {
 		{command: b.memlane("memlane info", "info", file)},
 		{command: b.memlane("memlane export --to xprof.memory_viewer", "export", "--to", "xprof.memory_viewer", file)},
 		{command: b.peers.script("xprof memory_viewer", "xprof", "memory_viewer", file), targets: []target{lessCPU(50)}},
-		{command: b.peers.script("of that: Python and import xprof", "xprof", "import_xprof")},
-		b.limit("reading the file", "read", file),
 	}
 }
 
@@ -236,6 +213,7 @@ func (b *bench) drawingRows(file string) []row {
 		{command: b.memlane("memlane svg", "svg", "-o", "{out}", file), targets: []target{outputAtMost(2e6)}},
 		{command: b.memlane("memlane info", "info", file)},
 		{command: command{name: "the difference"}, less: &[2]int{0, 1}, targets: []target{cpuAtMost(300 * time.Millisecond)}},
+		{command: b.peers.viz("_memory_viz.py trace_plot", "trace_plot", file, "-o", "{out}"), targets: []target{lessCPU(10)}},
 	}
 }
 

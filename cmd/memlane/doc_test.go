@@ -415,7 +415,7 @@ func TestLinks(t *testing.T) {
 		t.Fatalf("%d pages of evidence: %v", len(evidence), err)
 	}
 	files := append(markdown(t), evidence...)
-	for _, name := range []string{"CHANGELOG.md", "CONTRIBUTING.md", "testdata/README.md", "docs/performance.md", "docs/measurements.md", "docs/growth.md"} {
+	for _, name := range []string{"CHANGELOG.md", "CONTRIBUTING.md", "testdata/README.md", "docs/tasks.md", "docs/dependencies.md"} {
 		files = append(files, "../../"+name)
 	}
 	n := 0
