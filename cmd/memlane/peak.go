@@ -42,16 +42,16 @@ func peak(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	at, err := selection.ParseMoment(c.String("at"))
+	moment, err := selection.ParseMoment(c.String("at"))
 	if err != nil {
 		return usage("--at %w", err)
 	}
 	all := []answer.Peak{}
-	if at.OfOutline() && chosen.AllBuffers() && chosen.By == "" {
+	if moment.OfOutline() && chosen.AllBuffers() && chosen.By == "" {
 		err = outlines(&chosen).each(c, &chosen, func(o *outline.Outline) error {
 			for _, i := range chooseSpaces(c, &chosen, o) {
-				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], at)
-				if at == selection.AtPeak {
+				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], moment)
+				if moment == selection.AtPeak {
 					p.AddSavings(&o.Tables, o.Spaces[i].Recording)
 				}
 				all = append(all, p)
@@ -59,12 +59,12 @@ func peak(c *cli.Context) error {
 			return nil
 		})
 	} else {
-		all, err = peaksAt(c, &chosen, at)
+		all, err = peaksAt(c, &chosen, moment)
 	}
 	if err != nil {
 		return err
 	}
-	out := answer.NewPeaks(selection.By(c.String("by")), at, all)
+	out := answer.NewPeaks(selection.By(c.String("by")), moment, all)
 	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Peaks(w, out, s) })
 }
 

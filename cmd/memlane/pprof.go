@@ -104,7 +104,7 @@ func isSeries(c *cli.Context) bool {
 // instantsOf returns the instants of a series of profiles, nil for a single profile.
 // Several spaces share a clock, so the first one determines the instants.
 func instantsOf(c *cli.Context, spaces []*lifetime.Space) (instants []int64, err error) {
-	at, every := c.String("at"), c.String("every")
+	moments, every := c.String("at"), c.String("every")
 	switch {
 	case !isSeries(c):
 		return nil, nil
@@ -117,7 +117,7 @@ func instantsOf(c *cli.Context, spaces []*lifetime.Space) (instants []int64, err
 	case every != "":
 		return stepsOf(every, spaces[0])
 	}
-	for _, text := range strings.Split(at, ",") {
+	for _, text := range strings.Split(moments, ",") {
 		moment, err := selection.ParseMoment(strings.TrimSpace(text))
 		if err != nil {
 			return nil, usage("--at %w", err)

@@ -75,18 +75,18 @@ func writeReport(c *cli.Context) error {
 	if files, err := filesOf(c); r.preset != nil && err == nil && len(files) > 1 {
 		return usage("report --rules %s takes one capture (got %d): its report covers one profile", r.preset.Name, len(files))
 	}
-	var of []answer.CaptureReport
+	var reports []answer.CaptureReport
 	var pages []web.Capture
 	err = r.each(c, func(capture *lifetime.Capture, outline *outline.Outline, found []finding.Finding) {
 		if format == htmlReport {
 			pages = append(pages, web.Capture{Capture: capture, Findings: found})
 		}
-		of = append(of, answer.CaptureReportOf(capture, outline, r.leaksOf(capture, found)))
+		reports = append(reports, answer.CaptureReportOf(capture, outline, r.leaksOf(capture, found)))
 	})
 	if err != nil {
 		return err
 	}
-	out := answer.NewReport(r.name(), of, r.ranks, r.outliers)
+	out := answer.NewReport(r.name(), reports, r.ranks, r.outliers)
 	if r.report != nil {
 		out.Grade = r.report.OptimizationScore.String()
 	}

@@ -15,11 +15,11 @@ import (
 // changes of the device that changed last. If Python was not recorded, it adds the
 // operators and ranges. Changes by other threads count, as in the table of operations.
 func (r *reader) keepCalls(byTime []int) {
-	at := make([]int64, len(byTime))
+	instants := make([]int64, len(byTime))
 	heaps := map[heap]*heapEvents{}
 	for place, i := range byTime {
 		m := &r.memory[i]
-		at[place] = m.at
+		instants[place] = m.at
 		if heaps[m.heap] == nil {
 			heaps[m.heap] = &heapEvents{changes: newChanges(0)}
 		}
@@ -38,8 +38,8 @@ func (r *reader) keepCalls(byTime []int) {
 			if !counts(c) {
 				continue
 			}
-			to := sort.Search(len(at), func(i int) bool { return at[i] > c.end })
-			if to == 0 || at[to-1] < c.begin {
+			to := sort.Search(len(instants), func(i int) bool { return instants[i] > c.end })
+			if to == 0 || instants[to-1] < c.begin {
 				continue
 			}
 			if sites[c.name] == 0 {

@@ -104,12 +104,12 @@ func (t *timeline) feedRaw(r *reader) {
 		begin = t.raw[i][0] - 1
 	}
 	for _, row := range t.raw {
-		at, v := row[0], version{row[2], row[3]}
+		instant, v := row[0], version{row[2], row[3]}
 		if v.size < 0 {
 			v.size = max(-v.size, 0) // the least int64 has no counterpart
 		}
-		if at < 0 {
-			at = begin
+		if instant < 0 {
+			instant = begin
 		}
 		report := sized(0, v.size)
 		switch action := row[1]; {
@@ -127,9 +127,9 @@ func (t *timeline) feedRaw(r *reader) {
 			alive[v] = append(alive[v], old.number)
 			if old.category != v.category { // a buffer has one category: another one continues it
 				report.Addr, report.Free = old.number, true
-				r.b.Report(ref, at, &report)
+				r.b.Report(ref, instant, &report)
 				report.Free, report.Site = false, r.b.Site(lifetime.Site{Region: category(v.category)})
-				r.b.Report(ref, at, &report)
+				r.b.Report(ref, instant, &report)
 			}
 			continue
 		case action != newVersion && action != destroy:
@@ -146,7 +146,7 @@ func (t *timeline) feedRaw(r *reader) {
 			report.Addr, report.Free = alive[v][0], true
 			alive[v] = alive[v][1:]
 		}
-		r.b.Report(ref, at, &report)
+		r.b.Report(ref, instant, &report)
 	}
 }
 

@@ -101,8 +101,8 @@ func parse(proto []byte) (*program, error) {
 	return p, p.link()
 }
 
-func (p *program) readModule(at wire.Span) error {
-	m := wire.Scan(p.proto, at)
+func (p *program) readModule(message wire.Span) error {
+	m := wire.Scan(p.proto, message)
 	computations, entry := 0, int64(0)
 	var aliases []wire.Span
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
@@ -138,10 +138,10 @@ func (p *program) readModule(at wire.Span) error {
 			computations++
 		}
 	}
-	p.module, p.entryID = at, entry
+	p.module, p.entryID = message, entry
 	m.Inside("computations", -1, p.readShardings())
 	if m.Err == nil {
-		m.Err = p.readFlows(at, aliases, entry)
+		m.Err = p.readFlows(message, aliases, entry)
 	}
 	return m.Err
 }

@@ -226,23 +226,23 @@ func (s *sites) array(at wire.Span) (array, error) {
 }
 
 // part follows a path through the tuples of a shape.
-func (s *sites) part(at wire.Span, path []int64) (wire.Span, bool, error) {
+func (s *sites) part(where wire.Span, path []int64) (wire.Span, bool, error) {
 	for _, i := range path {
-		parts, ok := s.tuples[at]
+		parts, ok := s.tuples[where]
 		if !ok {
-			shape, err := s.p.shapeAt(at)
+			shape, err := s.p.shapeAt(where)
 			if err != nil {
 				return wire.Span{}, false, err
 			}
 			parts = shape.parts
-			s.tuples[at] = parts
+			s.tuples[where] = parts
 		}
 		if i < 0 || i >= int64(len(parts)) {
 			return wire.Span{}, false, nil
 		}
-		at = parts[i]
+		where = parts[i]
 	}
-	return at, true, nil
+	return where, true, nil
 }
 
 // define reads an instruction.

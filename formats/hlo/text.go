@@ -280,16 +280,16 @@ func (t *textReader) events(all []change) (out trace) {
 	}
 	for _, c := range all {
 		v := &t.p.values[c.value]
-		at := place{v.allocation, v.offset}
+		where := place{v.allocation, v.offset}
 		if c.free {
-			if i := slices.Index(live[at], c.value); i >= 0 {
+			if i := slices.Index(live[where], c.value); i >= 0 {
 				add(eventFree, c.at, c.value, 0)
-				live[at] = slices.Delete(live[at], i, i+1)
+				live[where] = slices.Delete(live[where], i, i+1)
 			}
 			continue
 		}
 		if !t.p.ofText[c.value].phi {
-			live[at] = slices.DeleteFunc(live[at], func(i int32) bool {
+			live[where] = slices.DeleteFunc(live[where], func(i int32) bool {
 				ends := t.ranges[t.p.ofText[i].name][1] == c.at
 				if ends {
 					add(eventFree, c.at, i, 0)
@@ -297,16 +297,16 @@ func (t *textReader) events(all []change) (out trace) {
 				return ends
 			})
 		}
-		if len(live[at]) >= maxSharers {
+		if len(live[where]) >= maxSharers {
 			t.p.skip("value %d: too many share its memory", v.id)
 			continue
 		}
-		if users := live[at]; len(users) > 0 {
+		if users := live[where]; len(users) > 0 {
 			add(eventShareWith, c.at, c.value, t.p.values[users[len(users)-1]].id)
 		} else {
 			add(eventAlloc, c.at, c.value, 0)
 		}
-		live[at] = append(live[at], c.value)
+		live[where] = append(live[where], c.value)
 	}
 	return out
 }
@@ -419,8 +419,8 @@ func (t *textReader) table() {
 
 // row takes a place in the last allocation of a newer report: its size, offset and shapes.
 func (t *textReader) row(m []string) {
-	at := int32(len(t.p.allocations) - 1)
-	a := &t.p.allocations[at]
+	last := int32(len(t.p.allocations) - 1)
+	a := &t.p.allocations[last]
 	size, exact, shape := bytesOfText(m[1]), !strings.HasSuffix(m[1], "iB"), ""
 	for _, one := range shapesOf(m[4]) {
 		if _, n, known := arrayOf(one); known && humanBytes(n) == m[1] {
@@ -432,8 +432,8 @@ func (t *textReader) row(m []string) {
 	}
 	offset := naturalOf(m[2])
 	a.size = max(a.size, units.AddSat(offset, size))
-	if n := len(t.inexact); !exact && (n == 0 || t.inexact[n-1] != at) {
-		t.inexact = append(t.inexact, at)
+	if n := len(t.inexact); !exact && (n == 0 || t.inexact[n-1] != last) {
+		t.inexact = append(t.inexact, last)
 	}
 	t.reportValue(a, int64(len(t.p.values)), shape, size, offset)
 }

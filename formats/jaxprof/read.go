@@ -171,21 +171,21 @@ func (r *reader) label(message wire.Span, s *sample) error {
 
 // space returns the space of a sample's device. ok is false if there are too many spaces.
 func (r *reader) space(s *sample) (ref build.SpaceRef, ok bool) {
-	of := owner{device: s.device}
+	holds := owner{device: s.device}
 	switch {
 	case s.device == "" && s.kind == executable:
-		of.memory = "executables"
+		holds.memory = "executables"
 	case s.device == "":
-		of.device = "unknown device"
+		holds.device = "unknown device"
 	}
-	ref, ok = r.spaces[of]
+	ref, ok = r.spaces[holds]
 	if ok || len(r.spaces) == build.MaxSpaces {
 		return ref, ok
 	}
 	ref = r.b.Space()
-	r.spaces[of] = ref
+	r.spaces[holds] = ref
 	r.b.Describe(ref, lifetime.SpaceInfo{
-		Source: r.source, Device: of.device, Memory: of.memory, Axis: lifetime.Event, Facts: lifetime.EndState, OnlyOccupied: true,
+		Source: r.source, Device: holds.device, Memory: holds.memory, Axis: lifetime.Event, Facts: lifetime.EndState, OnlyOccupied: true,
 	})
 	return ref, true
 }

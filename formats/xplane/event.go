@@ -314,9 +314,9 @@ func (d *decoder) commonStats(b []byte, i int, e *event) int {
 		if head&commonMask != commonStat || end > len(b) {
 			return i
 		}
-		id, tag, at := head>>24&0xff, head>>32&0xff, i+5
+		id, tag, next := head>>24&0xff, head>>32&0xff, i+5
 		if id >= short {
-			if id, tag, at = id&(short-1)|tag<<7, head>>40&0xff, i+6; id >= maxCommon {
+			if id, tag, next = id&(short-1)|tag<<7, head>>40&0xff, i+6; id >= maxCommon {
 				return i
 			}
 		}
@@ -324,20 +324,20 @@ func (d *decoder) commonStats(b []byte, i int, e *event) int {
 		if id < uint64(len(kinds)) {
 			u = kinds[id]
 		}
-		value := binary.LittleEndian.Uint64(whole[at:])
+		value := binary.LittleEndian.Uint64(whole[next:])
 		switch {
 		case u.tags>>tag&1 != 0:
 			last := lastByte(value)
-			if last>>3 != end-at-1 || last == 64 {
+			if last>>3 != end-next-1 || last == 64 {
 				return i
 			}
 			e.stats[u.kind] = int64(sevens(value, last))
 			e.has = e.has&^overruled[u.kind] | 1<<u.kind
 		case u.kind == otherStat: // not used, whatever its value
-		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == at+8:
+		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == next+8:
 			e.fragmentation = math.Float64frombits(value)
 			e.has |= 1 << fragmentation
-		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-at-1 && end-at < 8: // XProf ignores values of this type
+		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-next-1 && end-next < 8: // XProf ignores values of this type
 		default:
 			return i
 		}

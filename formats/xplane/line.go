@@ -243,7 +243,7 @@ func (l *line) scan() (bool, error) {
 		if !h.roots {
 			l.skipOthers()
 		}
-		at := l.w.at()
+		begin := l.w.at()
 		b, ok := l.nextBody()
 		if !ok {
 			return false, h.r.settle(&l.w, &l.cut)
@@ -253,7 +253,7 @@ func (l *line) scan() (bool, error) {
 			continue
 		}
 		if !h.decoder.decode(b, &l.event) {
-			return false, &damage{at, "an event cannot be read"}
+			return false, &damage{begin, "an event cannot be read"}
 		}
 		e := &l.event
 		launches := false
@@ -262,7 +262,7 @@ func (l *line) scan() (bool, error) {
 			_, launches = e.launches()
 		}
 		if launches || h.reports(e) || e.is(isRoot) {
-			l.begins = at
+			l.begins = begin
 			return true, nil
 		}
 	}

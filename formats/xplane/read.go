@@ -226,19 +226,19 @@ func (r *reader) protoOf(f field, stat span, protos map[int64]bool) span {
 
 // module adds one compiled module. A module that cannot be read is recorded as a loss, because the others may
 // be whole.
-func (r *reader) module(name string, at span) error {
+func (r *reader) module(name string, where span) error {
 	var err error
-	if n := at.end - at.at; n > maxModule {
+	if n := where.end - where.at; n > maxModule {
 		err = fmt.Errorf("a module of %d bytes; the limit is %d", n, maxModule)
 	} else {
 		proto := make([]byte, n)
-		if _, err := r.in.ReadAt(proto, at.at); err != nil && !errors.Is(err, io.EOF) {
+		if _, err := r.in.ReadAt(proto, where.at); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		err = hlo.Add(r.b, hlo.Module{Name: name, Host: r.host, Source: r.source}, proto)
 	}
 	if err != nil {
-		r.b.Lose(loss.DamagedModule, 1, 0, fmt.Sprintf("%s (byte %d): %v", name, at.at, err))
+		r.b.Lose(loss.DamagedModule, 1, 0, fmt.Sprintf("%s (byte %d): %v", name, where.at, err))
 		return nil
 	}
 	r.found++

@@ -28,44 +28,44 @@ func parsePickle(data []byte) (*node, bool) {
 	}
 	root := &node{kind: list}
 	open := []*node{root}
-	for at := 0; at < len(data); {
-		n := lengthOf(data[at:])
+	for offset := 0; offset < len(data); {
+		n := lengthOf(data[offset:])
 		if n == 0 {
 			return nil, false
 		}
 		top := open[len(open)-1]
-		operation := &node{head: data[at : at+1], data: data[at+1 : at+n], extremes: otherArgument(data[at : at+n])}
+		operation := &node{head: data[offset : offset+1], data: data[offset+1 : offset+n], extremes: otherArgument(data[offset : offset+n])}
 		switch {
-		case data[at] == '(':
-			group := &node{kind: list, head: data[at : at+1]}
+		case data[offset] == '(':
+			group := &node{kind: list, head: data[offset : offset+1]}
 			top.kids = append(top.kids, group)
 			open = append(open, group)
-		case bytes.IndexByte([]byte(closing), data[at]) >= 0 && len(open) > 1:
-			top.tail = data[at : at+n]
+		case bytes.IndexByte([]byte(closing), data[offset]) >= 0 && len(open) > 1:
+			top.tail = data[offset : offset+n]
 			open = open[:len(open)-1]
 		default:
 			top.kids = append(top.kids, operation)
 		}
-		at += n
+		offset += n
 	}
 	return root, true
 }
 
 // lengthOf returns the bytes of the first operation of data; 0 if it is cut.
 func lengthOf(data []byte) int {
-	of := arguments[data[0]]
-	n := 1 + of.fixed + of.length
+	form := arguments[data[0]]
+	n := 1 + form.fixed + form.length
 	if n > len(data) {
 		return 0
 	}
-	for range of.lines {
+	for range form.lines {
 		end := bytes.IndexByte(data[n:], '\n')
 		if end < 0 {
 			return 0
 		}
 		n += end + 1
 	}
-	if of.length > 0 {
+	if form.length > 0 {
 		length := uint64(0)
 		for i, b := range data[1:n] {
 			length |= uint64(b) << (8 * i)
@@ -80,22 +80,22 @@ func lengthOf(data []byte) int {
 
 // otherArgument returns a function that makes arguments of an operation; nil if it has none.
 func otherArgument(operation []byte) func(r *rand.Rand) []byte {
-	of := arguments[operation[0]]
+	form := arguments[operation[0]]
 	switch {
-	case of.fixed > 0:
+	case form.fixed > 0:
 		return func(r *rand.Rand) []byte {
-			return binary.LittleEndian.AppendUint64(nil, uint64(anyNumber(r)))[:of.fixed]
+			return binary.LittleEndian.AppendUint64(nil, uint64(anyNumber(r)))[:form.fixed]
 		}
-	case of.length > 0:
+	case form.length > 0:
 		return func(r *rand.Rand) []byte {
 			text := anyText(r)
 			length := uint64(len(text))
 			if r.IntN(4) == 0 {
 				length = uint64(anyNumber(r)) // one that is not that of the text
 			}
-			return append(binary.LittleEndian.AppendUint64(nil, length)[:of.length], text...)
+			return append(binary.LittleEndian.AppendUint64(nil, length)[:form.length], text...)
 		}
-	case of.lines > 0:
+	case form.lines > 0:
 		return func(r *rand.Rand) []byte { return []byte(anyText(r) + "\n") }
 	}
 	return nil

@@ -257,7 +257,7 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 // poolsOf returns the pools and streams of a space, none if it has only one.
 func poolsOf(s *outline.Space) []Pool {
 	all := map[region.PoolID]*Pool{}
-	of := func(u *region.PoolUse) *Pool {
+	poolOf := func(u *region.PoolUse) *Pool {
 		if all[u.PoolID] == nil {
 			all[u.PoolID] = &Pool{Pool: u.PoolName()}
 			if !u.NoRegion {
@@ -267,10 +267,10 @@ func poolsOf(s *outline.Space) []Pool {
 		return all[u.PoolID]
 	}
 	for i := range s.PoolsAtPeak {
-		of(&s.PoolsAtPeak[i]).Peak = poolMemory(&s.PoolsAtPeak[i])
+		poolOf(&s.PoolsAtPeak[i]).Peak = poolMemory(&s.PoolsAtPeak[i])
 	}
 	for i := range s.PoolsAtEnd {
-		of(&s.PoolsAtEnd[i]).End = poolMemory(&s.PoolsAtEnd[i])
+		poolOf(&s.PoolsAtEnd[i]).End = poolMemory(&s.PoolsAtEnd[i])
 	}
 	if !several(maps.Keys(all)) {
 		return []Pool{}

@@ -166,19 +166,19 @@ func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, f
 	}
 	var stacks *program.Stacks // one for all failures: it is as large as the tables
 	for _, s := range spaces {
-		of := known[s]
-		if of == nil {
-			of = finding.Failures(&c.Tables, s, oom.CapacityFor(s, spaces, capacity))
+		diagnoses := known[s]
+		if diagnoses == nil {
+			diagnoses = finding.Failures(&c.Tables, s, oom.CapacityFor(s, spaces, capacity))
 		}
-		if stacks == nil && len(of) > 0 {
+		if stacks == nil && len(diagnoses) > 0 {
 			stacks = program.StacksOf(&c.Tables)
 			defer stacks.Done()
 		}
-		for i := range of {
-			if f := failureOf(&c.Tables, stacks, &of[i]); of[i].Inferred && !static(&s.SpaceInfo) {
+		for i := range diagnoses {
+			if f := failureOf(&c.Tables, stacks, &diagnoses[i]); diagnoses[i].Inferred && !static(&s.SpaceInfo) {
 				near = append(near, f)
 			} else {
-				if i == len(of)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
+				if i == len(diagnoses)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
 					f.Past, f.Beside = pastOf(&c.Tables, s), append(f.Beside, beside(c, s, f.At)...)
 				}
 				all = append(all, f)
@@ -475,19 +475,19 @@ func (f *Failure) RecordedBy() string {
 }
 
 // stepOf sets the step of a failure and what the program named around it.
-func (f *Failure) stepOf(s *lifetime.Space, at int64) {
+func (f *Failure) stepOf(s *lifetime.Space, instant int64) {
 	for i := range s.Marks {
 		m := &s.Marks[i]
-		if m.Begin > at {
+		if m.Begin > instant {
 			break
 		}
 		switch {
-		case m.Kind == lifetime.Step && (m.End > at || m.End == m.Begin):
+		case m.Kind == lifetime.Step && (m.End > instant || m.End == m.Begin):
 			f.StepName = m.Text
 			fallthrough
 		case m.Kind == lifetime.Step:
 			f.Step++
-		case m.Kind == lifetime.Annotation && m.End > at:
+		case m.Kind == lifetime.Annotation && m.End > instant:
 			f.Within = m.Text
 		}
 	}

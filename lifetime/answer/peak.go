@@ -249,7 +249,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 		name, shape, category string
 	}
 	index := map[key]int{}
-	var of [][]lifetime.Row // of each place
+	var rowsOf [][]lifetime.Row // of each place
 	for _, r := range rows {
 		k := key{name: rowNames[r.Kind]}
 		if k.name == "" {
@@ -267,14 +267,14 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, la
 				i := instructionOf(t, site)
 				p.Later = &i
 			}
-			places, of = append(places, p), append(of, nil)
+			places, rowsOf = append(places, p), append(rowsOf, nil)
 		}
 		total.Add(r.Amount)
 		places[i].Add(r.Amount)
-		of[i] = append(of[i], r)
+		rowsOf[i] = append(rowsOf[i], r)
 	}
 	for i := range places {
-		places[i].Paths = pathsOf(t, of[i])
+		places[i].Paths = pathsOf(t, rowsOf[i])
 	}
 	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
 	return total, places

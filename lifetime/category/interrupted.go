@@ -150,7 +150,7 @@ func (a *analysis) resume() {
 
 // resumeSpan compares a span with the earlier one of its phase that begins with most of the same allocations, and changes what
 // was alive at an instant.
-func (a *analysis) resumeSpan(span int, at int64) {
+func (a *analysis) resumeSpan(span int, instant int64) {
 	var best []int
 	mine := a.allocatedIn(span)
 	for other, n := span-1, 0; other >= 0 && n < compared; other-- {
@@ -170,7 +170,7 @@ func (a *analysis) resumeSpan(span int, at int64) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if v.aliveAt(at) && from.Category != purpose.UnknownCategory {
+		if v.aliveAt(instant) && from.Category != purpose.UnknownCategory {
 			p.Category, p.Evidence, p.Rule = from.Category, purpose.FromLifetime, repeats
 		}
 	}

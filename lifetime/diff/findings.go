@@ -40,29 +40,29 @@ func (r *Result) compareFindings(settings finding.Settings) {
 	taken := make([]bool, len(after))
 	for i := range before {
 		b := &before[i]
-		at := -1
+		same := -1
 		if space := partner[b.Space]; space != nil {
 			for _, k := range r.keys(r.Before, b, space) {
 				for len(candidates[k]) > 0 && taken[candidates[k][0]] {
 					candidates[k] = candidates[k][1:]
 				}
 				for _, j := range candidates[k] {
-					if at < 0 && !taken[j] && r.sameOperation(b, &after[j]) {
-						at = j
+					if same < 0 && !taken[j] && r.sameOperation(b, &after[j]) {
+						same = j
 					}
 				}
 			}
 		}
 		switch {
-		case at < 0:
+		case same < 0:
 			r.Fixed = append(r.Fixed, Change{Before: b})
 			continue
-		case r.worse(b, &after[at]):
-			r.New = append(r.New, Change{b, &after[at]})
+		case r.worse(b, &after[same]):
+			r.New = append(r.New, Change{b, &after[same]})
 		default:
-			r.Still = append(r.Still, Change{b, &after[at]})
+			r.Still = append(r.Still, Change{b, &after[same]})
 		}
-		taken[at] = true
+		taken[same] = true
 	}
 	for j := range after {
 		if !taken[j] {

@@ -31,7 +31,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		return nil
 	}
 	index := map[lifetime.Place]*placeSum{}
-	at := func(p lifetime.Place) *placeSum {
+	sumOf := func(p lifetime.Place) *placeSum {
 		p.Frame.Column, p.Inferred = 0, false
 		if !lines {
 			p.Frame.Line = 0
@@ -45,7 +45,7 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		return sum
 	}
 	for _, row := range side.sites {
-		sum := at(c.PlaceOf(row.Site))
+		sum := sumOf(c.PlaceOf(row.Site))
 		sum.add(Figures{row.AtPeak, row.AtEnd, row.Allocated})
 		if most := max(row.AtPeak.Bytes, row.AtEnd.Bytes, row.Allocated.Bytes); sum.site == 0 || most > sum.most {
 			sum.site, sum.most, sum.op = row.Site, most, c.Sites[row.Site].Op
@@ -56,16 +56,16 @@ func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
 		b := &side.Space.Buffers[i]
 		sum, ok := places[b.Site]
 		if !ok {
-			sum = at(c.PlaceOf(b.Site))
+			sum = sumOf(c.PlaceOf(b.Site))
 			places[b.Site], sum.first = sum, cmp.Or(sum.first, b.Size)
 		}
 		sum.mixed = sum.mixed || b.Size != sum.first
 		sum.sizes += mix(uint64(b.Size))
 	}
-	setNames(&c.Tables, side.Space, func(site lifetime.SiteID) *placeSum { return at(c.PlaceOf(site)) })
+	setNames(&c.Tables, side.Space, func(site lifetime.SiteID) *placeSum { return sumOf(c.PlaceOf(site)) })
 	if base := side.Space.Base; base != 0 {
 		amount := lifetime.Amount{Bytes: base, Requested: base}
-		at(lifetime.Place{Unseen: true}).add(Figures{Peak: amount, End: amount})
+		sumOf(lifetime.Place{Unseen: true}).add(Figures{Peak: amount, End: amount})
 	}
 	return all
 }

@@ -108,18 +108,18 @@ func (r *Result) byPeak() (rows []*Row) {
 
 // text describes the change of a place at the peak; at the end if it is the same at the peak.
 func (r *Row) text() string {
-	change, at := r.DeltaPeak(), ""
+	change, where := r.DeltaPeak(), ""
 	if change == 0 {
-		change, at = r.DeltaEnd(), " at the end"
+		change, where = r.DeltaEnd(), " at the end"
 	}
 	what := name(r.Place().String())
 	if r.Unseen {
 		what = "memory from before the recording"
 	}
 	if r.Status == New || r.Status == Gone {
-		return fmt.Sprintf("%s %s %s%s", units.Bytes(size(change)), what, r.Status, at)
+		return fmt.Sprintf("%s %s %s%s", units.Bytes(size(change)), what, r.Status, where)
 	}
-	return fmt.Sprintf("%s %s%s", what, units.Signed(change), at)
+	return fmt.Sprintf("%s %s%s", what, units.Signed(change), where)
 }
 
 // name returns a place without its file: "step" for "step (train.py:12)".

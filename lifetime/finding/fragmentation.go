@@ -170,23 +170,23 @@ const smallSegment = 2<<20 + 1
 // reportedFragmentation uses the fragmentation that the allocator reported at the peak (XProf profiles).
 func (p *Pass) reportedFragmentation() []Finding {
 	peak, highest, limit := p.highest(), float32(0), p.limit()
-	at := float32(0)
+	atPeak := float32(0)
 	for _, t := range p.Space.Totals {
 		if t.HasFragmentation {
 			highest = max(highest, t.Fragmentation)
 			if t.T <= peak.At {
-				at = t.Fragmentation
+				atPeak = t.Fragmentation
 			}
 		}
 	}
-	if !(at >= minPieces) || limit == 0 || float64(peak.Bytes) < (1-minGap)*float64(limit) { // NaN: nothing is free
+	if !(atPeak >= minPieces) || limit == 0 || float64(peak.Bytes) < (1-minGap)*float64(limit) { // NaN: nothing is free
 		return nil
 	}
 	f := Finding{Amount: lifetime.Amount{Bytes: limit - peak.Bytes},
-		Evidence: []Evidence{figure(FigFragmentation, float64(at)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
+		Evidence: []Evidence{figure(FigFragmentation, float64(atPeak)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
 			figure(FigLimit, limit)},
 		Suggestions: []string{"Use few sizes, or set TF_GPU_ALLOCATOR=cuda_malloc_async."}}
-	f.describe("", fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest hole, as the allocator reported", 100*at,
+	f.describe("", fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest hole, as the allocator reported", 100*atPeak,
 		units.Bytes(limit-peak.Bytes)))
 	return []Finding{f}
 }

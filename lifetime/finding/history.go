@@ -156,24 +156,24 @@ func (h *history) quantile(share float64) int {
 	return int(h.lifetimes[int(share*float64(len(h.lifetimes)-1))])
 }
 
-// rises returns the moments at which the floor rises, in order, one for each buffer. The floor at a moment is the lowest
+// rises returns the times at which the floor rises, in order, one for each buffer. The floor at a moment is the lowest
 // number of live buffers from then to the end.
 func (h *history) rises() []moment {
-	var at []moment
+	var times []moment
 	floor := 0
 	if n := len(h.levels); n > 0 {
 		floor = int(h.levels[n-1].alive)
 	}
 	for i := len(h.levels) - 1; i >= 0; i-- {
 		for ; floor > int(h.levels[i].alive); floor-- {
-			at = append(at, h.levels[i+1].at())
+			times = append(times, h.levels[i+1].at())
 		}
 	}
 	for ; floor > h.older; floor-- {
-		at = append(at, h.levels[0].at())
+		times = append(times, h.levels[0].at())
 	}
-	slices.Reverse(at)
-	return at
+	slices.Reverse(times)
+	return times
 }
 
 // age returns the work from the allocation of a buffer until now or, after newHistories, the end of the window.

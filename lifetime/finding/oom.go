@@ -75,7 +75,7 @@ func outOfMemory(p *Pass) []Finding {
 		return p.nearLimit()
 	}
 	d := &all[0]
-	m, at := d.Mark, d.Mark.Begin
+	m, instant := d.Mark, d.Mark.Begin
 	if d.Caught() && m.Failure != nil {
 		return nil // a warning
 	}
@@ -84,13 +84,13 @@ func outOfMemory(p *Pass) []Finding {
 		f.Severity = Info
 	}
 	f.add(textFigure(FigReason, string(d.Reason)))
-	largest, sites, amount := p.holders(at)
+	largest, sites, amount := p.holders(instant)
 	f.Sites, f.Amount = sites, amount
 	if d.Inferred {
 		return p.inferred(f, d, largest)
 	}
-	level := p.Space.LevelAt(at, lifetime.Occupied)
-	f.add(figure(FigFailures, len(all)), figure(FigAfter, at-p.Space.Begin), figure(FigRequested, m.Requested), figure(FigInUse, level))
+	level := p.Space.LevelAt(instant, lifetime.Occupied)
+	f.add(figure(FigFailures, len(all)), figure(FigAfter, instant-p.Space.Begin), figure(FigRequested, m.Requested), figure(FigInUse, level))
 	of := ""
 	if m.Requested > 0 {
 		of = " of " + units.Bytes(m.Requested)
@@ -98,9 +98,9 @@ func outOfMemory(p *Pass) []Finding {
 	if m.Site != 0 {
 		of += " by " + p.PlaceOf(m.Site).String()
 	}
-	text := fmt.Sprintf("an allocation%s failed at %s", of, p.since(at))
+	text := fmt.Sprintf("an allocation%s failed at %s", of, p.since(instant))
 	if len(all) > 1 {
-		text = fmt.Sprintf("%s allocations failed, one%s at %s", units.Count(int64(len(all))), of, p.since(at))
+		text = fmt.Sprintf("%s allocations failed, one%s at %s", units.Count(int64(len(all))), of, p.since(instant))
 	}
 	parts := p.evidenceOfFailure(&f, d, level)
 	if d.Leak != nil {

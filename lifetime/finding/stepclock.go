@@ -55,20 +55,20 @@ func (c *stepClock) at(t int64, done int) int {
 
 // workAt returns the work at several instants, which are sorted, and at the end of the window.
 func workAt(s *lifetime.Space, instants []int64) []int {
-	at, work := make([]int, 0, len(instants)+1), 0
+	works, work := make([]int, 0, len(instants)+1), 0
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
-		for len(at) < len(instants) && instants[len(at)] <= b.Begin {
-			at = append(at, work)
+		for len(works) < len(instants) && instants[len(works)] <= b.Begin {
+			works = append(works, work)
 		}
 		if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == 0 {
 			work++
 		}
 	}
-	for len(at) <= len(instants) {
-		at = append(at, work)
+	for len(works) <= len(instants) {
+		works = append(works, work)
 	}
-	return at
+	return works
 }
 
 // newTimeline builds the histories of a space and finds its steps. Marked steps are the time. Inferred steps are the time

@@ -24,9 +24,9 @@ const (
 )
 
 // replayed replays the space under other settings, and with pinning buffers in a pool of their own. The advice of a
-// finding about fragmentation becomes what helps. at is the instant of the holes. It returns parts
+// finding about fragmentation becomes what helps. instant is that of the holes. It returns parts
 // of the text. Without a recording that can be replayed, it only removes advice that the program already follows.
-func (p *Pass) replayed(f *Finding, at int64) (parts []string) {
+func (p *Pass) replayed(f *Finding, instant int64) (parts []string) {
 	h := p.recording()
 	if h == nil {
 		if slices.Contains(f.Suggestions, adviceFragmented) && p.expandable() {
@@ -54,7 +54,7 @@ func (p *Pass) replayed(f *Finding, at int64) (parts []string) {
 	} else {
 		parts = []string{"a replay shows that no other settings help"}
 	}
-	if pool := oom.Apart(&p.Tables, p.Space, h, d, &own, at); pool != nil {
+	if pool := oom.Apart(&p.Tables, p.Space, h, d, &own, instant); pool != nil {
 		f.add(textFigure(FigPinnedBy, pool.Place.String()), figure(FigPinned, pool.Holes), figure(FigApart, pool.Least.PeakReserved))
 		if pool.Least.OOM || float64(pool.Least.High) > (1-leastApart)*float64(own.PeakReserved) {
 			parts = append(parts, fmt.Sprintf("%s is next to %s of holes", pool.Place, units.Bytes(pool.Holes)))

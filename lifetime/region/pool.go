@@ -170,26 +170,26 @@ const None = -1
 // than the window is found at its end, because the region may be known only from there.
 // It takes O((b + r) log r) for b buffers and r regions.
 func OfBuffers(s *lifetime.Space) []int32 {
-	of := make([]int32, len(s.Buffers))
+	regionOf := make([]int32, len(s.Buffers))
 	reserved := regionCursor{s: s, ends: regionEnds(s)}
 	for c := range s.Changes() {
 		b := &s.Buffers[c.Buffer]
 		switch {
 		case c.Begin:
 			reserved.next(c.T)
-			of[c.Buffer] = regionAt(&reserved.open, b.Addr)
+			regionOf[c.Buffer] = regionAt(&reserved.open, b.Addr)
 		case b.Edge&lifetime.BeginUnseen != 0:
 			reserved.next(c.T - 1)
-			of[c.Buffer] = regionAt(&reserved.open, b.Addr)
+			regionOf[c.Buffer] = regionAt(&reserved.open, b.Addr)
 		}
 	}
 	reserved.next(s.AtEnd())
 	for i := range s.Buffers {
 		if b := &s.Buffers[i]; b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == lifetime.BeginUnseen|lifetime.EndOpen {
-			of[i] = regionAt(&reserved.open, b.Addr)
+			regionOf[i] = regionAt(&reserved.open, b.Addr)
 		}
 	}
-	return of
+	return regionOf
 }
 
 // regionEnds returns the indexes of the regions that ended in the window, in order of End.

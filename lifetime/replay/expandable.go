@@ -36,8 +36,8 @@ func (a *allocator) newRange(g int32, size int64) int32 {
 // bytes; 0 if there is none (find_expandable_block).
 func (a *allocator) room(g int32, size int64) int32 {
 	unmapped := &a.groups[g].unmapped
-	at := unmapped.find(key{})
-	for k, ok := unmapped.get(at); ok; k, ok = unmapped.get(at) {
+	position := unmapped.find(key{})
+	for k, ok := unmapped.get(position); ok; k, ok = unmapped.get(position) {
 		first := k.id
 		if prev := a.blocks[first].prev; prev != 0 && !a.blocks[prev].used {
 			first = prev
@@ -50,7 +50,7 @@ func (a *allocator) room(g int32, size int64) int32 {
 		if run >= size {
 			return first
 		}
-		at = unmapped.next(at)
+		position = unmapped.next(position)
 	}
 	return 0
 }

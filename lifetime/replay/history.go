@@ -208,12 +208,12 @@ func (h *historian) add(op op, of int32) {
 // change takes the begin or the end of a buffer.
 func (h *historian) change(c lifetime.Change) {
 	b, r := &h.space.Buffers[c.Buffer], &h.requests[c.Buffer]
-	of := int32(c.Buffer)
+	buffer := int32(c.Buffer)
 	switch {
 	case !c.Begin:
-		h.add(opFree, of)
+		h.add(opFree, buffer)
 		h.number++
-		if h.space.FreeRequests == nil || h.space.FreeRequests[of] == b.End {
+		if h.space.FreeRequests == nil || h.space.FreeRequests[buffer] == b.End {
 			h.number++ // of the request
 		}
 		return
@@ -223,10 +223,10 @@ func (h *historian) change(c lifetime.Change) {
 		h.allocations++
 	}
 	if b.Begin == h.space.Begin {
-		h.startRequests = append(h.startRequests, of)
+		h.startRequests = append(h.startRequests, buffer)
 		return
 	}
-	h.add(opAlloc, of)
+	h.add(opAlloc, buffer)
 }
 
 // take takes another event.
@@ -258,7 +258,7 @@ func (h *historian) segment(e *rare) {
 	r := &h.space.Regions[e.of]
 	s := segment{addr: r.Addr, size: e.size, stream: int32(r.Stream), pool: h.pool(r), small: r.Small, expandable: r.Kind == lifetime.Expandable}
 	h.poolsUnknown = h.poolsUnknown || r.Edge&lifetime.PoolUnknown != 0
-	of := int32(len(h.segments))
+	index := int32(len(h.segments))
 	h.segments = append(h.segments, s)
 	if !s.expandable {
 		h.largest = max(h.largest, s.size)
@@ -270,14 +270,14 @@ func (h *historian) segment(e *rare) {
 		h.peakReserved = max(h.peakReserved, h.reserved)
 	}
 	if r.Begin == h.space.Begin && e.op == opSegment {
-		h.startSegments = append(h.startSegments, of)
+		h.startSegments = append(h.startSegments, index)
 		return
 	}
 	if e.op == opSegment {
 		h.grownPeak = max(h.grownPeak, h.reserved)
 	}
 	h.number++
-	h.add(e.op, of)
+	h.add(e.op, index)
 }
 
 // addressesOf returns where the driver put the segments that the program took, by their size and in order. Left out are expandable ones,

@@ -103,9 +103,9 @@ func (s *start) size(a *allocator, in *segment, k int) (size int64, known bool) 
 }
 
 // seed gives an allocator the state at the start: segments, blocks in use and the free
-// blocks between them. at gets the block of each request. seed returns the number of blocks
+// blocks between them. blockOf gets the block of each request. seed returns the number of blocks
 // whose size is not known.
-func (s *start) seed(a *allocator, at []int32) (unknown int) {
+func (s *start) seed(a *allocator, blockOf []int32) (unknown int) {
 	ranges := map[int32]int32{} // last block of an expandable segment, by group
 	for _, i := range s.segments {
 		in := &s.History.segments[i]
@@ -122,7 +122,7 @@ func (s *start) seed(a *allocator, at []int32) (unknown int) {
 			if !known {
 				unknown++
 			}
-			rest = a.seedBlock(rest, &s.requests[s.live[k]], s.live[k], size, at)
+			rest = a.seedBlock(rest, &s.requests[s.live[k]], s.live[k], size, blockOf)
 		}
 		if rest != 0 {
 			a.put(rest)
@@ -134,7 +134,7 @@ func (s *start) seed(a *allocator, at []int32) (unknown int) {
 
 // seedBlock puts a block of the free range rest to use, and returns what is left of the
 // range; 0 = nothing.
-func (a *allocator) seedBlock(rest int32, r *request, of int32, size int64, at []int32) int32 {
+func (a *allocator) seedBlock(rest int32, r *request, number int32, size int64, blockOf []int32) int32 {
 	if rest == 0 {
 		return 0
 	}
@@ -148,9 +148,9 @@ func (a *allocator) seedBlock(rest int32, r *request, of int32, size int64, at [
 		rest = a.split(i, size)
 	}
 	b := &a.blocks[i]
-	b.used, b.owner = true, of+1
+	b.used, b.owner = true, number+1
 	a.live = units.AddSat(a.live, b.size)
-	at[of] = i
+	blockOf[number] = i
 	return rest
 }
 

@@ -17,7 +17,7 @@ func ByEvent(s *lifetime.Space) *lifetime.Space {
 	if s.Axis != lifetime.Time || len(times) == 0 {
 		return s
 	}
-	at := func(t int64) int64 {
+	eventOf := func(t int64) int64 {
 		n, found := slices.BinarySearch(times, t)
 		if found {
 			n++
@@ -31,16 +31,16 @@ func ByEvent(s *lifetime.Space) *lifetime.Space {
 		if edge&lifetime.EndOpen != 0 {
 			return out.End
 		}
-		return at(t)
+		return eventOf(t)
 	}
 	out.Buffers = slices.Clone(s.Buffers)
 	for i := range out.Buffers {
 		b := &out.Buffers[i]
-		b.Begin, b.End = at(b.Begin), end(b.End, b.Edge)
+		b.Begin, b.End = eventOf(b.Begin), end(b.End, b.Edge)
 	}
 	out.FreeRequests = slices.Clone(s.FreeRequests)
 	for i, t := range out.FreeRequests {
-		out.FreeRequests[i] = max(at(t), out.Buffers[i].Begin)
+		out.FreeRequests[i] = max(eventOf(t), out.Buffers[i].Begin)
 		if s.Buffers[i].End == t {
 			out.FreeRequests[i] = out.Buffers[i].End
 		}
@@ -48,20 +48,20 @@ func ByEvent(s *lifetime.Space) *lifetime.Space {
 	out.Regions = slices.Clone(s.Regions)
 	for i := range out.Regions {
 		r := &out.Regions[i]
-		r.Begin, r.End = at(r.Begin), end(r.End, r.Edge)
+		r.Begin, r.End = eventOf(r.Begin), end(r.End, r.Edge)
 	}
 	out.Totals = slices.Clone(s.Totals)
 	for i := range out.Totals {
-		out.Totals[i].T = at(out.Totals[i].T)
+		out.Totals[i].T = eventOf(out.Totals[i].T)
 	}
 	out.Marks = slices.Clone(s.Marks)
 	for i := range out.Marks {
 		m := &out.Marks[i]
-		m.Begin, m.End = at(m.Begin), at(m.End)
+		m.Begin, m.End = eventOf(m.Begin), eventOf(m.End)
 	}
 	out.Stack = slices.Clone(s.Stack)
 	for i := range out.Stack {
-		out.Stack[i].At = at(out.Stack[i].At)
+		out.Stack[i].At = eventOf(out.Stack[i].At)
 	}
 	return &out
 }

@@ -33,19 +33,19 @@ func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 
 // largest returns the index of the space with the highest peak, main memory first, and the number of spaces with a peak; -1 if there
 // is none.
-func largest[S interface{ IsMain() bool }](spaces []S, peak func(S) (bytes int64, ok bool)) (best, of int) {
+func largest[S interface{ IsMain() bool }](spaces []S, peak func(S) (bytes int64, ok bool)) (best, count int) {
 	best, most := -1, int64(0)
 	for i, s := range spaces {
 		bytes, ok := peak(s)
 		if !ok {
 			continue
 		}
-		of++
+		count++
 		if best < 0 || s.IsMain() && !spaces[best].IsMain() || bytes > most && s.IsMain() == spaces[best].IsMain() {
 			best, most = i, bytes
 		}
 	}
-	return best, of
+	return best, count
 }
 
 // choice is the selection of spaces that a command shows, by index.

@@ -121,23 +121,23 @@ func (g *grid) choose(row []uint8, owed []float64, r int) {
 	classes := len(g.parts)
 	before := classes // what the cell on the left shows
 	for x := range row {
-		of, free, best := owed[x*(classes+1):(x+1)*(classes+1)], 1.0, classes
+		here, free, best := owed[x*(classes+1):(x+1)*(classes+1)], 1.0, classes
 		for class := range g.parts {
 			part := g.part(class, x, r)
-			of[class] += part
+			here[class] += part
 			free -= part
-			if part > least && (best == classes || of[class] > of[best]) { // of equal areas, the class that is higher in the legend
+			if part > least && (best == classes || here[class] > here[best]) { // of equal areas, the class that is higher in the legend
 				best = class
 			}
 		}
-		of[classes] += max(free, 0)
-		if best < classes && free > least && of[classes] > of[best] {
+		here[classes] += max(free, 0)
+		if best < classes && free > least && here[classes] > here[best] {
 			best = classes
 		}
-		if x > 0 && of[before]+near >= of[best] && (before == classes && free > least || before < classes && g.part(before, x, r) > least) {
+		if x > 0 && here[before]+near >= here[best] && (before == classes && free > least || before < classes && g.part(before, x, r) > least) {
 			best = before
 		}
-		of[best]--
+		here[best]--
 		if before, row[x] = best, none; best < classes-1 {
 			row[x] = uint8(best)
 		}

@@ -93,9 +93,9 @@ func (p *picture) affordable(own []candidate, l *layout, others int) int {
 // describe gives tooltips to the largest blocks, as far as the budget goes with all outlines. own is in that order.
 func (p *picture) describe(l *layout, own []candidate) {
 	left := p.budget
-	at := map[int]*shape{}
+	shapes := map[int]*shape{}
 	for i := range l.shapes {
-		at[l.shapes[i].buffer] = &l.shapes[i]
+		shapes[l.shapes[i].buffer] = &l.shapes[i]
 		left -= p.outlineOf(l, &l.shapes[i]).Bytes()
 	}
 	for _, m := range l.merged {
@@ -105,6 +105,6 @@ func (p *picture) describe(l *layout, own []candidate) {
 		if left -= blockCost + len(p.title(own[i].buffer)); left < 0 {
 			return
 		}
-		at[own[i].buffer].titled = true
+		shapes[own[i].buffer].titled = true
 	}
 }

@@ -179,22 +179,22 @@ func (c *raster) Text(t Text) {
 	case End:
 		x -= width
 	}
-	at := fixed.Point26_6{X: x, Y: fixed.Int26_6(int(t.Y) * dots * 64 / 10)}
+	point := fixed.Point26_6{X: x, Y: fixed.Int26_6(int(t.Y) * dots * 64 / 10)}
 	around := Look{Role: Background}
 	if t.Over != 0 {
 		around = Look{RGB: t.Over}
 	}
 	if t.Halo || t.Over != 0 {
 		for _, d := range [][2]int{{-3, 0}, {3, 0}, {0, -3}, {0, 3}, {-2, -2}, {2, -2}, {-2, 2}, {2, 2}} {
-			c.words(face, at.Add(fixed.P(d[0], d[1])), around, s+aside)
+			c.words(face, point.Add(fixed.P(d[0], d[1])), around, s+aside)
 		}
 	}
 	role := t.Role
 	if role == Data {
 		role = Foreground
 	}
-	at = c.words(face, at, Look{Role: role}, s)
-	c.words(face, at, Look{Role: Dim}, aside)
+	point = c.words(face, point, Look{Role: role}, s)
+	c.words(face, point, Look{Role: Dim}, aside)
 }
 
 // turned writes a text on a separate page and draws it turned.

@@ -202,11 +202,11 @@ func (p *Path) Bytes() int {
 
 // appendLine appends the path commands of one line.
 func appendLine(b []byte, line []Point) []byte {
-	at := line[0]
-	b = appendLength(append(b, 'M'), at.X)
-	b = appendLength(append(b, ' '), at.Y)
+	start := line[0]
+	b = appendLength(append(b, 'M'), start.X)
+	b = appendLength(append(b, ' '), start.Y)
 	for _, to := range line[1:] {
-		switch dx, dy := to.X-at.X, to.Y-at.Y; {
+		switch dx, dy := to.X-start.X, to.Y-start.Y; {
 		case dx == 0 && dy == 0:
 		case dy == 0:
 			b = appendLength(append(b, 'h'), dx)
@@ -216,7 +216,7 @@ func appendLine(b []byte, line []Point) []byte {
 			b = appendLength(append(b, 'l'), dx)
 			b = appendLength(append(b, ' '), dy)
 		}
-		at = to
+		start = to
 	}
 	return b
 }

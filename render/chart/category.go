@@ -31,17 +31,17 @@ func (u *usage) bandsOf(w plot.Window) []band {
 	if s.UsageOnly() || s.Base != 0 || len(s.Stack) > 0 {
 		return nil
 	}
-	bands, of := u.classes()
+	bands, bandOf := u.classes()
 	if len(bands) < 2 {
 		return nil
 	}
 	sums, total := make([]int64, len(bands)), int64(0)
-	highest, at := make([]int64, w.Columns), make([][]int64, w.Columns)
+	highest, levels := make([]int64, w.Columns), make([][]int64, w.Columns)
 	fill := func(since, until int64) {
 		first, end := w.Span(since, until)
 		for k := first; k < end; k++ {
-			if at[k] == nil || total > highest[k] {
-				highest[k], at[k] = total, append(at[k][:0], sums...)
+			if levels[k] == nil || total > highest[k] {
+				highest[k], levels[k] = total, append(levels[k][:0], sums...)
 			}
 		}
 	}
@@ -55,18 +55,18 @@ func (u *usage) bandsOf(w plot.Window) []band {
 		if !c.Begin {
 			size = -size
 		}
-		sums[of[c.Buffer]] += size
+		sums[bandOf[c.Buffer]] += size
 		total += size
 	}
 	fill(last, s.End)
 	for n := range bands {
 		bands[n].top = newBlank(w)
-		for k := range at {
-			if at[k] == nil {
+		for k := range levels {
+			if levels[k] == nil {
 				continue
 			}
 			below := int64(0)
-			for _, v := range at[k][:n+1] {
+			for _, v := range levels[k][:n+1] {
 				below = units.AddSat(below, v)
 			}
 			bands[n].top.add(k, below, below, below)
@@ -76,7 +76,7 @@ func (u *usage) bandsOf(w plot.Window) []band {
 }
 
 // classes returns the bands, and that of each buffer. Small categories share one.
-func (u *usage) classes() (bands []band, of []uint8) {
+func (u *usage) classes() (bands []band, bandOf []uint8) {
 	index := map[string]int{}
 	var all []band
 	class := make([]int, len(u.s.Buffers))
@@ -119,11 +119,11 @@ func (u *usage) classes() (bands []band, of []uint8) {
 			bands[len(own)].atPeak = units.AddSat(bands[len(own)].atPeak, all[k].atPeak)
 		}
 	}
-	of = make([]uint8, len(class))
+	bandOf = make([]uint8, len(class))
 	for i, k := range class {
-		of[i] = place[k]
+		bandOf[i] = place[k]
 	}
-	return bands, of
+	return bands, bandOf
 }
 
 // drawBands draws the categories from back to front.

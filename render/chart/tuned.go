@@ -135,28 +135,28 @@ func (t *tuned) result(of *Tuned) string {
 }
 
 // segments draws the segments of a replay at its peak in rows, from the top down, and returns the y below them.
-func (t *tuned) segments(y canvas.Length, of *Tuned, pen canvas.Pen) canvas.Length {
+func (t *tuned) segments(y canvas.Length, trial *Tuned, pen canvas.Pen) canvas.Length {
 	used := int64(0)
-	for i := range of.Segments {
-		used += of.Segments[i].Used()
+	for i := range trial.Segments {
+		used += trial.Segments[i].Used()
 	}
-	bytes := size(of.Segments)
-	title := fmt.Sprintf("%s in %s at the peak of the reserved memory, %s in use", units.Bytes(bytes), units.Plural(len(of.Segments), "segment"), units.Bytes(used))
-	t.Page.Text(canvas.Text{X: t.Left, Y: y + 130, Bold: true, S: of.Name, Aside: title}.Fit(t.Width - t.Left - 160))
+	bytes := size(trial.Segments)
+	title := fmt.Sprintf("%s in %s at the peak of the reserved memory, %s in use", units.Bytes(bytes), units.Plural(len(trial.Segments), "segment"), units.Bytes(used))
+	t.Page.Text(canvas.Text{X: t.Left, Y: y + 130, Bold: true, S: trial.Name, Aside: title}.Fit(t.Width - t.Left - 160))
 	below := t.below(y, bytes)
 	y += mapName
-	at := int64(0) // bytes so far
-	for _, r := range t.runs(of.Segments) {
-		t.part(y, at, at+r.bytes, func(p *canvas.Path) { t.Page.Fill(p, r.look, nil) })
-		at += r.bytes
+	sum := int64(0) // bytes so far
+	for _, r := range t.runs(trial.Segments) {
+		t.part(y, sum, sum+r.bytes, func(p *canvas.Path) { t.Page.Fill(p, r.look, nil) })
+		sum += r.bytes
 	}
-	at = 0
-	for i := range of.Segments {
-		size := of.Segments[i].Size()
+	sum = 0
+	for i := range trial.Segments {
+		size := trial.Segments[i].Size()
 		if size >= 4*t.pixel() { // others are narrower than their outline
-			t.part(y, at, at+size, func(p *canvas.Path) { t.Page.Stroke(p, canvas.Pen{RGB: pen.RGB, Width: 6}, nil) })
+			t.part(y, sum, sum+size, func(p *canvas.Path) { t.Page.Stroke(p, canvas.Pen{RGB: pen.RGB, Width: 6}, nil) })
 		}
-		at += size
+		sum += size
 	}
 	return below
 }

@@ -45,7 +45,7 @@ func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
 		unseen bool
 		op     string
 	}
-	at := map[key]int{}
+	index := map[key]int{}
 	var out []lifetime.Row
 	for _, row := range rows {
 		site := &c.Sites[row.Site]
@@ -53,12 +53,12 @@ func merged(c *lifetime.Capture, rows []lifetime.Row) []lifetime.Row {
 		if site.Stack == 0 {
 			k.op = cmp.Or(site.Op, site.Instr)
 		}
-		i, ok := at[k]
+		i, ok := index[k]
 		if other := !row.Kind.OfBuffers(); ok && !other {
 			out[i].Add(row.Amount)
 			continue
 		} else if !other {
-			at[k] = len(out)
+			index[k] = len(out)
 		}
 		out = append(out, row)
 	}

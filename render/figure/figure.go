@@ -59,31 +59,31 @@ type Options struct {
 // Write draws the space s of c. others are the spaces of c among which s was chosen, found the findings of c. It fails if s lacks what
 // the picture needs. The same input gives the same bytes.
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifetime.Space, found []finding.Finding, o Options) error {
-	of := s // what is known of the space, on its own axis
+	whole := s // what is known of the space, on its own axis
 	s = OnAxis(s, o.Axis)
 	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks && o.Layout == blocks.Stacked {
 		o.View = Peak // over time there is nothing to see
 	}
 	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
-	color := colorOf(c, of, o.Color)
+	color := colorOf(c, whole, o.Color)
 	switch o.View {
 	case Usage:
-		charts.Categories, charts.Others = color == blocks.ByCategory, othersOf(of, others)
+		charts.Categories, charts.Others = color == blocks.ByCategory, othersOf(whole, others)
 		return chart.Usage(w, c, s, charts)
 	case Peak:
 		return chart.Peak(w, c, s, o.Buffer, charts)
 	}
-	leaks := leaksOf(found, of)
+	leaks := leaksOf(found, whole)
 	title := ""
 	if o.Layout == blocks.Stacked && s.Axis != lifetime.ProgramOrder {
-		title = text.Title(&c.Tables, of, leaks, answer.OOMsOf(c, []*lifetime.Space{of}, 0))
+		title = text.Title(&c.Tables, whole, leaks, answer.OOMsOf(c, []*lifetime.Space{whole}, 0))
 	}
 	for i := range leaks {
 		leaks[i].Space = s
 	}
 	return blocks.Write(w, c, s, blocks.Options{
 		Title: title, Advice: text.NameOlder(c, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(of, others), Outline: o.Outline, Frame: o.Frame,
+		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(whole, others), Outline: o.Outline, Frame: o.Frame,
 	})
 }
 

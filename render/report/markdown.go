@@ -162,14 +162,14 @@ func (m *markdown) ranks(r *answer.RankSummary) {
 
 func (m *markdown) findings(r *answer.Report) {
 	m.line("\n## Findings\n")
-	of := r.OfCaptures()
-	if len(of) == 0 {
+	found := r.OfCaptures()
+	if len(found) == 0 {
 		m.line("%s", text.None(r))
 		return
 	}
 	m.line("| severity | rule | memory ID | where | bytes | per step | confidence |\n|---|---|---|---|--:|--:|--:|")
-	for i := range of {
-		f, step, confidence := &of[i], "", "recorded"
+	for i := range found {
+		f, step, confidence := &found[i], "", "recorded"
 		if f.Confidence < 1 {
 			confidence = fmt.Sprintf("%.0f %%", 100*f.Confidence)
 		}
@@ -178,8 +178,8 @@ func (m *markdown) findings(r *answer.Report) {
 		}
 		m.line("| %s | %s | %s | %s | %s | %s | %s |", f.Severity, f.Rule, Escape(f.Space), Escape(cmp.Or(f.Name, "(the whole memory)")), units.Bytes(f.Bytes), step, confidence)
 	}
-	for i := range of[:min(len(of), maxDetails)] {
-		f := &of[i]
+	for i := range found[:min(len(found), maxDetails)] {
+		f := &found[i]
 		m.line("\n### %s\n", Escape(strings.TrimSuffix(f.Rule+": "+f.Name, ": ")))
 		m.line("%s.", Escape(f.Description))
 		if link := m.link(f); link != "" {
@@ -196,7 +196,7 @@ func (m *markdown) findings(r *answer.Report) {
 	for _, f := range r.Outliers {
 		m.line("\n### %s\n\n%s.", Escape(f.Rule), Escape(f.Description))
 	}
-	if n := len(of) - maxDetails; n > 0 {
+	if n := len(found) - maxDetails; n > 0 {
 		m.line("\n%d more findings are only in the table.", n)
 	}
 }

@@ -124,10 +124,10 @@ func BufferRows(c *lifetime.Capture) iter.Seq[BufferRow] {
 			id := Clean(s.ID())
 			for i := range s.Buffers {
 				b := &s.Buffers[i]
-				at, ok := places[b.Site]
+				known, ok := places[b.Site]
 				if !ok {
-					at = placeOf(c, b.Site)
-					places[b.Site] = at
+					known = placeOf(c, b.Site)
+					places[b.Site] = known
 				}
 				sides, ok := edges[b.Edge]
 				if !ok {
@@ -137,7 +137,7 @@ func BufferRows(c *lifetime.Capture) iter.Seq[BufferRow] {
 				row := BufferRow{
 					Space: id, Unit: s.Axis.Unit(), Begin: b.Begin, End: b.End,
 					Live: b.Edge&lifetime.EndOpen != 0, BeginUnseen: b.Edge&lifetime.BeginUnseen != 0,
-					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: at,
+					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: known,
 				}
 				row.judged(c, s, i)
 				if s.BufNotes != nil {

@@ -134,9 +134,9 @@ func Wrap(text, indent string) string { return wrap(text, indent, len(indent), U
 // number matches a number: the word after it is its unit.
 var number = regexp.MustCompile(`^\(?[0-9][0-9.,]*$`)
 
-// wrap is Wrap for text that begins in column at. It leaves two columns free, so that no
+// wrap is Wrap for text that begins in column used. It leaves two columns free, so that no
 // terminal breaks the line. Blanks inside a line remain: they may be those of a file name. A number keeps its unit.
-func wrap(text, indent string, at, width int) string {
+func wrap(text, indent string, used, width int) string {
 	var b strings.Builder
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -157,15 +157,15 @@ func wrap(text, indent string, at, width int) string {
 		if i+1 < len(words) && number.MatchString(word) {
 			unit = 1 + shorten.Columns(words[i+1])
 		}
-		if gap > 0 && at+gap+n+unit > width-2 {
+		if gap > 0 && used+gap+n+unit > width-2 {
 			b.WriteString("\n" + indent)
-			at = len(indent)
+			used = len(indent)
 		} else {
 			b.WriteString(strings.Repeat(" ", gap))
-			at += gap
+			used += gap
 		}
 		b.WriteString(word)
-		at += n
+		used += n
 		gap = 1
 	}
 	return b.String()

@@ -40,30 +40,30 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	const row = "%22s %10s %22s  %-5s  %s"
 	p.Line(row, "peak", "saved", "reserved", "fits", "change")
 	for i := range s.Scenarios {
-		of := &s.Scenarios[i]
-		if of.Refused != "" {
-			p.Para("  ", "    ", "cannot predict "+of.Refused)
+		scenario := &s.Scenarios[i]
+		if scenario.Refused != "" {
+			p.Para("  ", "    ", "cannot predict "+scenario.Refused)
 			continue
 		}
 		saved := "-"
-		if len(of.Edits) > 0 {
-			saved = units.Bytes(of.SavedBytes)
+		if len(scenario.Edits) > 0 {
+			saved = units.Bytes(scenario.SavedBytes)
 		}
 		fits := ""
 		switch {
 		case s.CapacityBytes == nil:
-		case of.Fits == nil:
+		case scenario.Fits == nil:
 			fits = "maybe"
-		case *of.Fits:
+		case *scenario.Fits:
 			fits = "yes"
 		default:
 			fits = "no"
 		}
-		change := changeOf(of)
+		change := changeOf(scenario)
 		if i == 0 && s.Failed {
-			change = "(recorded, with the request that failed)" + roomOf(of)
+			change = "(recorded, with the request that failed)" + roomOf(scenario)
 		}
-		p.Line(row, Between(of.LowBytes, of.HighBytes), saved, Between(of.ReservedLowBytes, of.ReservedHighBytes), fits, change)
+		p.Line(row, Between(scenario.LowBytes, scenario.HighBytes), saved, Between(scenario.ReservedLowBytes, scenario.ReservedHighBytes), fits, change)
 	}
 	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
 		p.Line("  no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
@@ -84,20 +84,20 @@ func Between(low, high int64) string {
 
 // roomOf tells how far the batch and the sequences of a scenario can grow.
 func roomOf(s *answer.WhatIfScenario) (text string) {
-	for _, of := range []struct {
+	for _, growth := range []struct {
 		name string
 		room *answer.WhatIfRoom
 	}{{"largest batch", s.Batch}, {"longest sequence", s.Sequence}} {
-		switch r := of.room; {
+		switch r := growth.room; {
 		case r == nil:
 		case r.More:
-			text += fmt.Sprintf("; %s: %gx or more", of.name, r.Low)
+			text += fmt.Sprintf("; %s: %gx or more", growth.name, r.Low)
 		case r.Low == 0:
-			text += fmt.Sprintf("; %s: at most %gx", of.name, r.High)
+			text += fmt.Sprintf("; %s: at most %gx", growth.name, r.High)
 		case r.Low == r.High:
-			text += fmt.Sprintf("; %s: %gx", of.name, r.High)
+			text += fmt.Sprintf("; %s: %gx", growth.name, r.High)
 		default:
-			text += fmt.Sprintf("; %s: %gx to %gx", of.name, r.Low, r.High)
+			text += fmt.Sprintf("; %s: %gx to %gx", growth.name, r.Low, r.High)
 		}
 	}
 	return text

@@ -29,18 +29,18 @@ var answers = map[string]func(w io.Writer, captures []Capture, query url.Values)
 // Answer writes what [Server] answers to an address of its API, such as /api/peak?at=end. It
 // fails if the address is unknown, or names something that the captures lack.
 func Answer(w io.Writer, captures []Capture, address string) error {
-	at, err := url.Parse(address)
+	target, err := url.Parse(address)
 	if err != nil {
 		return err
 	}
-	answer := answers[at.Path]
+	answer := answers[target.Path]
 	if answer == nil {
-		return fmt.Errorf("unknown address %s; known are: %s", text.Printable(at.Path), strings.Join(slices.Sorted(maps.Keys(answers)), ", "))
+		return fmt.Errorf("unknown address %s; known are: %s", text.Printable(target.Path), strings.Join(slices.Sorted(maps.Keys(answers)), ", "))
 	}
-	if why := wrongParameter(at); why != "" {
+	if why := wrongParameter(target); why != "" {
 		return errors.New(why)
 	}
-	return answer(w, captures, at.Query())
+	return answer(w, captures, target.Query())
 }
 
 // parameters are those of each path, besides the token.
@@ -82,10 +82,10 @@ func leaksAPI(w io.Writer, captures []Capture, _ url.Values) error {
 
 // peakAPI answers /api/peak?at=WHEN for every memory ID, with compiled programs.
 func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
-	at := selection.AtPeak
+	moment := selection.AtPeak
 	if text := query.Get("at"); text != "" {
 		var err error
-		if at, err = selection.ParseMoment(text); err != nil {
+		if moment, err = selection.ParseMoment(text); err != nil {
 			return fmt.Errorf("at=%w", err)
 		}
 	}
@@ -93,7 +93,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 	var none error
 	for _, c := range captures {
 		for _, s := range c.Spaces {
-			t, err := at.In(c.Tables.Name(), s)
+			t, err := moment.In(c.Tables.Name(), s)
 			if err != nil {
 				none = err
 				continue
@@ -106,7 +106,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 	if len(all) == 0 && none != nil {
 		return none
 	}
-	return model.WriteJSON(w, answer.NewPeaks(selection.ByLine, at, all))
+	return model.WriteJSON(w, answer.NewPeaks(selection.ByLine, moment, all))
 }
 
 // modelAPI answers /api/model?capture=N: the whole model of one capture.

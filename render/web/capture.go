@@ -113,20 +113,20 @@ type saving struct {
 func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy]) []saving {
 	all := []saving{}
 	var on *lifetime.Space
-	for of := range remedies {
-		if of.Refused != "" {
-			all = append(all, saving{Change: "cannot predict " + of.Refused, Line: []float64{}})
+	for remedy := range remedies {
+		if remedy.Refused != "" {
+			all = append(all, saving{Change: "cannot predict " + remedy.Refused, Line: []float64{}})
 			continue
 		}
-		peak, change := text.Saving(&of.WhatIfScenario)
+		peak, change := text.Saving(&remedy.WhatIfScenario)
 		line := []float64{}
 		if f != nil {
 			if on == nil {
 				on = figure.OnAxis(s, figure.Recorded)
 			}
-			line = lineOf(of.Levels(on), f)
+			line = lineOf(remedy.Levels(on), f)
 		}
-		all = append(all, saving{change, peak, of.Advice, of.LowBytes, of.HighBytes, line})
+		all = append(all, saving{change, peak, remedy.Advice, remedy.LowBytes, remedy.HighBytes, line})
 	}
 	return all
 }

@@ -67,12 +67,12 @@ func (p *page) String() string {
 }
 
 // piecesOf appends the pieces of a compact value. A value that is too long is split into its members, and a text loses its middle.
-func piecesOf(at string, value json.RawMessage, to []piece) []piece {
+func piecesOf(path string, value json.RawMessage, to []piece) []piece {
 	if len(value) <= maxPiece {
-		return append(to, piece{at, value})
+		return append(to, piece{path, value})
 	}
 	if value[0] == '"' {
-		return append(to, piece{at, shortened(value)})
+		return append(to, piece{path, shortened(value)})
 	}
 	d := json.NewDecoder(bytes.NewReader(value))
 	_, _ = d.Token() // the value is valid, so that nothing below fails
@@ -84,7 +84,7 @@ func piecesOf(at string, value json.RawMessage, to []piece) []piece {
 		}
 		var member json.RawMessage
 		_ = d.Decode(&member)
-		to = piecesOf(at+"/"+key, member, to)
+		to = piecesOf(path+"/"+key, member, to)
 	}
 	return to
 }

@@ -9,21 +9,21 @@ import (
 // clean returns the text of a string with escapes or non-ASCII bytes as valid UTF-8:
 // raw, or a text in *dst, which it overwrites. next is the index after the string.
 func (s *scanner) clean(dst *[]byte, raw []byte, f flags, next int) []byte {
-	at := next - len(raw) - 2
+	quoteAt := next - len(raw) - 2
 	if f&hasControl != 0 {
-		s.count(ControlChar, at)
+		s.count(ControlChar, quoteAt)
 	}
 	if f&hasEscape == 0 && (f&hasHigh == 0 || utf8.Valid(raw)) {
 		return raw
 	}
 	escapes := f&hasEscape != 0
 	if escapes && !validEscapes(raw) {
-		s.count(BadEscape, at)
+		s.count(BadEscape, quoteAt)
 		escapes = false
 	}
 	text, valid := unescape((*dst)[:0], raw, escapes)
 	if !valid {
-		s.count(InvalidUTF8, at)
+		s.count(InvalidUTF8, quoteAt)
 	}
 	*dst = text
 	return text
