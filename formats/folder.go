@@ -61,8 +61,8 @@ func profiles(folder string, b *build.Builder) ([]string, error) {
 		"*.pickle, *.json, *.pb or *.prof, plain or compressed")
 }
 
-// liveRanges opens the live ranges that XLA dumped beside a buffer assignment as text, whose values have no times; nil if there
-// are none.
+// liveRanges opens the live ranges that XLA dumped beside a buffer assignment as text, whose values have no times; nil
+// if there are none.
 func liveRanges(file string, in Input, format string) io.ReadCloser {
 	name, ok := strings.CutSuffix(file, assignmentText)
 	if !ok || in.File != nil || format != "hlo-text" || !isFile(name+rangesText) {
@@ -83,8 +83,8 @@ const (
 	reportText     = "-memory-usage-report.txt"
 )
 
-// dumps returns the best dump of each program in a folder of XLA (--xla_dump_to): with its buffer assignment, as proto or else as
-// text, or else the report, which XLA writes also for programs that it refuses.
+// dumps returns the best dump of each program in a folder of XLA (--xla_dump_to): with its buffer assignment, as proto
+// or else as text, or else the report, which XLA writes also for programs that it refuses.
 func dumps(folder string) (files []string) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -127,10 +127,9 @@ func LooksLikeCapture(file string) bool {
 	return slices.Contains(captureExts, extension(file)) || slices.Contains(logExts, extension(file))
 }
 
-// Expand replaces folders and patterns with the captures in them, sorted by name. In a
-// folder, these are the files with the extension of a capture in All's formats, not of a
-// log, whatever they contain. A folder with XProf profiles or a dump of XLA stays: it is one
-// capture, without the other files in it. Expand fails if a pattern matches nothing.
+// Expand replaces folders and patterns with the captures in them, sorted by name. In a folder, these are the files with
+// the extension of a capture in All's formats, not of a log, whatever they contain. A folder with XProf profiles or a
+// dump of XLA stays: it is one capture, without the other files in it. Expand fails if a pattern matches nothing.
 func Expand(names []string) (files []string, err error) {
 	for _, name := range names {
 		info, err := os.Stat(name)
@@ -152,8 +151,7 @@ func Expand(names []string) (files []string, err error) {
 	return files, nil
 }
 
-// expandFolder returns the captures in a folder, or the folder itself if it contains
-// XProf profiles, or no captures.
+// expandFolder returns the captures in a folder, or the folder itself if it contains XProf profiles, or no captures.
 func expandFolder(folder string) (files []string) {
 	if _, err := profiles(folder, build.New(0)); err == nil || len(dumps(folder)) > 0 {
 		return []string{folder}
@@ -174,8 +172,7 @@ func expandFolder(folder string) (files []string) {
 	return files
 }
 
-// isFile reports whether name is a regular file, or a link to one. Reading a pipe or a
-// socket could block forever.
+// isFile reports whether name is a regular file, or a link to one. Reading a pipe or a socket could block forever.
 func isFile(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular()

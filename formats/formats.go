@@ -34,16 +34,14 @@ type Format struct {
 	Name string // as in --input-format
 	Doc  string // one line: the format and the programs that write it
 
-	// Sniff reports whether head, up to 4096 bytes from the beginning of the decompressed
-	// file, looks like this format.
+	// Sniff reports whether head, up to 4096 bytes from the beginning of the decompressed file, looks like this format.
 	Sniff func(head []byte) bool
 	// Perhaps, if set, reports whether a file that no Sniff recognises may be of this format, because its content may
 	// begin anywhere.
 	Perhaps func(head []byte) bool
-	// Read reads the file, decompressed, into the builder in one pass. Formats that need random
-	// access have ReadAt instead. Records that cannot be used are losses (Builder.Lose), and so is
-	// io.ErrUnexpectedEOF, a file that was cut: loss.Truncated. Any other error of in is
-	// returned. Without a usable record, no space is described.
+	// Read reads the file, decompressed, into the builder in one pass. Formats that need random access have ReadAt
+	// instead. Records that cannot be used are losses (Builder.Lose), and so is io.ErrUnexpectedEOF, a file that was
+	// cut: loss.Truncated. Any other error of in is returned. Without a usable record, no space is described.
 	Read   func(file string, in io.Reader, b *build.Builder) error
 	ReadAt func(file string, in io.ReaderAt, size int64, b *build.Builder) error
 	// States is set if the file contains the model itself, such as buffers with both
@@ -88,11 +86,11 @@ const sniffed = 4096
 // Input are the options of Open.
 type Input struct {
 	Stdin io.Reader // read for the name "-"
-	// File, if set, opens every name, for example in remote storage. No name is then a
-	// folder or standard input.
+	// File, if set, opens every name, for example in remote storage. No name is then a folder or standard input.
 	File   func(name string) (File, error)
 	Format string // name of a Format; "" detects it
-	// Formats are those that may be read, in the order in which they are tried; nil = All. A program adds its own to All.
+	// Formats are those that may be read, in the order in which they are tried; nil = All. A program adds its own to
+	// All.
 	Formats []Format
 	// Keep selects what to keep besides the buffers. OpenOutline adds PeakAndEnd.
 	Keep build.Keep
@@ -278,8 +276,7 @@ func read(file string, in Input, b *build.Builder) (Format, error) {
 	return format, format.ReadAt(file, at, size, b)
 }
 
-// peek returns the decompressed content of a source, and its first bytes. It fails if
-// there are none.
+// peek returns the decompressed content of a source, and its first bytes. It fails if there are none.
 func peek(src *source) (plain *bufio.Reader, head []byte, err error) {
 	stream := bufio.NewReaderSize(src, 64<<10)
 	if plain, err = decompress(stream); err != nil {
@@ -314,7 +311,8 @@ func compression(magic []byte) string {
 	return ""
 }
 
-// zstds are decoders that read a stream to its end. Each has a window, which for files of zstd --long is 128 MiB to clear.
+// zstds are decoders that read a stream to its end. Each has a window, which for files of zstd --long is 128 MiB to
+// clear.
 var zstds sync.Pool
 
 // unzstd returns a reader of what a zstd stream contains.
@@ -380,9 +378,8 @@ func (c *counter) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// Captures compress to a tenth or a thirtieth of their size. A file that expands to
-// more than maxExpansion times its size, after the first freeExpansion bytes, is a
-// decompression bomb.
+// Captures compress to a tenth or a thirtieth of their size. A file that expands to more than maxExpansion times its
+// size, after the first freeExpansion bytes, is a decompression bomb.
 const (
 	maxExpansion  = 250
 	freeExpansion = 64 << 20

@@ -87,7 +87,8 @@ func contains(text string) func([]byte) bool {
 	return func(head []byte) bool { return bytes.Contains(head, []byte(text)) }
 }
 
-// isWide returns a test of whether the first four characters are printable ASCII in units of width bytes, in either order of bytes.
+// isWide returns a test of whether the first four characters are printable ASCII in units of width bytes, in either
+// order of bytes.
 func isWide(width int) func([]byte) bool {
 	return func(head []byte) bool {
 		if len(head) < 4*width {
@@ -125,9 +126,8 @@ func isSafetensors(head []byte) bool {
 	return len(head) > 9 && head[5]|head[6]|head[7] == 0 && head[8] == '{' && head[9] == '"'
 }
 
-// isPprof reports whether one of the first fields of a file is pprof's sample_type or
-// period_type, a message of two string indexes. Device memory profiles never get here:
-// [jaxprof.Sniff] accepts them.
+// isPprof reports whether one of the first fields of a file is pprof's sample_type or period_type, a message of two
+// string indexes. Device memory profiles never get here: [jaxprof.Sniff] accepts them.
 func isPprof(head []byte) bool {
 	for range 4 { // fields
 		number, wire, n := protowire.ConsumeTag(head)

@@ -114,9 +114,8 @@ func (s *source) close() {
 	}
 }
 
-// readerAt returns the content for formats with ReadAt, and its size in bytes. It
-// copies the content to a temporary file, unless the source is an uncompressed file.
-// It fails if it cannot write that file.
+// readerAt returns the content for formats with ReadAt, and its size in bytes. It copies the content to a temporary
+// file, unless the source is an uncompressed file. It fails if it cannot write that file.
 func (s *source) readerAt(plain *bufio.Reader) (io.ReaderAt, int64, error) {
 	if s.size > 0 && !compressed(s.file) {
 		return s, s.size, nil

@@ -119,8 +119,8 @@ func (r *reader) attribute() {
 	}
 }
 
-// lastPython returns the begin of the last call of Python in a file that ends early; MaxInt64 if it does not, or has none. PyTorch writes
-// these calls behind all others, by their begin, so from there on the innermost are missing.
+// lastPython returns the begin of the last call of Python in a file that ends early; MaxInt64 if it does not, or has
+// none. PyTorch writes these calls behind all others, by their begin, so from there on the innermost are missing.
 func (r *reader) lastPython() (begin int64) {
 	if !r.truncated {
 		return math.MaxInt64
@@ -156,8 +156,8 @@ func (a *attribution) callsOf(at *trail) equalCalls {
 	return equalCalls{a.scopes[at.scope].stack, at.dims, at.types}
 }
 
-// stackAt returns the stack of a trail at an instant. Where calls of Python were cut off, it is that of the only call site that ran equal
-// operators before, else the operators: the outer calls that are left would be another call site.
+// stackAt returns the stack of a trail at an instant. Where calls of Python were cut off, it is that of the only call
+// site that ran equal operators before, else the operators: the outer calls that are left would be another call site.
 func (a *attribution) stackAt(at int64, t *thread, of *trail) lifetime.StackID {
 	if at <= a.cut || of.leaf == 0 {
 		return a.stack(t, of)
@@ -281,8 +281,7 @@ type link struct {
 	outer      lifetime.StackID // the stack of its caller
 }
 
-// leaf returns the link of the innermost Python call. Its callers follow from numbers in
-// the trace, or else from times.
+// leaf returns the link of the innermost Python call. Its callers follow from numbers in the trace, or else from times.
 func (a *attribution) leaf(s *callers, o *open) int32 {
 	inner := o.enclosed(o.python, func(c, outer *opened, leftOut bool) {
 		l := link{name: c.name, from: c.from, found: true}

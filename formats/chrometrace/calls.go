@@ -152,12 +152,10 @@ type opened struct {
 	within within // of others
 }
 
-// enclosed returns the innermost open call of a list with valid properties, nil if no
-// call is open. It calls find to set the properties of each call whose properties are
-// not valid, the outermost first, with the call that encloses it (nil = none). Where many
-// calls overlap without enclosing each other, properties change with each end of an outer
-// call: then only few of the innermost calls get theirs again, and leftOut is true for the
-// outermost one of them.
+// enclosed returns the innermost open call of a list with valid properties, nil if no call is open. It calls find to
+// set the properties of each call whose properties are not valid, the outermost first, with the call that encloses it
+// (nil = none). Where many calls overlap without enclosing each other, properties change with each end of an outer
+// call: then only few of the innermost calls get theirs again, and leftOut is true for the outermost one of them.
 func (o *open) enclosed(calls []opened, find func(c, outer *opened, leftOut bool)) *opened {
 	var outer *opened
 	var stale []*opened // innermost first
@@ -188,7 +186,8 @@ func (o *open) enclosed(calls []opened, find func(c, outer *opened, leftOut bool
 	return outer
 }
 
-// fewAgain is how many calls around an instant get their properties again at any rate, and perCall how many do for each call.
+// fewAgain is how many calls around an instant get their properties again at any rate, and perCall how many do for each
+// call.
 const fewAgain, perCall = 32, 4
 
 // enclosing sorts queries, and calls answer for each with the open calls at its instant,
@@ -220,8 +219,7 @@ func (t *thread) enclosing(s *store, queries []query, answer func(id int, o *ope
 	answerUntil(math.MaxInt64)
 }
 
-// unended drops the last calls while they ended before an instant. Before the list
-// grows, it drops all calls that did.
+// unended drops the last calls while they ended before an instant. Before the list grows, it drops all calls that did.
 func unended(calls []opened, at int64) []opened {
 	for len(calls) > 0 && calls[len(calls)-1].end < at {
 		calls = calls[:len(calls)-1]
@@ -250,12 +248,10 @@ func pythonID(has uint32, id int64) uint32 {
 	return uint32(id) + 1
 }
 
-// maxInputs bounds the different texts of operators' inputs. Programs have some
-// hundreds.
+// maxInputs bounds the different texts of operators' inputs. Programs have some hundreds.
 const maxInputs = 1 << 14
 
-// inputText interns the inputs of an operator. After maxInputs texts, it returns 0 for
-// new ones.
+// inputText interns the inputs of an operator. After maxInputs texts, it returns 0 for new ones.
 func (r *reader) inputText(text []byte) uint32 {
 	if len(r.inputs.all) > maxInputs {
 		return r.inputs.known(text)

@@ -99,8 +99,7 @@ type objectEvent struct {
 	phase   byte
 }
 
-// object reads the creation (N), destruction (D) or state (O) of an object. Objects with
-// a recorded size are buffers.
+// object reads the creation (N), destruction (D) or state (O) of an object. Objects with a recorded size are buffers.
 func (r *reader) object(e *scan.Event) {
 	if !e.TS.OK || len(e.ID) == 0 || e.Phase != 'D' && e.Args.Has&scan.HasSize == 0 {
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// maxHeader bounds the header of a trace in which process groups are looked for, in bytes. The groups of ten thousand ranks take 100 kB.
+// maxHeader bounds the header of a trace in which process groups are looked for, in bytes. The groups of ten thousand
+// ranks take 100 kB.
 const maxHeader = 1 << 20
 
 // withGroups returns the process groups that the header of a trace lists, and a reader of the whole trace.
@@ -23,8 +24,8 @@ func withGroups(in io.Reader) (io.Reader, []lifetime.Group) {
 	return io.MultiReader(bytes.NewReader(head), in), groupsOf(head) // the rest is not copied
 }
 
-// groupsOf reads member distributedInfo if it comes before the events, as PyTorch writes it. A list that is damaged or that does not
-// contain the rank of the process has no groups.
+// groupsOf reads member distributedInfo if it comes before the events, as PyTorch writes it. A list that is damaged or
+// that does not contain the rank of the process has no groups.
 func groupsOf(head []byte) (groups []lifetime.Group) {
 	header := json.NewDecoder(bytes.NewReader(head))
 	if open, err := header.Token(); err != nil || open != json.Delim('{') {

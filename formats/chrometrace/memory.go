@@ -113,8 +113,9 @@ func (r *reader) addSpace(s lifetime.SpaceInfo) build.SpaceRef {
 	return ref
 }
 
-// separateShared gives the files that PyTorch maps into memory a heap of their own: the storages that workers of a DataLoader
-// share. The allocator does not count them. MapAllocator reports an allocation with its size as the reserved bytes and
+// separateShared gives the files that PyTorch maps into memory a heap of their own: the storages that workers of a
+// DataLoader share. The allocator does not count them. MapAllocator reports an allocation with its size as the reserved
+// bytes and
 // 0 allocated bytes, and a free with 0 of both (aten/src/ATen/MapAllocator.cpp).
 func (r *reader) separateShared(byTime []int) {
 	mapped := map[heap]map[uint64]bool{} // addresses
@@ -188,14 +189,14 @@ func sized(addr uint64, bytes int64) lifetime.AllocatorEvent {
 	return lifetime.AllocatorEvent{Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
 }
 
-// time converts a time of the trace to nanoseconds since 1970, if the start of its clock
-// is recorded.
+// time converts a time of the trace to nanoseconds since 1970, if the start of its clock is recorded.
 func (r *reader) time(ns int64) int64 { return units.AddSat(ns, max(r.base, 0)) }
 
 // stepPrefix begins the names of torch.profiler's steps.
 const stepPrefix = "ProfilerStep#"
 
-// optimizerPrefix begins the names of the annotations of torch.optim: "Optimizer.step#Adam.step", "Optimizer.zero_grad#Adam.zero_grad".
+// optimizerPrefix begins the names of the annotations of torch.optim: "Optimizer.step#Adam.step",
+// "Optimizer.zero_grad#Adam.zero_grad".
 const optimizerPrefix = "Optimizer."
 
 // marks returns the annotations of the program: its steps and other named ranges.
@@ -223,7 +224,8 @@ func uncounted(name string) string { return numbered.ReplaceAllString(name, "") 
 
 // stepName returns the name of the annotations that are probably the program's steps, or
 // "" if there are none or the profiler recorded steps. They are repeated, not inside
-// another annotation, and take the most time. PyTorch's own annotation of an optimizer is the end of a step: see program.Steps.
+// another annotation, and take the most time. PyTorch's own annotation of an optimizer is the end of a step: see
+// program.Steps.
 func (r *reader) stepName() string {
 	type runs struct {
 		count int

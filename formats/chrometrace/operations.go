@@ -101,8 +101,9 @@ func (r *reader) operations(byTime []int) {
 	r.b.Operations(t.all...)
 }
 
-// adoptRuntime moves the runtime calls of threads that did nothing else, and of the profiler itself, to the thread that runs the steps, or
-// else to the first that runs operators. PyTorch takes them for calls of the thread that stops the profiler.
+// adoptRuntime moves the runtime calls of threads that did nothing else, and of the profiler itself, to the thread that
+// runs the steps, or else to the first that runs operators. PyTorch takes them for calls of the thread that stops the
+// profiler.
 func (r *reader) adoptRuntime() {
 	isStep := func(c call) bool { return strings.HasPrefix(r.names.text(c.name), stepPrefix) }
 	first := slices.IndexFunc(r.order, func(t *thread) bool { return slices.ContainsFunc(t.annotations, isStep) })
@@ -153,8 +154,7 @@ func (t *table) nests(c *call) bool {
 	return !slices.Contains(t.hidden, c.name)
 }
 
-// during returns the events [from, to) of a call, with PyTorch's rounded times. next is
-// the from of the previous call.
+// during returns the events [from, to) of a call, with PyTorch's rounded times. next is the from of the previous call.
 func (t *table) during(in *split, c *call, next *int) (from, to int) {
 	at := in.host.at
 	begin, end := t.r.rounded(c.begin), t.r.rounded(c.end)
@@ -162,8 +162,8 @@ func (t *table) during(in *split, c *call, next *int) (from, to int) {
 	return *next, passed(at, *next, end)
 }
 
-// passed returns the index of the first event after a time, from an index on. Most calls enclose few events, so an exponential search is
-// fast.
+// passed returns the index of the first event after a time, from an index on. Most calls enclose few events, so an
+// exponential search is fast.
 func passed(at []int64, from int, t int64) int {
 	for step := 1; from < len(at) && at[from] <= t; step *= 2 {
 		if far := from + step; far < len(at) && at[far] <= t {
@@ -179,9 +179,8 @@ func passed(at []int64, from int, t int64) int {
 // since213 reports whether PyTorch 2.13 or later wrote the trace: earlier versions do not record the host name.
 func (r *reader) since213() bool { return r.host != "" }
 
-// rounded returns the time that PyTorch's tables compare. Since 2.2 they divide
-// nanoseconds since 1970 by 1000 and multiply them again, in floating point, an error
-// of up to 128 ns. Since 2.13 at the latest they do not.
+// rounded returns the time that PyTorch's tables compare. Since 2.2 they divide nanoseconds since 1970 by 1000 and
+// multiply them again, in floating point, an error of up to 128 ns. Since 2.13 at the latest they do not.
 func (r *reader) rounded(ns int64) int64 {
 	if r.base <= 0 || r.since213() {
 		return ns
@@ -224,8 +223,7 @@ type ran struct {
 	children     int
 }
 
-// running is an open call. Its first child waits: if it remains the only child, and has
-// the same name, it gets no row.
+// running is an open call. Its first child waits: if it remains the only child, and has the same name, it gets no row.
 type running struct {
 	ran
 	waiting ran

@@ -178,8 +178,7 @@ func (r *run) backward(s *store) iter.Seq[*call] {
 // inOrder compares calls: by begin, and a call before those that it encloses.
 func inOrder(x, y *call) int { return cmp.Or(cmp.Compare(x.begin, y.begin), cmp.Compare(y.end, x.end)) }
 
-// merge merges runs into one, and frees their memory. Equal calls keep the order of
-// their runs.
+// merge merges runs into one, and frees their memory. Equal calls keep the order of their runs.
 func (s *store) merge(runs []run) run {
 	var cursors []*cursor
 	for i := range runs {

@@ -235,8 +235,7 @@ func (n *interner) known(text []byte) uint32 { return n.ids[string(text)] }
 
 func (n *interner) text(id uint32) string { return n.all[id] }
 
-// frameOf parses the name of a Python call, "file.py(12): function". The line is that
-// of the def.
+// frameOf parses the name of a Python call, "file.py(12): function". The line is that of the def.
 func frameOf(name string) frame.Frame {
 	f := frame.Frame{Function: name}
 	if strings.Contains(name, " at 0x") {
@@ -260,6 +259,5 @@ func frameOf(name string) frame.Frame {
 	return f
 }
 
-// objectAddress matches the address of a built-in method's object, which differs from
-// run to run.
+// objectAddress matches the address of a built-in method's object, which differs from run to run.
 var objectAddress = regexp.MustCompile(` at 0x[0-9a-f]+>`)

@@ -158,8 +158,7 @@ func category(n int64) string {
 	return timelineCategories[n]
 }
 
-// feedSums adds a space for the sums, and one for each category with bytes. Only their
-// usage is recorded.
+// feedSums adds a space for the sums, and one for each category with bytes. Only their usage is recorded.
 func (t *timeline) feedSums(r *reader) {
 	all := func(sums []int64) (bytes int64) {
 		for _, n := range sums {

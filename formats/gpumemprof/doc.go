@@ -6,9 +6,8 @@
 // "results", "events" or "input"; its other members are skipped. The keys of a record determine its type.
 //
 // Mapping to the model: every device is a space with known usage only. A result is a call of a function. Its three
-// snapshots are totals of the device: before the call, at its peak (dated at the end of the call, as the producer
-// dates it) and after the call. A telemetry event is a sample and a total. The name of a function is a stack of one
-// frame.
+// snapshots are totals of the device: before the call, at its peak (dated at the end of the call, as the producer dates
+// it) and after the call. A telemetry event is a sample and a total. The name of a function is a stack of one frame.
 //
 // The reader refuses files that are neither a list nor an object with such a list. Records without their essential
 // fields are counted and skipped. A truncated or damaged file is read up to the last whole record.

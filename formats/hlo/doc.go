@@ -14,8 +14,8 @@
 // with a begin and an end. SHARE_WITH creates a buffer only if it revives freed memory. Every logical buffer is a
 // value. The scope names of a site are its stack, the Python calls its source.
 //
-// [ReadText] reads the same as text, as XLA dumps it without --xla_dump_hlo_as_proto: buffer assignments with live ranges, and
-// memory usage reports. It makes the same program of it.
+// [ReadText] reads the same as text, as XLA dumps it without --xla_dump_hlo_as_proto: buffer assignments with live
+// ranges, and memory usage reports. It makes the same program of it.
 //
 // The reader refuses files without a program or without a buffer assignment, truncated messages, files over 1 GiB,
 // and programs with more than 64 memory spaces. References to buffers, instructions and allocations that do not exist

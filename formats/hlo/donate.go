@@ -12,8 +12,9 @@ import (
 
 // donor finds what a program would need if it donated more arguments to results, by the live ranges of its schedule.
 //
-// A result can use the memory of an argument from the last use of the argument on. If the compiler cannot order that before the result, it computes
-// the result elsewhere and copies it. A compiler also lets other values use the memory of a result before the result is there: they keep needing memory.
+// A result can use the memory of an argument from the last use of the argument on. If the compiler cannot order that
+// before the result, it computes the result elsewhere and copies it. A compiler also lets other values use the memory
+// of a result before the result is there: they keep needing memory.
 type donor struct {
 	flows
 	color  int64
@@ -61,8 +62,8 @@ type tensor struct {
 	shape             string
 }
 
-// donation returns what the memory space of a color would need with more donated arguments; the zero value if that is not certain. blocks are those
-// of the heap trace.
+// donation returns what the memory space of a color would need with more donated arguments; the zero value if that is
+// not certain. blocks are those of the heap trace.
 func (p *program) donation(color int64, blocks []block) compiled.Donation {
 	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
 		return compiled.Donation{}
@@ -306,8 +307,9 @@ func (d *donor) through(p part, u int32) (all []part) {
 	return []part{{u, wholeResult}}
 }
 
-// pairs returns the arguments that are donated, and to which results, as JAX pairs them: those of one shape in their order. Of more arguments than
-// results it takes those that need no copy first. ok is false if a result is not understood.
+// pairs returns the arguments that are donated, and to which results, as JAX pairs them: those of one shape in their
+// order. Of more arguments than results it takes those that need no copy first. ok is false if a result is not
+// understood.
 func (d *donor) pairs() (all []pair, ok bool) {
 	byShape := map[string][]tensor{}
 	for i := range d.main.ops {
@@ -399,8 +401,8 @@ func (d *donor) shape(op int32) string {
 	return string(text)
 }
 
-// inTime reports whether the compiler knows that a result comes after the last use of an argument: each use leads to it, or computes it element
-// by element.
+// inTime reports whether the compiler knows that a result comes after the last use of an argument: each use leads to
+// it, or computes it element by element.
 func (d *donor) inTime(argument, result *tensor) bool {
 	if d.budget -= len(d.main.ops); d.budget < 0 {
 		return false
@@ -437,7 +439,8 @@ func (d *donor) inTime(argument, result *tensor) bool {
 	return true
 }
 
-// copyOf returns the instruction that copies an argument into the memory of a result, because the argument was not donated; -1 if there is none.
+// copyOf returns the instruction that copies an argument into the memory of a result, because the argument was not
+// donated; -1 if there is none.
 func (d *donor) copyOf(argument, result *tensor) int32 {
 	d.budget -= len(d.users[argument.op])
 	for _, u := range d.users[argument.op] {
@@ -515,8 +518,9 @@ func setOf(words string) map[string]bool {
 	return all
 }
 
-// peak returns the peak with donated arguments. A result with an argument's memory needs none; other values in its allocation do, if they begin before
-// the last use of the argument, and so does the result itself if it must be copied: when the compiler copies it is not known, at last at the end.
+// peak returns the peak with donated arguments. A result with an argument's memory needs none; other values in its
+// allocation do, if they begin before the last use of the argument, and so does the result itself if it must be copied:
+// when the compiler copies it is not known, at last at the end.
 func (d *donor) peak(pairs []pair) int64 {
 	level, donated := d.whole, map[int32]*pair{}
 	for i := range pairs {

@@ -118,9 +118,10 @@ const (
 	maxRounds   = 64      // of a loop until its flows are known
 )
 
-// readFlows finds the roles of arguments that a training step overwrites, from where their data goes: the differentiated computation uses
-// parameters, and their new values depend on its backward pass. States of the optimizer go only into their own new value and that of one
-// parameter. Programs without a backward pass or donated arguments have none.
+// readFlows finds the roles of arguments that a training step overwrites, from where their data goes: the
+// differentiated computation uses parameters, and their new values depend on its backward pass. States of the optimizer
+// go only into their own new value and that of one parameter. Programs without a backward pass or donated arguments
+// have none.
 func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) error {
 	if len(aliases) == 0 || !bytes.Contains(p.proto[module.At:module.End], backwardScope) {
 		return nil
@@ -379,7 +380,8 @@ func (x *flows) step(op *flowOp, operands, arguments []flow) flow {
 	return flow{set: union(operands).set}
 }
 
-// loop returns what the result of a loop depends on, after any number of rounds. The condition returns no tuple, so it is not the body.
+// loop returns what the result of a loop depends on, after any number of rounds. The condition returns no tuple, so it
+// is not the body.
 func (x *flows) loop(called []int64, state flow) flow {
 	for range maxRounds {
 		next := state

@@ -58,8 +58,8 @@ type source struct {
 	leaf  frame.Frame      // file, line and column of the innermost call
 }
 
-// source returns the calls of a stack frame. Calls that stack frames share are made once, so the cost does not grow with the square
-// of their depth.
+// source returns the calls of a stack frame. Calls that stack frames share are made once, so the cost does not grow
+// with the square of their depth.
 func (s *sites) source(id int64) source {
 	if found, ok := s.sources[id]; ok {
 		return found

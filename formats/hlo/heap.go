@@ -71,9 +71,8 @@ type heap struct {
 	last   int64 // position of the last event
 }
 
-// replay executes the events of a trace. It counts references: memory shared by several values is freed with
-// the last of them. A value that shares memory already freed revives it as a new block of the same size and
-// place.
+// replay executes the events of a trace. It counts references: memory shared by several values is freed with the last
+// of them. A value that shares memory already freed revives it as a new block of the same size and place.
 func (p *program) replay(t trace) *heap {
 	h := &heap{lives: make([]life, len(p.values)), last: int64(len(t.events) - 1)}
 	for i := range h.lives {
@@ -115,8 +114,7 @@ func (p *program) replay(t trace) *heap {
 	return h
 }
 
-// use makes value v use the memory of root; root is v if v is allocated. Memory with no other user becomes a
-// new block.
+// use makes value v use the memory of root; root is v if v is allocated. Memory with no other user becomes a new block.
 func (h *heap) use(v, root int32, at int64) {
 	l, r := &h.lives[v], &h.lives[root]
 	l.root = root

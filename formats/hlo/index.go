@@ -1,6 +1,7 @@
 package hlo
 
-// valueIndex finds values by their id. XLA numbers values one after the other, so most are in a list. Its zero value is empty.
+// valueIndex finds values by their id. XLA numbers values one after the other, so most are in a list. Its zero value is
+// empty.
 type valueIndex struct {
 	list []int32         // by id: the index from 1; 0 = none
 	far  map[int64]int32 // ids that would make the list much longer than there are values

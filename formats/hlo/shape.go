@@ -182,8 +182,9 @@ func appendDimension(text []byte, d int64, none byte) []byte {
 	return strconv.AppendInt(text, d, 10)
 }
 
-// appendLayout appends the order of the dimensions, minor first, then after a colon the tiles, the tail
-// padding, the element bits, the memory space and where dimensions are split between cores. A scalar has a layout only if it has one of those.
+// appendLayout appends the order of the dimensions, minor first, then after a colon the tiles, the tail padding, the
+// element bits, the memory space and where dimensions are split between cores. A scalar has a layout only if it has one
+// of those.
 func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, error) {
 	var extra []byte
 	if len(l.tiles) > 0 {
@@ -236,8 +237,7 @@ func (p *program) appendSplit(text []byte, at wire.Span) ([]byte, error) {
 	return append(appendList(append(text, ':'), indices), ')'), m.Err
 }
 
-// appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the
-// next.
+// appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the next.
 func (p *program) appendTile(text []byte, at wire.Span) ([]byte, error) {
 	var dimensions []int64
 	m := wire.Scan(p.proto, at)

@@ -14,8 +14,8 @@ type origin struct {
 	path        string
 }
 
-// shardings are the OpShardings of a program for several devices, and the names of its arguments and results. The compiler drops those
-// of other instructions when it divides the program.
+// shardings are the OpShardings of a program for several devices, and the names of its arguments and results. The
+// compiler drops those of other instructions when it divides the program.
 type shardings struct {
 	devices    int64
 	parameters []wire.Span // by number
@@ -167,8 +167,8 @@ func (p *program) sharding(at wire.Span) (s compiled.Sharding, parts []wire.Span
 	return s, nil, nil
 }
 
-// tiled returns the sharding of an array. The last dimensions number devices with the same part, if their kinds say so; of other kinds nothing
-// is known.
+// tiled returns the sharding of an array. The last dimensions number devices with the same part, if their kinds say so;
+// of other kinds nothing is known.
 func tiled(dimensions, last []int64, devices int64) compiled.Sharding {
 	own := len(dimensions) - len(last)
 	if own < 0 {

@@ -177,8 +177,7 @@ func (p *program) named() map[string]int32 {
 	return p.byName
 }
 
-// make creates the site of a part of a result. If the result has no such part, the site is that of the
-// instruction.
+// make creates the site of a part of a result. If the result has no such part, the site is that of the instruction.
 func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 	made := lifetime.Site{Stack: d.stack, Source: d.source, Op: d.opName, Instr: d.name, Opcode: d.opcode}
 	out := site{stack: d.stack != 0}
@@ -305,8 +304,9 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 	return m.Err
 }
 
-// scopes returns the parts of an op_name as a stack; the innermost one carries the source location. Without an op_name the
-// instruction itself is the scope, if the location is known. It looks up only the scopes that are not those of the instruction before.
+// scopes returns the parts of an op_name as a stack; the innermost one carries the source location. Without an op_name
+// the instruction itself is the scope, if the location is known. It looks up only the scopes that are not those of the
+// instruction before.
 func (s *sites) scopes(d *definition, leaf frame.Frame) lifetime.StackID {
 	op := strings.TrimRight(d.opName, "/")
 	if op == "" {

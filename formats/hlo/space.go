@@ -156,9 +156,8 @@ func (p *program) heapPeak(color int64, blocks []block) (peak int64) {
 	return peak
 }
 
-// blocks adds the buffers that the heap trace allocates in the memory space. It returns the allocations that
-// contain them. An allocation that is reserved for the whole program is a buffer already, so blocks in it are
-// skipped.
+// blocks adds the buffers that the heap trace allocates in the memory space. It returns the allocations that contain
+// them. An allocation that is reserved for the whole program is a buffer already, so blocks in it are skipped.
 func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) map[int32]bool {
 	moving := map[int32]bool{}
 	for i := range blocks {
@@ -184,8 +183,7 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 // noValue is the value ID of a buffer without a value.
 var noValue int64 = -1
 
-// allocation adds a buffer allocation with its values. static means that the heap trace does not allocate in
-// it.
+// allocation adds a buffer allocation with its values. static means that the heap trace does not allocate in it.
 func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, static bool, h *heap) {
 	x.b.Region(ref, lifetime.Region{
 		Begin: -1, End: end, Addr: a.start, Size: a.size, Edge: lifetime.EndOpen, Index: a.index, Uses: a.uses,

@@ -21,8 +21,9 @@ import (
 	"github.com/memlane/memlane/lifetime/compiled"
 )
 
-// What XLA dumps as text: BufferAssignment::ToString and BufferAllocation::ToString, MemoryUsageReport (xla/service/buffer_assignment.cc)
-// and HloLiveRange::ToString (xla/hlo/utils/hlo_live_range.cc of github.com/openxla/xla).
+// What XLA dumps as text: BufferAssignment::ToString and BufferAllocation::ToString, MemoryUsageReport
+// (xla/service/buffer_assignment.cc) and HloLiveRange::ToString (xla/hlo/utils/hlo_live_range.cc of
+// github.com/openxla/xla).
 const (
 	assignmentHead = "BufferAssignment:\n"
 	liveRangeHead  = "HloLiveRange (max "
@@ -50,8 +51,8 @@ func SniffText(head []byte) bool {
 	return ok && bytes.HasPrefix(line, []byte(reportSpace)) && bytes.HasPrefix(rest, []byte("Total bytes: "))
 }
 
-// ReadText reads a buffer assignment or a memory usage report as text into b. Live ranges may follow the assignment; without
-// them each allocation is one buffer for the whole program. It fails if the text has no allocation.
+// ReadText reads a buffer assignment or a memory usage report as text into b. Live ranges may follow the assignment;
+// without them each allocation is one buffer for the whole program. It fails if the text has no allocation.
 func ReadText(file string, in io.Reader, b *build.Builder) error {
 	text, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
 	if err != nil {
@@ -68,8 +69,8 @@ func ReadText(file string, in io.Reader, b *build.Builder) error {
 	return addSpaces(&t.p, b, Module{Name: moduleOf(file), Source: source})
 }
 
-// moduleOf returns the name of the program by the name of its dump: "module_0012.jit_loop.cpu_after_optimizations-...". The text does
-// not have it.
+// moduleOf returns the name of the program by the name of its dump: "module_0012.jit_loop.cpu_after_optimizations-...".
+// The text does not have it.
 func moduleOf(file string) string {
 	m := dumpName.FindStringSubmatch(filepath.Base(file))
 	switch {
@@ -240,8 +241,8 @@ type change struct {
 	value int32
 }
 
-// trace makes the trace of each memory space from the live ranges of the values that are not in use for the whole program. XLA's own
-// trace does not have tables of pointers.
+// trace makes the trace of each memory space from the live ranges of the values that are not in use for the whole
+// program. XLA's own trace does not have tables of pointers.
 func (t *textReader) trace() {
 	changes := map[int64][]change{}
 	for i := range t.p.values {
@@ -264,8 +265,8 @@ func (t *textReader) trace() {
 // maxSharers bounds the values that use the same memory at a time.
 const maxSharers = 256
 
-// events returns the events of a memory space. In each position, results are allocated before operands are freed, but a result that
-// takes the place of an operand replaces it, and a value of a loop or branch shares it.
+// events returns the events of a memory space. In each position, results are allocated before operands are freed, but a
+// result that takes the place of an operand replaces it, and a value of a loop or branch shares it.
 func (t *textReader) events(all []change) (out trace) {
 	slices.SortStableFunc(all, func(x, y change) int {
 		return cmp.Or(cmp.Compare(x.at, y.at), boolOrder(x.free, y.free), cmp.Compare(x.value, y.value))
@@ -345,7 +346,8 @@ var elementBits = func() map[string]uint64 {
 	return all
 }()
 
-// arrayOf returns the type and the bytes of a shape as XLA writes it: "f32[64,64]{1,0}"; the bytes of a tuple are its pointers.
+// arrayOf returns the type and the bytes of a shape as XLA writes it: "f32[64,64]{1,0}"; the bytes of a tuple are its
+// pointers.
 func arrayOf(text string) (dtype string, unpadded int64, known bool) {
 	if strings.HasPrefix(text, "(") {
 		depth, n := 0, int64(1)
@@ -467,8 +469,8 @@ func shapesOf(list string) (all []string) {
 	return all
 }
 
-// settle gives the rounding error of a report to its largest allocation whose size is rounded, so that the sum is the printed total.
-// What the report does not list becomes an allocation of its own.
+// settle gives the rounding error of a report to its largest allocation whose size is rounded, so that the sum is the
+// printed total. What the report does not list becomes an allocation of its own.
 func (t *textReader) settle() {
 	if t.total == 0 {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// named are the names that memlane's recorder added. A profile has no addresses, but buffers that agree in all that a likeness has
-// cannot be told apart in the model either, so it does not matter which of them gets which name.
+// named are the names that memlane's recorder added. A profile has no addresses, but buffers that agree in all that a
+// likeness has cannot be told apart in the model either, so it does not matter which of them gets which name.
 type named struct {
 	holders map[likeness][]lifetime.HolderID
 	buffers map[likeness]int64 // of the profile

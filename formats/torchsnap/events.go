@@ -134,8 +134,7 @@ func (r *reader) trace(list pickle.Value) *trace {
 	return tr
 }
 
-// time counts an event and returns its time in nanoseconds, or its number if the
-// file has no times.
+// time counts an event and returns its time in nanoseconds, or its number if the file has no times.
 func (r *reader) time(tr *trace, f *fields) int64 {
 	n := int64(tr.events)
 	tr.events++
@@ -154,8 +153,7 @@ func (r *reader) time(tr *trace, f *fields) int64 {
 	return t
 }
 
-// site returns the call site of an event: its stack, its operator, and the compiled graph that
-// it ran in.
+// site returns the call site of an event: its stack, its operator, and the compiled graph that it ran in.
 func (r *reader) site(f *fields) lifetime.SiteID {
 	frames := f.get(keyFrames)
 	stack := stackOf(frames)

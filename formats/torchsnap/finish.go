@@ -23,8 +23,7 @@ import (
 var errNoSnapshot = errors.New("a pickle, but not a memory snapshot: it has neither \"segments\" nor \"device_traces\"; " +
 	"write one with torch.cuda.memory._dump_snapshot(\"FILE\")")
 
-// finish names the spaces and adds the end state and the annotations, after the
-// whole file was read.
+// finish names the spaces and adds the end state and the annotations, after the whole file was read.
 func (r *reader) finish(root pickle.Value) error {
 	top := r.topLevel(root)
 	if !top.hasAll(1<<keySegments) && !top.hasAll(1<<keyDeviceTraces) {
@@ -145,8 +144,7 @@ func (r *reader) topLevel(root pickle.Value) *fields {
 	return &f
 }
 
-// device returns the trace of device n, a new one if it has no events, or nil if n is
-// out of range.
+// device returns the trace of device n, a new one if it has no events, or nil if n is out of range.
 func (r *reader) device(devices map[int64]*trace, n int64) *trace {
 	if n < 0 || n >= maxDevices {
 		r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("a segment of device %d", n))
@@ -253,9 +251,8 @@ func (r *reader) describe(tr *trace, s lifetime.SpaceInfo, endState, recorded bo
 	}
 }
 
-// looksFull reports whether n, a number of events, looks like a limit that a user
-// chose: 80, 100, 250000, 1<<20. Snapshots do not record a ring buffer overflow
-// (pytorch/pytorch#179276).
+// looksFull reports whether n, a number of events, looks like a limit that a user chose: 80, 100, 250000, 1<<20.
+// Snapshots do not record a ring buffer overflow (pytorch/pytorch#179276).
 func looksFull(n int) bool {
 	if n < 50 {
 		return false
@@ -272,8 +269,7 @@ func looksFull(n int) bool {
 // stepName matches names of single iterations.
 var stepName = regexp.MustCompile(`(?i)step[ #_:=-]*\d+`)
 
-// marks pairs the starts and ends of annotations: an end closes the latest open start
-// with its name.
+// marks pairs the starts and ends of annotations: an end closes the latest open start with its name.
 func (r *reader) marks(devices map[int64]*trace) {
 	type key struct {
 		name   string

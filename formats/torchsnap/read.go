@@ -15,8 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// Sniff reports whether head, the first bytes of a file, look like a pickle or an
-// HTML page, which may contain one.
+// Sniff reports whether head, the first bytes of a file, look like a pickle or an HTML page, which may contain one.
 func Sniff(head []byte) bool {
 	if len(head) >= 2 && head[0] == 0x80 && head[1] <= 5 {
 		return true
@@ -38,9 +37,8 @@ func isPage(head []byte) bool {
 	return bytes.HasPrefix(text, []byte("<!doctype html")) || bytes.HasPrefix(text, []byte("<html"))
 }
 
-// Read reads a snapshot, or an HTML page that contains one, into b. It uses the readable
-// part of a truncated snapshot and adds a Truncated loss. It fails if the pickle is
-// damaged, is more than plain data, or is not a snapshot.
+// Read reads a snapshot, or an HTML page that contains one, into b. It uses the readable part of a truncated snapshot
+// and adds a Truncated loss. It fails if the pickle is damaged, is more than plain data, or is not a snapshot.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	head := make([]byte, 512)
 	n, err := io.ReadFull(in, head)

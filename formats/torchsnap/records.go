@@ -63,8 +63,7 @@ const (
 	kindBlocks // a list of blocks; the others are dicts
 )
 
-// kinds lists the dicts that are records. A dict is of the first kind whose keys, a
-// set of bits, it has.
+// kinds lists the dicts that are records. A dict is of the first kind whose keys, a set of bits, it has.
 var kinds = [...]struct {
 	name string
 	keys uint64
@@ -90,7 +89,8 @@ type knownFrame struct {
 	id     lifetime.FrameID // in that snapshot
 }
 
-// idle has readers that wait for their next snapshot. They know the strings and frames of the last ones: the ranks of a job share nearly all.
+// idle has readers that wait for their next snapshot. They know the strings and frames of the last ones: the ranks of a
+// job share nearly all.
 var idle sync.Pool
 
 // mostFrames is the number of frames that a reader may know when it waits.
@@ -170,8 +170,7 @@ type fields struct {
 	has    uint64
 }
 
-// fill takes the keys and values of a dict. It returns the number of unknown keys, and
-// the first of them.
+// fill takes the keys and values of a dict. It returns the number of unknown keys, and the first of them.
 func (f *fields) fill(items []pickle.Value) (unknown int64, first pickle.Value) {
 	f.has = 0
 	for i := 0; i+1 < len(items); i += 2 {
@@ -409,8 +408,7 @@ func (r *reader) stream(v pickle.Value) int64 {
 	return id
 }
 
-// size returns a number of bytes, which may be negative. It limits a number beyond 63
-// bits and counts a loss.
+// size returns a number of bytes, which may be negative. It limits a number beyond 63 bits and counts a loss.
 func (r *reader) size(v pickle.Value) int64 {
 	if n, ok := r.d.Int64(v); ok {
 		return n

@@ -30,9 +30,9 @@ type opened struct {
 	at   int // in nesting.open
 }
 
-// enclosing closes the events that do not enclose [begin, end], and returns the innermost of the others; nil if there is none.
-// This is how XProf nests events. The events must come in order of their beginnings, and of those that begin together, the
-// longest must be first: XProf sorts the lines that it writes so.
+// enclosing closes the events that do not enclose [begin, end], and returns the innermost of the others; nil if there
+// is none. This is how XProf nests events. The events must come in order of their beginnings, and of those that begin
+// together, the longest must be first: XProf sorts the lines that it writes so.
 func (s *nesting) enclosing(begin, end int64) *nested {
 	n := len(s.open)
 	for n > 0 && (s.open[n-1].begin > begin || s.open[n-1].end < end) {
@@ -111,12 +111,12 @@ type call struct {
 // maxLaunches bounds the threads that one stack spans: a task that launches itself again has no first thread.
 const maxLaunches = 4
 
-// maxLaunched bounds the calls of a thread that are put on the stack of the thread that launched it. Every launch makes these
-// stacks anew. Worker threads are not deep.
+// maxLaunched bounds the calls of a thread that are put on the stack of the thread that launched it. Every launch makes
+// these stacks anew. Worker threads are not deep.
 const maxLaunched = 64
 
-// calls finds the call stacks of allocations: the events that enclose them on their thread, and on the thread that launched
-// the work. It makes them for allocations only, not for every event.
+// calls finds the call stacks of allocations: the events that enclose them on their thread, and on the thread that
+// launched the work. It makes them for allocations only, not for every event.
 type calls struct {
 	regions   []region         // by the metadata number of the event
 	rare      map[int64]region // the same for numbers beyond maxDense
@@ -156,8 +156,8 @@ type produced struct {
 	call *call
 }
 
-// The producers that are kept: a table of buckets by a hash of the link. Work begins soon after it is launched, so a new
-// producer replaces the one of its bucket that was not used for longest.
+// The producers that are kept: a table of buckets by a hash of the link. Work begins soon after it is launched, so a
+// new producer replaces the one of its bucket that was not used for longest.
 const (
 	producerBuckets = 1 << 6
 	producersEach   = 8
@@ -225,8 +225,8 @@ func (s *calls) producer(of link) produced {
 	return produced{}
 }
 
-// launcher returns the call that launched c on another thread, or earlier on this one; nil if that is not known. A function of
-// Python on the own thread is the better answer.
+// launcher returns the call that launched c on another thread, or earlier on this one; nil if that is not known. A
+// function of Python on the own thread is the better answer.
 func (s *calls) launcher(c *call) *call {
 	if !c.consumes || c.inPython || c.depth >= maxLaunched {
 		return nil

@@ -8,8 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// statKind is a statistic that the reader uses. The reader finds it by name, because numbers differ from file
-// to file.
+// statKind is a statistic that the reader uses. The reader finds it by name, because numbers differ from file to file.
 type statKind uint8
 
 const (
@@ -150,7 +149,8 @@ const (
 	threadpool = 15 // the consumers are instants, which enclose nothing
 )
 
-// launches returns the link to the consumers of e that may enclose allocations on other threads. ok is false if it has none.
+// launches returns the link to the consumers of e that may enclose allocations on other threads. ok is false if it has
+// none.
 func (e *event) launches() (of link, ok bool) {
 	of, ok = e.produces()
 	return of, ok && of.kind != pjrtCall && of.kind != threadpool
@@ -192,8 +192,7 @@ func sevens(word uint64, last int) uint64 {
 	return word&0x000000000fffffff | word&0x0fffffff00000000>>4
 }
 
-// decoder decodes the bodies of events. There are millions of small ones, so it works on the bytes without a
-// window.
+// decoder decodes the bodies of events. There are millions of small ones, so it works on the bytes without a window.
 type decoder struct {
 	stats   *statTable
 	strings map[string]textRef // texts stored in events
@@ -302,9 +301,8 @@ func commonOf(kind statKind) common {
 	return common{unsigned | signed, kind}
 }
 
-// commonStats decodes consecutive statistics in the common form at b[i:] and returns the index after them; stat
-// decodes the others. Reading a profile spends most of its time here, because an event has about a dozen
-// statistics.
+// commonStats decodes consecutive statistics in the common form at b[i:] and returns the index after them; stat decodes
+// the others. Reading a profile spends most of its time here, because an event has about a dozen statistics.
 func (d *decoder) commonStats(b []byte, i int, e *event) int {
 	kinds := d.stats.dense
 	whole := b[:cap(b)] // 8-byte loads may run past the event; the extra bytes are masked

@@ -31,8 +31,7 @@ var groupRules = map[string]groupRule{
 	"InstantiatedCapturedFunction::RunInstantiated": prepares, "InstantiatedCapturedFunction::RunWithBorrowedArgs": prepares,
 }
 
-// groups computes XProf's step ids by the rules of its group_events. Only the exports in XProf's own format
-// need them.
+// groups computes XProf's step ids by the rules of its group_events. Only the exports in XProf's own format need them.
 //
 // A root is an event with the statistic _r, whose value is its level, or an event that is one by name. A group
 // spreads from its root to the events nested in its members and, over links, to the consumers of what its
@@ -173,9 +172,8 @@ func (g *groups) feed() {
 	}
 }
 
-// iterations returns the first run of every iteration of the executor's loops, in order of time, and adds the
-// other runs of the iteration to its group. Functions of tf.data do not count, nor do loops whose only
-// iteration is number 0.
+// iterations returns the first run of every iteration of the executor's loops, in order of time, and adds the other
+// runs of the iteration to its group. Functions of tf.data do not count, nor do loops whose only iteration is number 0.
 func (g *groups) iterations() []mark {
 	type iteration struct{ loop, number int64 }
 	first := map[iteration]*mark{}

@@ -103,8 +103,8 @@ func (r *reader) readHost(p *plane) error {
 	}
 }
 
-// unordered returns the lines whose relevant events are not in order of time. Like merge, it reads launches too: otherwise it would
-// not find the line at which merge stopped.
+// unordered returns the lines whose relevant events are not in order of time. Like merge, it reads launches too:
+// otherwise it would not find the line at which merge stopped.
 func (h *host) unordered() (map[span]bool, error) {
 	found := map[span]bool{}
 	nesting := &nesting{spare: &h.calls.spare}

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// instant is a time in nanoseconds plus picoseconds. For clocks that count from 1970 one int64 cannot hold
-// both.
+// instant is a time in nanoseconds plus picoseconds. For clocks that count from 1970 one int64 cannot hold both.
 type instant struct {
 	ns int64
 	ps int64 // 0 to 999
@@ -179,8 +178,8 @@ func (l *line) skipOthers() {
 	}
 }
 
-// enterPlain opens the event whose time and duration are at b[i:end]. It returns false if the event must be decoded: its
-// fields come in another order, or it may have a statistic that matters.
+// enterPlain opens the event whose time and duration are at b[i:end]. It returns false if the event must be decoded:
+// its fields come in another order, or it may have a statistic that matters.
 func (l *line) enterPlain(b []byte, i, end int, meta int64) bool {
 	if i == end || b[i] != eventOffset<<3|varintType || i+18 > len(b) { // room for two 8-byte loads
 		return false
@@ -211,8 +210,8 @@ type errOrder struct{ l *line }
 
 func (e *errOrder) Error() string { return "events are not in order" }
 
-// next advances to the next relevant event: an allocator event, the root of a step, or a launch if the line is read for call
-// stacks. It returns false at the end of the line.
+// next advances to the next relevant event: an allocator event, the root of a step, or a launch if the line is read for
+// call stacks. It returns false at the end of the line.
 func (l *line) next() (bool, error) {
 	if l.sorted != nil {
 		if len(l.sorted) == 0 {

@@ -210,8 +210,8 @@ func (r *reader) schema(p *plane) (schema, error) {
 	return s, err
 }
 
-// texts are the names of a plane's events or of its statistics. The latter are also its text table: a value may refer to one.
-// They stay in the file until needed, because a profile may have millions.
+// texts are the names of a plane's events or of its statistics. The latter are also its text table: a value may refer
+// to one. They stay in the file until needed, because a profile may have millions.
 type texts struct {
 	in  io.ReaderAt
 	all []text // by id

@@ -224,8 +224,7 @@ func (r *reader) protoOf(f field, stat span, protos map[int64]bool) span {
 	return found
 }
 
-// module adds one compiled module. A module that cannot be read is recorded as a loss, because the others may
-// be whole.
+// module adds one compiled module. A module that cannot be read is recorded as a loss, because the others may be whole.
 func (r *reader) module(name string, where span) error {
 	var err error
 	if n := where.end - where.at; n > maxModule {

@@ -52,8 +52,8 @@ func (h *host) region(meta int64) region {
 	return r
 }
 
-// function matches the name of a function of Python as XLA's python_hooks.cc writes it: the file without its folder, the line
-// of the def, the name. Functions of C have their module in place of the file and line: "$builtins len".
+// function matches the name of a function of Python as XLA's python_hooks.cc writes it: the file without its folder,
+// the line of the def, the name. Functions of C have their module in place of the file and line: "$builtins len".
 var function = regexp.MustCompile(`^(.+?):([0-9]+) (.*)$`)
 
 // operator matches TensorFlow's full name of an operator, as XProf's tf_op_utils parses it: its name and its type.
@@ -63,8 +63,8 @@ var operator = regexp.MustCompile(`^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*:[a-zA-Z_][a-
 const eager = "EagerLocalExecute: "
 
 // withoutInstance returns the name of a region without what tells one run of it from the others: metadata as XLA's
-// TraceMeEncode appends it, "ThunkExecute#hlo_op=dot.3#", or a number that the program appends, "step 12". Each run would be
-// another site.
+// TraceMeEncode appends it, "ThunkExecute#hlo_op=dot.3#", or a number that the program appends, "step 12". Each run
+// would be another site.
 func withoutInstance(name string) string {
 	name, _, _ = strings.Cut(name, "#")
 	if short := strings.TrimRight(name, "0123456789"); strings.HasSuffix(short, " ") {
@@ -105,8 +105,8 @@ func functionOf(call string) frame.Frame {
 }
 
 // runtimeRegions are regions of XLA and TensorFlow that are steps of running an operator and say nothing about it: from
-// XLA's pjrt_stream_executor_client.cc, common_pjrt_client.cc and py_executable.cc, and TensorFlow's pywrap_tfe_src.cc and
-// eager/execute.cc.
+// XLA's pjrt_stream_executor_client.cc, common_pjrt_client.cc and py_executable.cc, and TensorFlow's pywrap_tfe_src.cc
+// and eager/execute.cc.
 var runtimeRegions = []string{
 	"Build buffer allocations", "MakeOutputBuffers", "ParseArguments", "RecordUsage", "Resolve constant globals",
 	"Wait for donation holds", "Wait for usage holds", "Handle inputs", "ExecuteReplicated", "shard_args",
@@ -114,15 +114,16 @@ var runtimeRegions = []string{
 	"convert_to_tensor",
 }
 
-// ofRuntime reports whether name is that of a region of a runtime: one of runtimeRegions, or a function of C++ or of a C API.
+// ofRuntime reports whether name is that of a region of a runtime: one of runtimeRegions, or a function of C++ or of a
+// C API.
 func ofRuntime(name string) bool {
 	return slices.Contains(runtimeRegions, name) || strings.Contains(name, "::") ||
 		strings.HasPrefix(name, "TFE_Py_") || strings.HasPrefix(name, "PJRT_")
 }
 
-// kindOfFunction classifies a function of Python. The profiler drops the folder of its file, so that only names tell a library
-// from the program: a file of librariesText is a library's. If a program may well have a module of that name, such as core.py,
-// the function must be one of the library's too.
+// kindOfFunction classifies a function of Python. The profiler drops the folder of its file, so that only names tell a
+// library from the program: a file of librariesText is a library's. If a program may well have a module of that name,
+// such as core.py, the function must be one of the library's too.
 func kindOfFunction(name, file string) frame.Kind {
 	if kind := frame.KindOf(name, file); kind != frame.User {
 		return cmp.Or(kind, frame.Framework)
@@ -137,8 +138,8 @@ func kindOfFunction(name, file string) frame.Kind {
 	return frame.User
 }
 
-// librariesText lists modules of JAX, TensorFlow, Keras, Flax, Optax, Haiku, Equinox, NumPy and Python, one per line: a file
-// name, alone or with the functions that the libraries define in it. testdata/gen/xprof/gen_libraries.py made it.
+// librariesText lists modules of JAX, TensorFlow, Keras, Flax, Optax, Haiku, Equinox, NumPy and Python, one per line: a
+// file name, alone or with the functions that the libraries define in it. testdata/gen/xprof/gen_libraries.py made it.
 //
 //go:embed libraries.txt
 var librariesText string

@@ -96,8 +96,7 @@ func (w *window) within(s span, read func()) {
 	w.skip(s.end)
 }
 
-// next returns the next field of the message. After a field of bytesType, the caller must call skip, take or
-// within.
+// next returns the next field of the message. After a field of bytesType, the caller must call skip, take or within.
 func (w *window) next() (f field, ok bool) {
 	if w.err != nil || w.at() >= w.end {
 		return field{}, false

@@ -6,16 +6,14 @@ type Handler struct {
 	// Event gets an object of the event array.
 	Event func(e *Event)
 
-	// Header gets a scalar of the top-level object outside the event array. A key
-	// in a nested object has dots ("distributedInfo.rank"), a scalar in an array
-	// has the key "key[]". Arrays and objects inside arrays are skipped. text is a
-	// string without escapes, or a number, true, false or null as written. n is
-	// the value of a whole number, or of a string with one; else 0.
+	// Header gets a scalar of the top-level object outside the event array. A key in a nested object has dots
+	// ("distributedInfo.rank"), a scalar in an array has the key "key[]". Arrays and objects inside arrays are skipped.
+	// text is a string without escapes, or a number, true, false or null as written. n is the value of a whole number,
+	// or of a string with one; else 0.
 	Header func(key string, text []byte, n int64)
 
-	// Row gets the numbers of an array inside a bare top-level array. whole is
-	// false if the array contains anything but integers. Rows longer than 4096
-	// numbers come in pieces.
+	// Row gets the numbers of an array inside a bare top-level array. whole is false if the array contains anything but
+	// integers. Rows longer than 4096 numbers come in pieces.
 	Row func(numbers []int64, whole bool)
 
 	// RowEnd follows the last piece of a row.

@@ -8,8 +8,7 @@ const (
 	maxKeys   = 1 << 10 // number of keys that are checked for duplicates
 )
 
-// topObject reads the rest of the top-level object from index i, and returns the index
-// after its end.
+// topObject reads the rest of the top-level object from index i, and returns the index after its end.
 func (s *scanner) topObject(i int) int {
 	for {
 		next := s.members(i)

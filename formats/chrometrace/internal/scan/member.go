@@ -218,8 +218,7 @@ func (s *scanner) rawText(k, i int) int {
 	return next
 }
 
-// duplicate counts a repeated field, and drops the contents of repeated args or
-// snapshots.
+// duplicate counts a repeated field, and drops the contents of repeated args or snapshots.
 func (s *scanner) duplicate(f field, i int) {
 	s.count(DuplicateKey, i)
 	const snapshots = 1<<(fieldSnapshotSize-fieldBytes) | 1<<(fieldSnapshotSizeBytes-fieldBytes) | 1<<(fieldSnapshotBytes-fieldBytes)

@@ -227,8 +227,7 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 	return d, next, ok
 }
 
-// quickInt reads up to 18 digits with their sign. next is negative for other forms, and
-// if the window ends.
+// quickInt reads up to 18 digits with their sign. next is negative for other forms, and if the window ends.
 func quickInt(b []byte, i int) (v int64, next int) {
 	neg := i < len(b) && b[i] == '-'
 	if neg {
@@ -266,8 +265,7 @@ func quickNumber(b []byte, i int) int {
 	return i
 }
 
-// integer reads a whole number at index i that quickInt cannot read. strict is as in
-// decimal.
+// integer reads a whole number at index i that quickInt cannot read. strict is as in decimal.
 func (s *scanner) integer(i int, strict bool) (v int64, next int, ok bool) {
 	d, next, ok := s.decimal(i, strict)
 	if !ok {

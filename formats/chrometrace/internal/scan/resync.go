@@ -5,13 +5,11 @@ import "bytes"
 // lookahead is how many bytes resync examines, whatever the size of the window.
 const lookahead = 512
 
-// resync returns the index of the next event after damage at index i, or of the
-// bracket that ends the event array, or with header of the key traceEvents. It
-// returns ended if there is none.
+// resync returns the index of the next event after damage at index i, or of the bracket that ends the event array, or
+// with header of the key traceEvents. It returns ended if there is none.
 //
-// An event is an object that has an event's key and does not follow a colon, which
-// excludes args. Quotes have no meaning here, as i may be inside a string. In a valid
-// string no quote follows a brace.
+// An event is an object that has an event's key and does not follow a colon, which excludes args. Quotes have no
+// meaning here, as i may be inside a string. In a valid string no quote follows a brace.
 func (s *scanner) resync(i int, header bool) int {
 	prev := s.prev
 	var last byte
@@ -77,9 +75,8 @@ func looksEvent(b []byte) bool {
 	return false
 }
 
-// looksEnd reports whether the bracket at the start of b ends the event array: the
-// top-level object ends after it, or continues with a header key. all is set if the
-// input ends with b.
+// looksEnd reports whether the bracket at the start of b ends the event array: the top-level object ends after it, or
+// continues with a header key. all is set if the input ends with b.
 func looksEnd(b []byte, all bool) bool {
 	rest := bytes.TrimLeft(b[1:], " \t\r\n")
 	if len(rest) == 0 {

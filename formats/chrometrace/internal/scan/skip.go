@@ -20,8 +20,7 @@ func (s *scanner) skip(i int) int {
 	return s.scalar(i)
 }
 
-// skipNested is skip for arrays and objects. It keeps a bit per open bracket
-// and does not recurse.
+// skipNested is skip for arrays and objects. It keeps a bit per open bracket and does not recurse.
 func (s *scanner) skipNested(i int) int {
 	var (
 		depth  = 0
@@ -150,8 +149,8 @@ func (s *scanner) scalar(i int) int {
 	return s.word(i)
 }
 
-// skipKey skips a key and its colon. closed reports that the object ends instead; the index is then that of its bracket. comma tells
-// whether a comma came before.
+// skipKey skips a key and its colon. closed reports that the object ends instead; the index is then that of its
+// bracket. comma tells whether a comma came before.
 func (s *scanner) skipKey(i int, comma bool) (next int, closed bool) {
 	if i = s.skipSpace(i); i < 0 {
 		return i, false

@@ -23,8 +23,7 @@ type step struct {
 	f    field // of its key, or closing
 	next [maxNext]*step
 
-	// The first and the last eight bytes of the text, which cover most texts. mask
-	// selects the bytes of a shorter text.
+	// The first and the last eight bytes of the text, which cover most texts. mask selects the bytes of a shorter text.
 	head, tail, mask uint64
 	end              int // index of the tail
 }

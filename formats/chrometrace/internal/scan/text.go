@@ -36,9 +36,8 @@ func (s *scanner) check(raw []byte, f flags, next int) {
 	}
 }
 
-// validEscapes reports whether every backslash begins a valid escape. Otherwise the
-// writer did not escape backslashes, only perhaps quotes: C:\Users\new contains no
-// line break.
+// validEscapes reports whether every backslash begins a valid escape. Otherwise the writer did not escape backslashes,
+// only perhaps quotes: C:\Users\new contains no line break.
 func validEscapes(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {

@@ -67,9 +67,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// special finds the first of eight bytes that is a quote, a backslash, a control
-// character or beyond ASCII: its high bit is the lowest bit of the result. It uses that
-// a subtraction sets the high bit of a smaller byte.
+// special finds the first of eight bytes that is a quote, a backslash, a control character or beyond ASCII: its high
+// bit is the lowest bit of the result. It uses that a subtraction sets the high bit of a smaller byte.
 func special(x uint64) uint64 {
 	return (((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones) | (x - ones*' ') | x) & highs
 }
@@ -87,8 +86,7 @@ func shortString(b []byte, i int) int {
 	return n
 }
 
-// quote returns the index of the quote that ends a string, or -1 if it is not in b. It
-// examines eight bytes at a time.
+// quote returns the index of the quote that ends a string, or -1 if it is not in b. It examines eight bytes at a time.
 func quote(b []byte, i int) (int, flags) {
 	var f flags
 	for i+8 <= len(b) {
@@ -263,8 +261,7 @@ func (s *scanner) word(i int) int {
 	return next
 }
 
-// classify returns the kind of a bare token that ends at index next, and counts its
-// tolerations.
+// classify returns the kind of a bare token that ends at index next, and counts its tolerations.
 func (s *scanner) classify(token []byte, next int) bareKind {
 	kind := kindOf(token)
 	switch kind {

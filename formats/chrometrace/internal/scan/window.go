@@ -19,10 +19,9 @@ const (
 
 // scanner is a window over the input and the state of the parser.
 //
-// Parsing functions take and return indices into the window b. To get more input
-// they call more with the index of the first byte that they still need, which then
-// has index 0. more fills the whole window, so results do not depend on the size of
-// single reads.
+// Parsing functions take and return indices into the window b. To get more input they call more with the index of the
+// first byte that they still need, which then has index 0. more fills the whole window, so results do not depend on the
+// size of single reads.
 type scanner struct {
 	in   io.Reader
 	h    Handler
@@ -48,10 +47,9 @@ type scanner struct {
 	tolerated int // sum of met
 }
 
-// more drops the bytes before index i, which becomes 0, and fills the window. It
-// reports whether it read any bytes. It moves the window in both cases, unless the end
-// of the input was known before. The window grows, up to windowMax, if a single token
-// fills it.
+// more drops the bytes before index i, which becomes 0, and fills the window. It reports whether it read any bytes. It
+// moves the window in both cases, unless the end of the input was known before. The window grows, up to windowMax, if a
+// single token fills it.
 func (s *scanner) more(i int) bool {
 	if s.eof {
 		return false

@@ -9,17 +9,15 @@ import (
 	"slices"
 )
 
-// Handler decides what to keep of lists and dicts. It gets each one once, when
-// it is complete: at the first time that it is put into another container.
-// items is valid during the call only.
+// Handler decides what to keep of lists and dicts. It gets each one once, when it is complete: at the first time that
+// it is put into another container. items is valid during the call only.
 //
 // The result is a Record to replace it, Forget to drop it, or Keep.
 type Handler interface {
-	// Dict gets keys and values in turn. list is the list that receives the dict,
-	// or 0.
+	// Dict gets keys and values in turn. list is the list that receives the dict, or 0.
 	Dict(items []Value, list Value) (Value, error)
-	// List gets the items, without the dropped ones. list is the list itself. A Record depends on the items alone: it may replace later
-	// lists with the same items, without a call.
+	// List gets the items, without the dropped ones. list is the list itself. A Record depends on the items alone: it
+	// may replace later lists with the same items, without a call.
 	List(items []Value, list Value) (Value, error)
 }
 
@@ -42,15 +40,13 @@ var ErrTruncated = errors.New("the pickle ends early")
 
 const (
 	windowSize = 256 << 10
-	// maxText is the maximum length of a string in bytes. The longest in snapshots
-	// are stack texts of some kilobytes.
+	// maxText is the maximum length of a string in bytes. The longest in snapshots are stack texts of some kilobytes.
 	maxText = 16 << 20
 	// maxLine bounds lines of text, which contain numbers and names, in bytes.
 	maxLine = 64 << 10
 	// maxNesting bounds open marks; snapshots nest six deep.
 	maxNesting = 10000
-	// maxValues bounds the stack, and the lists and dicts that no record replaced.
-	// Snapshots have some thousands.
+	// maxValues bounds the stack, and the lists and dicts that no record replaced. Snapshots have some thousands.
 	maxValues = 1 << 23
 )
 
@@ -110,8 +106,8 @@ const (
 // Open makes the decoder read another pickle, after Reset.
 func (d *Decoder) Open(r io.Reader, h Handler) { d.r, d.handler = r, h }
 
-// Reset removes what the decoder has of its pickle but the strings, which keep their Values: pickles of the ranks of one job have the same.
-// If they are too many, it removes them as well; same is then false.
+// Reset removes what the decoder has of its pickle but the strings, which keep their Values: pickles of the ranks of
+// one job have the same. If they are too many, it removes them as well; same is then false.
 func (d *Decoder) Reset() (same bool) {
 	slots := 0
 	for i, items := range d.slots {
@@ -159,8 +155,7 @@ func emptied[T any](list []T) []T {
 	return list[:0]
 }
 
-// Unfinished reports whether the container that the handler got is truncated by the
-// end of the file.
+// Unfinished reports whether the container that the handler got is truncated by the end of the file.
 func (d *Decoder) Unfinished() bool { return d.unfinished }
 
 // Decode reads the pickle and returns its value. If the pickle ends early, Decode passes
@@ -190,8 +185,7 @@ func (d *Decoder) errorf(format string, args ...any) error {
 	return &Error{Msg: fmt.Sprintf("byte %d: %s", d.opAt, fmt.Sprintf(format, args...))}
 }
 
-// more makes at least n bytes available in the window. It fails with
-// io.ErrUnexpectedEOF at the end of the input.
+// more makes at least n bytes available in the window. It fails with io.ErrUnexpectedEOF at the end of the input.
 func (d *Decoder) more(n int) error {
 	if d.end-d.pos >= n {
 		return nil

@@ -68,9 +68,8 @@ func (d *Decoder) tuple(items []Value) (Value, error) {
 	return v, nil
 }
 
-// settle completes a list or dict that is put into another container, and returns the
-// value to store there; Gone if the handler dropped it. into is the list that receives
-// it, or 0.
+// settle completes a list or dict that is put into another container, and returns the value to store there; Gone if the
+// handler dropped it. into is the list that receives it, or 0.
 func (d *Decoder) settle(v, into Value) (Value, error) {
 	switch o := *d.objects.at(v.index()); o.state() {
 	case kept:

@@ -65,8 +65,7 @@ const (
 	opFrame          = 0x95
 )
 
-// ahead is the number of bytes that the fast loop needs in the window. Its longest
-// opcode has 10 (LONG1 with 8 bytes).
+// ahead is the number of bytes that the fast loop needs in the window. Its longest opcode has 10 (LONG1 with 8 bytes).
 const ahead = 16
 
 // run executes opcodes up to STOP, which leaves one value on the stack.
@@ -102,10 +101,9 @@ func (d *Decoder) run() error {
 	}
 }
 
-// fast runs the opcodes that make up nearly all of a snapshot, while the window has
-// enough bytes. It stops before any other opcode, and before one that fails, so that
-// step returns the error. Local variables for the position and the stack save a
-// third of the time.
+// fast runs the opcodes that make up nearly all of a snapshot, while the window has enough bytes. It stops before any
+// other opcode, and before one that fails, so that step returns the error. Local variables for the position and the
+// stack save a third of the time.
 func (d *Decoder) fast() error {
 	pos, buf, stack, memo := d.pos, d.buf[:d.end], d.stack, d.memo.pages
 	for pos+ahead <= len(buf) {
@@ -205,8 +203,7 @@ func (d *Decoder) fast() error {
 	return nil
 }
 
-// argBytes is the size of the integer behind an opcode: an argument, or the length of a
-// string or number.
+// argBytes is the size of the integer behind an opcode: an argument, or the length of a string or number.
 var argBytes = [256]int{
 	opBinGet: 1, opBinPut: 1, opBinInt1: 1, opLong1: 1, opShortUnicode: 1, opShortBinString: 1, opShortBinBytes: 1, opProto: 1,
 	opBinInt2: 2, opLongBinGet: 4, opLongBinPut: 4, opBinInt: 4, opLong4: 4, opBinUnicode: 4, opBinString: 4, opBinBytes: 4,
@@ -460,8 +457,7 @@ func (d *Decoder) textual(op byte) error {
 	return nil
 }
 
-// maxDigits bounds the digits or bytes of integers: the time to read one grows with the
-// square of its length.
+// maxDigits bounds the digits or bytes of integers: the time to read one grows with the square of its length.
 const maxDigits = 1024
 
 // rawUnicodeEscape decodes Python's raw-unicode-escape: \uXXXX and \UXXXXXXXX are code
@@ -525,8 +521,7 @@ func (d *Decoder) refuse(op byte) error {
 	return &Error{fmt.Sprintf("opcode %s at byte %d %s: refused, not executed", name, d.opAt, does), true}
 }
 
-// clean makes a name from an untrusted file safe for an error message: short, and
-// without control characters.
+// clean makes a name from an untrusted file safe for an error message: short, and without control characters.
 func clean(name []byte) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {

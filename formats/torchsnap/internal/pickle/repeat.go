@@ -6,8 +6,9 @@ import (
 	"hash/maphash"
 )
 
-// repeats finds lists that were read before: a snapshot has a list of frames in each event, in the same bytes for the same stack.
-// Such a list is references to the memo, which do not change, so the record that replaced the first one replaces the others.
+// repeats finds lists that were read before: a snapshot has a list of frames in each event, in the same bytes for the
+// same stack. Such a list is references to the memo, which do not change, so the record that replaced the first one
+// replaces the others.
 type repeats struct {
 	seed  maphash.Seed // random, so that no file can cause collisions
 	slots []repeated   // length a power of two, at most half full
@@ -33,8 +34,8 @@ const maxKept = 64 << 20
 // batch is the number of items that Python writes at a time. (Lib/pickle.py, _BATCHSIZE)
 const batch = 1000
 
-// references returns where the references to the memo begin and end if there is a list of nothing else at the beginning of b, in one batch.
-// to is 0 if there is none, or if b may end in what follows it.
+// references returns where the references to the memo begin and end if there is a list of nothing else at the beginning
+// of b, in one batch. to is 0 if there is none, or if b may end in what follows it.
 func references(b []byte) (from, to int) {
 	from = 1
 	switch b[1] {
@@ -94,8 +95,8 @@ func (d *Decoder) list(b []byte) (size int, err error) {
 	return 1, nil
 }
 
-// repeat pushes the record of the list at the beginning of b, stores it in the memo, and returns the size of the list. If the list is not known
-// or if b has no list of references, size is 0. Then refs are its references, or nil.
+// repeat pushes the record of the list at the beginning of b, stores it in the memo, and returns the size of the list.
+// If the list is not known or if b has no list of references, size is 0. Then refs are its references, or nil.
 func (d *Decoder) repeat(b []byte) (size int, refs []byte, err error) {
 	from, to := references(b)
 	if to == 0 || len(d.marks) == maxNesting {

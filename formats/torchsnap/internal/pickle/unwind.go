@@ -1,7 +1,6 @@
 package pickle
 
-// unwind ends a truncated pickle: it puts the values on the stack into their
-// containers, the innermost container first.
+// unwind ends a truncated pickle: it puts the values on the stack into their containers, the innermost container first.
 //
 // The stack contains, from the bottom: an open container, then either a mark and
 // the items of one batch (protocol 1 and later), or the next single item.
@@ -58,8 +57,7 @@ func (d *Decoder) putBack(into Value, items []Value, marked bool, depth int) err
 	return d.fill(into, items)
 }
 
-// ownItems returns how many of the items belong to the container itself. The others
-// belong to the last of these.
+// ownItems returns how many of the items belong to the container itself. The others belong to the last of these.
 func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
 	switch {
 	case !marked && k == Dict:

@@ -27,9 +27,8 @@ const (
 	maxIndex = 1 << 28
 )
 
-// Value is one value of a pickle: a kind and a payload of 60 bits, which is a
-// number or an index into tables of the Decoder. Values contain no pointers and
-// are comparable; equal strings have equal Values.
+// Value is one value of a pickle: a kind and a payload of 60 bits, which is a number or an index into tables of the
+// Decoder. Values contain no pointers and are comparable; equal strings have equal Values.
 type Value uint64
 
 func value(k Kind, payload int) Value { return Value(int64(payload)<<kindBits | int64(k)) }
@@ -45,8 +44,7 @@ func (v Value) Int() int64 { return int64(v) >> kindBits }
 
 func (v Value) index() int { return int(int64(v) >> kindBits) }
 
-// NewRecord returns a Value that represents a handler's record. tag is below
-// MaxTags, index below 1<<28.
+// NewRecord returns a Value that represents a handler's record. tag is below MaxTags, index below 1<<28.
 func NewRecord(tag, index int) Value { return value(Record, index<<tagBits|tag) }
 
 // Tag returns the tag of a Record.
@@ -67,8 +65,7 @@ const (
 	MaxTags = 1 << tagBits
 )
 
-// Str returns the text of a Str, "" for other kinds. The text is not always valid
-// UTF-8, as bytes are kept unchanged.
+// Str returns the text of a Str, "" for other kinds. The text is not always valid UTF-8, as bytes are kept unchanged.
 func (d *Decoder) Str(v Value) string {
 	if v.Kind() != Str {
 		return ""
@@ -92,8 +89,7 @@ func (d *Decoder) Wide(v Value) *big.Int {
 	return d.wide[v.index()]
 }
 
-// Int64 returns the number of an Int or Wide. ok is false for other kinds and
-// for numbers outside int64.
+// Int64 returns the number of an Int or Wide. ok is false for other kinds and for numbers outside int64.
 func (d *Decoder) Int64(v Value) (n int64, ok bool) {
 	if v.Kind() == Int {
 		return v.Int(), true
@@ -104,8 +100,7 @@ func (d *Decoder) Int64(v Value) (n int64, ok bool) {
 	return 0, false
 }
 
-// Uint64 returns the number of an Int or Wide. ok is false for other kinds and
-// for numbers outside uint64.
+// Uint64 returns the number of an Int or Wide. ok is false for other kinds and for numbers outside uint64.
 func (d *Decoder) Uint64(v Value) (n uint64, ok bool) {
 	if v.Kind() == Int {
 		return uint64(v.Int()), v.Int() >= 0
@@ -116,8 +111,7 @@ func (d *Decoder) Uint64(v Value) (n uint64, ok bool) {
 	return 0, false
 }
 
-// Items returns the items of a Tuple, List or Dict that the handler kept, nil for
-// other values.
+// Items returns the items of a Tuple, List or Dict that the handler kept, nil for other values.
 func (d *Decoder) Items(v Value) []Value {
 	switch v.Kind() {
 	case Tuple, List, Dict:
