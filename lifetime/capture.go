@@ -38,7 +38,8 @@ type Tables struct {
 	Purposes []purpose.Purpose
 	Losses   []loss.Loss // by class, worst first, then by reason
 
-	// Read holds what one reader of package program found in the stacks until the next reader takes it. Its capacity is 1; nil keeps nothing.
+	// Read holds what one reader of package program found in the stacks until the next reader takes it. Its capacity is
+	// 1; nil keeps nothing.
 	Read chan any
 }
 
@@ -82,8 +83,7 @@ type Group struct {
 	Of     int    // how many processes the group has
 }
 
-// Setting is a setting of the program's allocator, in the producer's notation:
-// "expandable_segments", "false".
+// Setting is a setting of the program's allocator, in the producer's notation: "expandable_segments", "false".
 type Setting struct{ Key, Value string }
 
 // SettingsByKey returns the settings as a map. If a key repeats, the last one counts.
@@ -113,8 +113,7 @@ func (t *Traits) AdviceFor(device string) string {
 	return t.Advice
 }
 
-// SpaceInfo names the memory of a space and describes it as a whole. Fields that do
-// not apply are "".
+// SpaceInfo names the memory of a space and describes it as a whole. Fields that do not apply are "".
 type SpaceInfo struct {
 	Source    int    // index into Tables.Sources
 	Host      string // machine
@@ -136,7 +135,8 @@ type SpaceInfo struct {
 	// program began, perhaps before the window; 0 = not known.
 	LifetimePeak int64
 
-	// OnlyOccupied: the sizes that the program requested were not recorded. The requested bytes of buffers are their occupied ones.
+	// OnlyOccupied: the sizes that the program requested were not recorded. The requested bytes of buffers are their
+	// occupied ones.
 	OnlyOccupied bool
 
 	Target   string // kind of device that a compiled program is for: "gpu"; "" = not known
@@ -146,8 +146,7 @@ type SpaceInfo struct {
 	Allocations, Frees int
 }
 
-// ID returns the name of the space for people and for --space: its parts that are
-// not "", joined by "/".
+// ID returns the name of the space for people and for --space: its parts that are not "", joined by "/".
 func (s *SpaceInfo) ID() string {
 	var parts []string
 	for _, p := range []string{s.Host, s.Process, s.Module, s.Allocator, s.Device, s.Memory} {
@@ -158,8 +157,7 @@ func (s *SpaceInfo) ID() string {
 	return strings.Join(parts, "/")
 }
 
-// MemorySpace returns the number of a compiled program's memory space. ok is false
-// for other spaces.
+// MemorySpace returns the number of a compiled program's memory space. ok is false for other spaces.
 func (s *SpaceInfo) MemorySpace() (n int64, ok bool) {
 	number, ok := strings.CutPrefix(s.Memory, "space")
 	if !ok || s.Axis != ProgramOrder {
@@ -169,7 +167,8 @@ func (s *SpaceInfo) MemorySpace() (n int64, ok bool) {
 	return n, err == nil
 }
 
-// IsMain reports whether a space is in the main memory of its device. A compiled program also has spaces on the chip and of the host.
+// IsMain reports whether a space is in the main memory of its device. A compiled program also has spaces on the chip
+// and of the host.
 func (s *SpaceInfo) IsMain() bool {
 	n, ok := s.MemorySpace()
 	return !ok || n == 0
@@ -191,9 +190,8 @@ type Space struct {
 	// of the window come last. See SortEnds.
 	EndOrder []uint32
 
-	// Stack is the memory reserved outside the heap for the stack of compiled
-	// programs (TPU), as a step function by At. Its first level holds from the
-	// beginning of the window. It adds to every level of the space.
+	// Stack is the memory reserved outside the heap for the stack of compiled programs (TPU), as a step function by At.
+	// Its first level holds from the beginning of the window. It adds to every level of the space.
 	Stack []Level
 
 	// Values are the logical buffers of a compiled program, in order of allocation.
@@ -234,8 +232,7 @@ func (a Axis) Unit() string { return [...]string{"ns", "event", "instruction"}[a
 
 var axisNames = [...]string{"time", "event", "program order"}
 
-// Facts is the set of data that a capture has about a space. Renderers fail if a fact
-// that they need is missing.
+// Facts is the set of data that a capture has about a space. Renderers fail if a fact that they need is missing.
 type Facts uint8
 
 const (
@@ -391,8 +388,7 @@ type Mark struct {
 	Failure *failure.Failure // OOM: what the program printed about it; nil = nothing
 }
 
-// Site is the origin of an allocation: a stack, an operation, or both. Sites are
-// interned: equal sites have equal IDs.
+// Site is the origin of an allocation: a stack, an operation, or both. Sites are interned: equal sites have equal IDs.
 type Site struct {
 	Stack  StackID
 	Op     string
@@ -413,7 +409,8 @@ type Site struct {
 	Unseen bool
 }
 
-// TypeAndShape returns the type of the elements and the shape of the tensor, "" if neither was recorded. Shapes of XLA begin with their type.
+// TypeAndShape returns the type of the elements and the shape of the tensor, "" if neither was recorded. Shapes of XLA
+// begin with their type.
 func (s *Site) TypeAndShape() string {
 	if strings.HasPrefix(s.Shape, s.DType) {
 		return s.Shape

@@ -7,9 +7,8 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// Check verifies the invariants of every capture, of any format. It returns the first
-// violation, which is always a bug in memlane: errors of a capture are losses. Tests and
-// fuzzing call it after every read.
+// Check verifies the invariants of every capture, of any format. It returns the first violation, which is always a bug
+// in memlane: errors of a capture are losses. Tests and fuzzing call it after every read.
 //
 //  1. Begin < End, inside the window.
 //  2. Outside of compiled programs, no two live buffers have the same address. Check

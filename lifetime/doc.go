@@ -1,5 +1,4 @@
-// Package lifetime is the buffer-lifetime model: which buffer lived when, how big,
-// where, and who allocated it.
+// Package lifetime is the buffer-lifetime model: which buffer lived when, how big, where, and who allocated it.
 //
 // Its place in the pipeline:
 //
@@ -19,8 +18,7 @@
 // levels of call stacks), purpose (what buffers are for) and failure (what a text says
 // about a failed allocation). Package outline has only the peak and the end of each space.
 //
-// A capture tells when buffers were allocated and freed, not when the program read or
-// wrote them. Times are strictly increasing inside a space. Buffers are half open: [Begin, End).
-// Sizes are bytes and of two kinds, which are never mixed: requested by the program,
-// and occupied in the allocator, padding included.
+// A capture tells when buffers were allocated and freed, not when the program read or wrote them. Times are strictly
+// increasing inside a space. Buffers are half open: [Begin, End). Sizes are bytes and of two kinds, which are never
+// mixed: requested by the program, and occupied in the allocator, padding included.
 package lifetime

@@ -19,8 +19,8 @@ type Place struct {
 	Node     string
 	Inferred bool // Frame follows from the order of the passes, or Node from the thread
 
-	// Without a frame: operation or library, such as "aten::mm", "cuBLAS workspace". Shape is that of the result of a compiled
-	// program's instruction; elsewhere a buffer that grows has many.
+	// Without a frame: operation or library, such as "aten::mm", "cuBLAS workspace". Shape is that of the result of a
+	// compiled program's instruction; elsewhere a buffer that grows has many.
 	Op, Shape string
 
 	Unseen bool // the allocation was before the window: the place is that of the free
@@ -34,8 +34,8 @@ func (t *Tables) PlaceOf(site SiteID) Place {
 	return p
 }
 
-// callers are the frames of a stack that can name a place, the innermost of each kind. If a user frame comes before any node, it is the
-// place, and the frames outside it are left out.
+// callers are the frames of a stack that can name a place, the innermost of each kind. If a user frame comes before any
+// node, it is the place, and the frames outside it are left out.
 type callers struct {
 	user, node, engine, runtime, library, framework, scope, native, first *frame.Frame
 
@@ -169,8 +169,9 @@ func (t *Tables) OperatorOf(stack StackID) string {
 	return operator.Name()
 }
 
-// Shown returns the stack of a site as people read it, innermost first: its place, then the callers that frame.Fold keeps. named
-// reports that the first frame stands for a place that is no function: it has the text of the place and no line.
+// Shown returns the stack of a site as people read it, innermost first: its place, then the callers that frame.Fold
+// keeps. named reports that the first frame stands for a place that is no function: it has the text of the place and no
+// line.
 func (t *Tables) Shown(site SiteID) (frames []frame.Frame, named bool) {
 	ids, named, cut := t.ShownFrames(nil, site)
 	if named {
@@ -185,8 +186,9 @@ func (t *Tables) Shown(site SiteID) (frames []frame.Frame, named bool) {
 	return frames, named
 }
 
-// ShownFrames appends the frames of Shown to a list. If named, it leaves out the first one, which is not in the capture. cut reports
-// that the stack is deeper than Innermost returns: calls inside calls would otherwise take the square of their depth.
+// ShownFrames appends the frames of Shown to a list. If named, it leaves out the first one, which is not in the
+// capture. cut reports that the stack is deeper than Innermost returns: calls inside calls would otherwise take the
+// square of their depth.
 func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named, cut bool) {
 	all, cut := t.Innermost(to, t.Sites[site].Stack)
 	if len(all) == len(to) && !t.Sites[site].Unseen {
@@ -208,8 +210,8 @@ func (t *Tables) ShownFrames(to []FrameID, site SiteID) (frames []FrameID, named
 	return append(to, outer...), true, cut
 }
 
-// FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one. ok is
-// false if there is none.
+// FrameOf returns the frame of the place of a site or, if its stack has operators and scopes only, the innermost one.
+// ok is false if there is none.
 func (t *Tables) FrameOf(site SiteID) (f frame.Frame, ok bool) {
 	if p := t.PlaceOf(site); p.Frame != (frame.Frame{}) {
 		return p.Frame, true
@@ -220,8 +222,8 @@ func (t *Tables) FrameOf(site SiteID) (f frame.Frame, ok bool) {
 	return frame.Frame{}, false
 }
 
-// SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if unknown.
-// The compiler may record a line of a library, so the source stack is searched first.
+// SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if
+// unknown. The compiler may record a line of a library, so the source stack is searched first.
 func (t *Tables) SourcePlace(site SiteID) string {
 	for f := range t.NearFramesOf(t.Sites[site].Source) {
 		if f.Kind == frame.User {

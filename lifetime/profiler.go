@@ -34,18 +34,15 @@ type Call struct {
 	Begin, End float64
 	Seconds    float64 // duration
 
-	// Bytes allocated on the device before and after the call, and the peak during
-	// it (0 = not known).
+	// Bytes allocated on the device before and after the call, and the peak during it (0 = not known).
 	Before, After, Peak int64
-	// Bytes reserved from the device after the call. Inactive is the part of them in
-	// unused split blocks.
+	// Bytes reserved from the device after the call. Inactive is the part of them in unused split blocks.
 	Reserved, Inactive int64
 
 	Allocated, Freed int64 // bytes, by the call
 }
 
-// Change returns After less Before. It computes -b as ^b+1, because the lowest int64
-// has no negation.
+// Change returns After less Before. It computes -b as ^b+1, because the lowest int64 has no negation.
 func (c *Call) Change() int64 { return units.AddSat(units.AddSat(c.After, ^c.Before), 1) }
 
 // Sample is one measurement of a device: the totals of the allocator and those of the

@@ -27,8 +27,8 @@ func (s *Space) PurposeOf(buffer int) PurposeID {
 	return s.Purposes[buffer]
 }
 
-// Category returns what memory is for: the category of its purpose or, if that is not known, its kind in a compiled program and for
-// kinds without buffers, else the producer's; "" = not recorded and not judged.
+// Category returns what memory is for: the category of its purpose or, if that is not known, its kind in a compiled
+// program and for kinds without buffers, else the producer's; "" = not recorded and not judged.
 func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, id PurposeID) string {
 	switch {
 	case !k.OfBuffers(), s.Axis == ProgramOrder && t.Purpose(id).Name() == purpose.UnknownCategory.String():

@@ -33,8 +33,7 @@ type SiteSummary struct {
 	AtEnd     Amount // alive at the end
 }
 
-// Summary has the totals of a space. The peaks include Base and Stack, the amounts do
-// not.
+// Summary has the totals of a space. The peaks include Base and Stack, the amounts do not.
 type Summary struct {
 	Peak          Level         // occupied
 	PeakRequested Level         // requested; may be at another instant
@@ -102,8 +101,7 @@ func (s *Space) Sums() (sum Summary) {
 // any reports whether the site has a buffer.
 func (r *SiteSummary) any() bool { return r.Allocated.Count+r.Freed.Count+r.AtEnd.Count > 0 }
 
-// Row is one line of a breakdown: the live buffers of one site, kind and purpose, or bytes that
-// belong to no buffer.
+// Row is one line of a breakdown: the live buffers of one site, kind and purpose, or bytes that belong to no buffer.
 type Row struct {
 	Site    SiteID // 0 = not recorded, or not OfBuffers
 	Kind    Kind

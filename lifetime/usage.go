@@ -17,9 +17,8 @@ type Change struct {
 	Begin  bool
 }
 
-// Changes yields every begin and end of the space's buffers in order of time. At the
-// same instant, ends come before begins, because buffers are half open. Buffers that
-// are alive at the end yield no end.
+// Changes yields every begin and end of the space's buffers in order of time. At the same instant, ends come before
+// begins, because buffers are half open. Buffers that are alive at the end yield no end.
 func (s *Space) Changes() iter.Seq[Change] {
 	return func(yield func(Change) bool) {
 		ends := s.ends()
@@ -48,9 +47,8 @@ func (s *Space) ends() []uint32 {
 	return s.EndOrder[:n]
 }
 
-// SortEnds sets EndOrder. ended lists the indexes of the buffers that ended in the
-// window, in any order; nil means that SortEnds finds them. If they are already in
-// order of End, it does not sort them again.
+// SortEnds sets EndOrder. ended lists the indexes of the buffers that ended in the window, in any order; nil means that
+// SortEnds finds them. If they are already in order of End, it does not sort them again.
 func (s *Space) SortEnds(ended []uint32) {
 	key := func(i uint32) int64 {
 		if s.Buffers[i].Edge&EndOpen != 0 {
@@ -77,8 +75,7 @@ type Level struct {
 	Bytes int64
 }
 
-// Peak returns the highest level of the window in measure m, and the first instant of
-// it. Base and Stack are included.
+// Peak returns the highest level of the window in measure m, and the first instant of it. Base and Stack are included.
 func (s *Space) Peak(m Measure) Level {
 	requested, occupied := s.peaks()
 	if m == Requested {
@@ -87,9 +84,8 @@ func (s *Space) Peak(m Measure) Level {
 	return occupied
 }
 
-// Levels yields the level in measure m at the beginning of the window and after every
-// change, in order of time. Base and Stack are included. Changes at the same instant
-// are separate levels, ends first.
+// Levels yields the level in measure m at the beginning of the window and after every change, in order of time. Base
+// and Stack are included. Changes at the same instant are separate levels, ends first.
 func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	if s.UsageOnly() {
 		return s.usage()
@@ -104,8 +100,7 @@ func (s *Space) Levels(m Measure) iter.Seq[Level] {
 	}
 }
 
-// walk calls visit with the levels that Levels yields, in both measures, until visit
-// returns false.
+// walk calls visit with the levels that Levels yields, in both measures, until visit returns false.
 func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 	stack := s.stackCursor(s.Begin)
 	var requested, occupied units.Sum
@@ -171,8 +166,7 @@ func (s *Space) peaks() (requested, occupied Level) {
 	return requested, occupied
 }
 
-// LevelAt returns the level at t in measure m, Base and Stack included. It is 0 before
-// the window.
+// LevelAt returns the level at t in measure m, Base and Stack included. It is 0 before the window.
 func (s *Space) LevelAt(t int64, m Measure) (bytes int64) {
 	for level := range s.Levels(m) {
 		if level.At > t {

@@ -9,8 +9,8 @@ import (
 	"github.com/memlane/memlane/lifetime/holder"
 )
 
-// heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if no holder was
-// recorded. "unknown" are those that are gone at the end, or that have no recorded holder.
+// heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if
+// no holder was recorded. "unknown" are those that are gone at the end, or that have no recorded holder.
 func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 	all := []Part{}
 	if s == nil || s.Holders == nil {

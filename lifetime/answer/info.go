@@ -161,7 +161,8 @@ type Program struct {
 	Parted int64 // the same, each divided by the number of its copies
 }
 
-// InfoOf describes the contents of a capture. The answer does not refer to o, which has all buffers: there may be a thousand captures.
+// InfoOf describes the contents of a capture. The answer does not refer to o, which has all buffers: there may be a
+// thousand captures.
 func InfoOf(o *outline.Outline) Capture {
 	damage, _ := loss.Worst(o.Losses, loss.Damage)
 	source := &o.Sources[0]

@@ -35,8 +35,8 @@ type Leaks struct {
 	nothing bool // no capture could be judged
 }
 
-// WithoutLeaks is what a program would need if it freed what leaks of a memory ID keep: a range, as when it would do so is open. What the
-// program kept from before the recording is in the range too.
+// WithoutLeaks is what a program would need if it freed what leaks of a memory ID keep: a range, as when it would do so
+// is open. What the program kept from before the recording is in the range too.
 type WithoutLeaks struct {
 	File      string `json:"file"`       // capture
 	Space     string `json:"space"`      // memory ID
@@ -168,8 +168,8 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 	}
 }
 
-// tooShort notes the memory IDs without a leak whose history has too few steps to find one, and returns those with one step, in which
-// nothing can grow. Where no steps are known, work is the measure.
+// tooShort notes the memory IDs without a leak whose history has too few steps to find one, and returns those with one
+// step, in which nothing can grow. Where no steps are known, work is the measure.
 func (l *CaptureLeaks) tooShort(c *lifetime.Capture) (notes []string, unjudged []string) {
 	of := program.Of(c)
 	defer of.Done()

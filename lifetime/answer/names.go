@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// siteName returns the name of a site: its place, such as "function (file.py:12)", else its operation and tensor, else its
-// instruction, else a note such as "(no stack recorded)".
+// siteName returns the name of a site: its place, such as "function (file.py:12)", else its operation and tensor, else
+// its instruction, else a note such as "(no stack recorded)".
 func siteName(t *lifetime.Tables, s *lifetime.SpaceInfo, id lifetime.SiteID) string {
 	site := &t.Sites[id]
 	if f, ok := t.FrameOf(id); ok && f.Kind == frame.Scope {

@@ -11,7 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// What is asked next. The first that applies is the field "next" of an answer: one command that tells more than the answer does.
+// What is asked next. The first that applies is the field "next" of an answer: one command that tells more than the
+// answer does.
 //
 //	answer              next
 //	info                oom, if an allocation failed; leaks, if there is a history; else peak
@@ -43,7 +44,8 @@ func Quoted(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// stacksOf returns the command that shows all stacks of the function or operation of a site at a moment, and "" if it has none.
+// stacksOf returns the command that shows all stacks of the function or operation of a site at a moment, and "" if it
+// has none.
 func stacksOf(s *Site, at, file string) string {
 	if s.Function == "" || s.Function != s.Op && !slices.ContainsFunc(s.Stack, func(f Frame) bool { return f.Function == s.Function }) {
 		return ""

@@ -135,8 +135,8 @@ type FailureBuffer struct {
 // maxHeld limits the holders and buffers of a failure.
 const maxHeld = 20
 
-// OOMsOf describes the failed allocations of some spaces of a capture, and the compiled programs that are larger than the device.
-// capacity is that of their device in bytes; 0 = as recorded.
+// OOMsOf describes the failed allocations of some spaces of a capture, and the compiled programs that are larger than
+// the device. capacity is that of their device in bytes; 0 = as recorded.
 func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Failure {
 	all, _ := failuresOf(c, spaces, capacity, nil)
 	return all
@@ -148,8 +148,8 @@ func FoundOOMs(c *lifetime.Capture, found []finding.Finding) []Failure {
 	return all
 }
 
-// NearLimit describes the spaces whose recording ends close to the limit, for profilers that do not record a request that fails. The
-// failure is inferred, and so named.
+// NearLimit describes the spaces whose recording ends close to the limit, for profilers that do not record a request
+// that fails. The failure is inferred, and so named.
 func NearLimit(c *lifetime.Capture, capacity int64) []Failure {
 	_, near := failuresOf(c, c.Spaces, capacity, nil)
 	return near
@@ -201,8 +201,9 @@ func beside(c *lifetime.Capture, s *lifetime.Space, at int64) (all []DeviceBytes
 	return all
 }
 
-// sortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what the program
-// did not survive, by time. Failures of several captures keep the order of the captures, unless all have a clock.
+// sortFailures puts the failure that answers why a program died first: what a launcher names as the first, then what
+// the program did not survive, by time. Failures of several captures keep the order of the captures, unless all have a
+// clock.
 func sortFailures(all []Failure) {
 	clock := !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
 	files := map[string]int{} // in order of appearance
@@ -225,8 +226,8 @@ func sortFailures(all []Failure) {
 	})
 }
 
-// NewOOMs returns the answer for the failures of all captures. Of several recordings with a clock, the first failure that was not
-// survived is marked.
+// NewOOMs returns the answer for the failures of all captures. Of several recordings with a clock, the first failure
+// that was not survived is marked.
 func NewOOMs(all []Failure) *OOMs {
 	sortFailures(all)
 	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })

@@ -60,8 +60,8 @@ var Orders = map[string]func(x, y Operation) int{
 	},
 }
 
-// OpsOf returns the operations of a capture, sorted by one of Orders, or by time if the capture has no memory events. It
-// fails with a *selection.NothingError if there are no operations.
+// OpsOf returns the operations of a capture, sorted by one of Orders, or by time if the capture has no memory events.
+// It fails with a *selection.NothingError if there are no operations.
 func OpsOf(c *lifetime.Capture, order string) (CaptureOps, error) {
 	if len(c.Operations) == 0 {
 		return CaptureOps{}, &selection.NothingError{File: c.Name(), Why: "no operations; only traces of the PyTorch profiler have them (export_chrome_trace)"}

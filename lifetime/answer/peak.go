@@ -64,7 +64,8 @@ type Row struct {
 	Copies         int64   `json:"copies"`          // devices that have the same part; 0 if that was not recorded
 }
 
-// Parts sums up memory by what it is for. Each list is largest first and sums to all bytes; it is empty if nothing is known.
+// Parts sums up memory by what it is for. Each list is largest first and sums to all bytes; it is empty if nothing is
+// known.
 type Parts struct {
 	Categories []Part `json:"categories"` // by category
 	Phases     []Part `json:"phases"`     // by the phase of the program that allocated it
@@ -86,8 +87,8 @@ type Place struct {
 	Name string
 	lifetime.Amount
 
-	// For a compiled program. Later is set if Instruction was inserted by the compiler: it is the last value in the same
-	// memory of which more than the name is known.
+	// For a compiled program. Later is set if Instruction was inserted by the compiler: it is the last value in the
+	// same memory of which more than the name is known.
 	Category, Shape string
 	Instruction     Instruction
 	Later           *Instruction
@@ -102,7 +103,8 @@ type Path struct {
 	lifetime.Amount
 }
 
-// PeakOf breaks down the memory of a space at an instant. It leaves out Savings, which take longer than the rest: AddSavings.
+// PeakOf breaks down the memory of a space at an instant. It leaves out Savings, which take longer than the rest:
+// AddSavings.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
 	if s.Ungrouped != nil { // groups have no categories of the producer
@@ -115,7 +117,8 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	return p
 }
 
-// PeakPartsOf returns the bytes in use at the peak of s and their categories: those of PeakOf, without its rows and places.
+// PeakPartsOf returns the bytes in use at the peak of s and their categories: those of PeakOf, without its rows and
+// places.
 func PeakPartsOf(t *lifetime.Tables, s *lifetime.Space) (bytes int64, p Parts) {
 	peak := s.Peak(lifetime.Occupied)
 	return peak.Bytes, partsOf(layer.Of(t), t, &s.SpaceInfo, cmp.Or(s.Ungrouped, s).Breakdown(peak.At))
@@ -352,9 +355,9 @@ func commonHead(all []Path, kept int) (n int) {
 	}
 }
 
-// laterValues maps the site of a buffer to that of the last value in its memory whose operation is known. A buffer is named
-// after the first of its largest values, as in XProf, but the compiler may have inserted that one. The last value of an
-// output is the result of the program.
+// laterValues maps the site of a buffer to that of the last value in its memory whose operation is known. A buffer is
+// named after the first of its largest values, as in XProf, but the compiler may have inserted that one. The last value
+// of an output is the result of the program.
 func laterValues(t *lifetime.Tables, s *lifetime.Space) map[lifetime.SiteID]lifetime.SiteID {
 	sites := map[int64]lifetime.SiteID{} // of buffers, by value
 	for i, id := range s.ValueIDs {

@@ -54,8 +54,8 @@ func layersOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, r
 	return all
 }
 
-// phasePeaksOf returns the peak of each phase, and what it leaves. s may be nil. If outlines have no whole history, there are none: an
-// answer does not depend on what was read.
+// phasePeaksOf returns the peak of each phase, and what it leaves. s may be nil. If outlines have no whole history,
+// there are none: an answer does not depend on what was read.
 func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 	all := []PhasePeak{}
 	if s == nil || t.Sources[s.Source].Traits.Folded {

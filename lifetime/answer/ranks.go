@@ -154,8 +154,8 @@ func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 // maxNamed is the maximum number of ranks in a sentence.
 const maxNamed = 4
 
-// OnRanks returns how many of all ranks have a finding, and names up to maxNamed ranks with or without it. Names are not escaped.
-// bytes are those of all ranks, perStep the growth on each.
+// OnRanks returns how many of all ranks have a finding, and names up to maxNamed ranks with or without it. Names are
+// not escaped. bytes are those of all ranks, perStep the growth on each.
 func OnRanks(all, with []string, bytes int64, perStep []float64) string {
 	text := fmt.Sprintf("%s of %s, %s in total", units.Count(int64(len(with))), units.Plural(len(all), "rank"), units.Bytes(bytes))
 	if median, _ := finding.Spread(perStep); median > 0 {

@@ -62,7 +62,8 @@ func (t *Tuning) scale(out *Tune, given bool) error {
 	return nil
 }
 
-// activations tells which buffers grow with the batch: activations, inputs and temporaries of forward and backward passes.
+// activations tells which buffers grow with the batch: activations, inputs and temporaries of forward and backward
+// passes.
 func activations(t *lifetime.Tables, s *lifetime.Space) []bool {
 	grow := make([]bool, len(s.Buffers))
 	for i := range s.Buffers {
@@ -80,7 +81,8 @@ func activations(t *lifetime.Tables, s *lifetime.Space) []bool {
 // hundredths is the unit of the batches of replay.Grow.
 const hundredths = 100
 
-// grow adds what the program needs if its activations grow, under the recorded settings, and under the recommended or given ones.
+// grow adds what the program needs if its activations grow, under the recorded settings, and under the recommended or
+// given ones.
 func (t *Tuning) grow(out *Tune, given bool) error {
 	if len(t.histories) != 1 {
 		return &selection.NothingError{Why: fmt.Sprintf("--scale activations needs one recording of one device (there are %d)", len(t.histories))}

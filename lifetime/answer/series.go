@@ -54,8 +54,8 @@ func (s *Series) Add(c *lifetime.Capture) {
 	}
 }
 
-// Growing returns the call sites with more live memory in each capture than in the one before, most growth first; none if
-// there are fewer than three captures. A growth below a hundredth of the memory at the end is omitted.
+// Growing returns the call sites with more live memory in each capture than in the one before, most growth first; none
+// if there are fewer than three captures. A growth below a hundredth of the memory at the end is omitted.
 func (s *Series) Growing() (all []Growth) {
 	const notable = 100
 	if s.captures < leastSeries {

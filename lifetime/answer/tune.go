@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// Tune is the result of memlane tune: what programs would have needed under other settings of PYTORCH_CUDA_ALLOC_CONF. Figures of several
-// memory IDs are for all of them together: peaks are those of the memory ID that needs most.
+// Tune is the result of memlane tune: what programs would have needed under other settings of PYTORCH_CUDA_ALLOC_CONF.
+// Figures of several memory IDs are for all of them together: peaks are those of the memory ID that needs most.
 type Tune struct {
 	Schema      string        `json:"schema"`             // "memlane/1"
 	Next        string        `json:"next"`               // command that tells more, or what to record for it; empty if none does
@@ -125,7 +125,8 @@ type Tuning struct {
 	best   int
 }
 
-// Add adds the spaces of a capture with categories. It fails with a *selection.NothingError if none has a history of PyTorch's allocator.
+// Add adds the spaces of a capture with categories. It fails with a *selection.NothingError if none has a history of
+// PyTorch's allocator.
 func (t *Tuning) Add(c *lifetime.Capture) error {
 	found := false
 	for _, s := range c.Spaces {
@@ -227,7 +228,8 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 	return out, nil
 }
 
-// tunePicture is what a picture of two settings shows: the recorded ones and the recommended ones, for the memory ID that needs most.
+// tunePicture is what a picture of two settings shows: the recorded ones and the recommended ones, for the memory ID
+// that needs most.
 type tunePicture struct {
 	Space            lifetime.SpaceInfo
 	File             string
@@ -235,8 +237,8 @@ type tunePicture struct {
 	Recorded, Chosen *replay.Trace
 }
 
-// Picture returns what a picture shows, after Tune. If nothing is recommended, it has the best of the other settings. ok is false if nothing
-// was compared.
+// Picture returns what a picture shows, after Tune. If nothing is recommended, it has the best of the other settings.
+// ok is false if nothing was compared.
 func (t *Tuning) Picture() (p tunePicture, ok bool) {
 	chosen := max(t.best, 1)
 	if len(t.trials) <= chosen {
@@ -276,8 +278,8 @@ func namesOf(all []replay.Trial, given []Conf) []string {
 	return names
 }
 
-// shows reports whether trial i has a row: the recorded settings and the given ones, or the best ones that a search found and the default
-// ones. Trials of the recorded settings have one row.
+// shows reports whether trial i has a row: the recorded settings and the given ones, or the best ones that a search
+// found and the default ones. Trials of the recorded settings have one row.
 func shows(all []replay.Trial, i, best int, given bool) bool {
 	switch {
 	case i == 0:
@@ -322,8 +324,8 @@ func (s *TuneSetting) widen(row *TuneSetting) {
 	}
 }
 
-// inexact is how far off a peak may be that the recording does not determine, although it has the whole history. In real runs 97 to 98 % of
-// such peaks were within it.
+// inexact is how far off a peak may be that the recording does not determine, although it has the whole history. In
+// real runs 97 to 98 % of such peaks were within it.
 const inexact = 0.05
 
 func settingOf(conf string, o *replay.Outcome) TuneSetting {
@@ -398,8 +400,8 @@ func (t *Tune) choice() (verdict, reason string) {
 	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + how
 }
 
-// Tells reports whether row i says something to people: it is that of the recorded, recommended or given settings, or of others that
-// avoid an OOM or may need less.
+// Tells reports whether row i says something to people: it is that of the recorded, recommended or given settings, or
+// of others that avoid an OOM or may need less.
 func (t *Tune) Tells(i int) bool {
 	own, s := &t.Settings[0], &t.Settings[i]
 	return i == 0 || t.Given || s.Conf == t.Recommended ||
@@ -411,7 +413,8 @@ func (t *Tune) gains(peak int64) bool {
 	return float64(peak) <= float64(t.Settings[0].PeakReservedBytes)*(1-replay.MinGain)
 }
 
-// perhaps returns the first row that does not run out of memory and, if the recorded one does not either, gains; nil if there is none.
+// perhaps returns the first row that does not run out of memory and, if the recorded one does not either, gains; nil if
+// there is none.
 func (t *Tune) perhaps() *TuneSetting {
 	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool {
 		return s.Outcome == "ok" && (t.Settings[0].Outcome == "oom" || t.gains(s.PeakReservedBytes))

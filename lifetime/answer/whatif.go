@@ -62,8 +62,8 @@ type Remedy struct {
 	edits whatif.Scenario
 }
 
-// Levels returns the bytes in use with the change at the times of the recording. on is the recorded space, on its own axis or by event. nil
-// if the buffers of the space are groups.
+// Levels returns the bytes in use with the change at the times of the recording. on is the recorded space, on its own
+// axis or by event. nil if the buffers of the space are groups.
 func (r *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
 	if on.Ungrouped != nil {
 		return nil
@@ -78,14 +78,15 @@ type WhatIfRoom struct {
 	More bool    `json:"more"`        // larger factors were not tried
 }
 
-// worthwhile is the share of the peak that a change must save to be shown without being named, as for settings of the allocator.
+// worthwhile is the share of the peak that a change must save to be shown without being named, as for settings of the
+// allocator.
 const worthwhile = .02
 
 // maxAuto is the number of buffers up to which changes are tried without being asked for: about a second.
 const maxAuto = 50_000
 
-// autoEngine returns the engine of a space for changes that nobody asked for; nil if there is none. It needs categories, and a history of
-// PyTorch's allocator.
+// autoEngine returns the engine of a space for changes that nobody asked for; nil if there is none. It needs
+// categories, and a history of PyTorch's allocator.
 func autoEngine(t *lifetime.Tables, s *lifetime.Space) (e *whatif.Engine) {
 	if s != nil && s.Purposes != nil && len(cmp.Or(s.Ungrouped, s).Buffers) <= maxAuto {
 		e, _ = whatif.New(t, cmp.Or(s.Ungrouped, s))
@@ -136,7 +137,8 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 	return slices.Insert(all, 0, Remedy{start, e, e.Start()})
 }
 
-// LargestSavingOf returns the one of RemediesOf that lowers the peak most, the cheapest of several; nil if there is none. It takes less time than all.
+// LargestSavingOf returns the one of RemediesOf that lowers the peak most, the cheapest of several; nil if there is
+// none. It takes less time than all.
 func LargestSavingOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
 	e := autoEngine(t, s)
 	if e == nil {
@@ -173,8 +175,9 @@ func HasSwitches(t *lifetime.Tables, s *lifetime.Space) bool {
 	return len(cmp.Or(s.Ungrouped, s).Buffers) <= maxSwitched && autoEngine(t, s) != nil
 }
 
-// SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices: those of the last
-// switch change first. The first combination is the recording. A combination may be refused. The space must have them: see HasSwitches.
+// SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices:
+// those of the last switch change first. The first combination is the recording. A combination may be refused. The
+// space must have them: see HasSwitches.
 func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []toggle, all iter.Seq[Remedy]) {
 	e := autoEngine(t, s)
 	try := func(edits string) Remedy {
@@ -271,8 +274,8 @@ type WhatIfAsked struct {
 // Changed is a memory ID as it was recorded, and as it would be in a scenario.
 type Changed struct{ Before, After *lifetime.Capture }
 
-// WhatIfOf returns what the spaces of a capture would need in scenarios. It fails with a *selection.NothingError if there is no history of
-// PyTorch's allocator, or nothing to search for.
+// WhatIfOf returns what the spaces of a capture would need in scenarios. It fails with a *selection.NothingError if
+// there is no history of PyTorch's allocator, or nothing to search for.
 func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err error) {
 	for _, s := range c.Spaces {
 		h := replay.Of(s, c.Sources[s.Source].Settings)

@@ -36,8 +36,7 @@ func (t *addressTable) find(addr uint64) uint64 {
 
 func (t *addressTable) after(i uint64) uint64 { return (i + 1) & uint64(len(t.slots)-1) }
 
-// get returns the open buffer at addr, or nil. The pointer is valid until the next put
-// or remove.
+// get returns the open buffer at addr, or nil. The pointer is valid until the next put or remove.
 func (t *addressTable) get(addr uint64) *openBuffer {
 	if t.n == 0 {
 		return nil

@@ -18,12 +18,10 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// Builder makes the model of a capture. It sorts, pairs and repairs the events, so
-// readers do not. Make one with New.
+// Builder makes the model of a capture. It sorts, pairs and repairs the events, so readers do not. Make one with New.
 //
-// Times may repeat and go backwards. The Builder sorts the events of a space by time,
-// equal times in order of arrival, and makes times strictly increasing. So no result
-// depends on a tie.
+// Times may repeat and go backwards. The Builder sorts the events of a space by time, equal times in order of arrival,
+// and makes times strictly increasing. So no result depends on a tie.
 type Builder struct {
 	keep    Keep
 	capture *lifetime.Capture
@@ -52,8 +50,7 @@ const (
 	Reports                     // the reports of allocators, instead of buffers
 	Overlaps                    // buffers of compiled programs are not cut where another one takes over their memory
 
-	// PeakAndEnd keeps only the buffers that are alive at the peak or at the end.
-	// FinishOutline returns them.
+	// PeakAndEnd keeps only the buffers that are alive at the peak or at the end. FinishOutline returns them.
 	PeakAndEnd
 
 	Everything = Operations | Calls
@@ -158,8 +155,8 @@ func (b *Builder) Reclassify(frame lifetime.FrameID, kind frame.Kind) {
 	b.capture.Frames[frame].Kind = kind
 }
 
-// FreesName declares that allocations have stacks: the buffers of a space from before the window are then named as such, and
-// by where they were freed if that has a stack (lifetime.Site.Unseen). Call it before the first event.
+// FreesName declares that allocations have stacks: the buffers of a space from before the window are then named as
+// such, and by where they were freed if that has a stack (lifetime.Site.Unseen). Call it before the first event.
 func (b *Builder) FreesName(space SpaceRef) {
 	b.spaces[space].freesName = true
 	b.Site(lifetime.Site{Unseen: true}) // before all others, so that sites have the same numbers if only the peak and end are kept
@@ -192,8 +189,8 @@ func (b *Builder) size(n int64) int64 {
 	return n
 }
 
-// Block is a block of memory in an event or in the end state. Sizes are bytes. If only one size is known, Requested and Occupied are
-// both that size.
+// Block is a block of memory in an event or in the end state. Sizes are bytes. If only one size is known, Requested and
+// Occupied are both that size.
 type Block struct {
 	Addr      uint64
 	Requested int64
@@ -203,7 +200,8 @@ type Block struct {
 	Pending   bool // end state only: its free was requested but not completed
 }
 
-// Alloc records that a block was allocated at t, in the unit of the Axis of the space: nanoseconds unless Describe sets another.
+// Alloc records that a block was allocated at t, in the unit of the Axis of the space: nanoseconds unless Describe sets
+// another.
 func (b *Builder) Alloc(space SpaceRef, t int64, block Block) { b.block(space, opAlloc, t, &block) }
 
 // FreeRequested records that the program freed a block at t, and the Site of the free.
@@ -232,16 +230,14 @@ func (b *Builder) Live(space SpaceRef, l Block) {
 	b.spaces[space].live.Add(l)
 }
 
-// Reserve records that the allocator took a region from the device at t. It uses Addr,
-// Size, Site, Kind, Small, Stream, Pool and PoolUnknown of r. If the region is in the end
-// state, LiveRegion decides about the last five.
+// Reserve records that the allocator took a region from the device at t. It uses Addr, Size, Site, Kind, Small, Stream,
+// Pool and PoolUnknown of r. If the region is in the end state, LiveRegion decides about the last five.
 func (b *Builder) Reserve(space SpaceRef, t int64, r lifetime.Region) {
 	b.region(space, opReserve, t, &r)
 }
 
-// Release records that the allocator returned a region to the device at t. The range may
-// be a part of a Reserve, or cover several. The fields that Reserve uses, except Site,
-// describe the parts that were reserved before the window.
+// Release records that the allocator returned a region to the device at t. The range may be a part of a Reserve, or
+// cover several. The fields that Reserve uses, except Site, describe the parts that were reserved before the window.
 func (b *Builder) Release(space SpaceRef, t int64, r lifetime.Region) {
 	b.region(space, opRelease, t, &r)
 }
@@ -251,8 +247,7 @@ func (b *Builder) region(space SpaceRef, op op, t int64, r *lifetime.Region) {
 	log.add(event{op: op, t: t, addr: r.Addr, size: b.size(r.Size), occupied: log.regions.class(r), site: r.Site})
 }
 
-// LiveRegion records reserved memory of the end state. It uses the fields that Reserve
-// uses.
+// LiveRegion records reserved memory of the end state. It uses the fields that Reserve uses.
 func (b *Builder) LiveRegion(space SpaceRef, r lifetime.Region) {
 	r.Size = b.size(r.Size)
 	log := b.spaces[space]
@@ -279,8 +274,7 @@ func (b *Builder) Stacks() (n, frames int) { return len(b.capture.Stacks), len(b
 // GrowSites prepares for n more sites.
 func (b *Builder) GrowSites(n int) { b.sites.Grow(n) }
 
-// Interval records a buffer with known begin, end and edges. Use either Intervals or
-// events for a space, not both.
+// Interval records a buffer with known begin, end and edges. Use either Intervals or events for a space, not both.
 func (b *Builder) Interval(space SpaceRef, v Interval) {
 	log := b.spaces[space]
 	log.intervals = append(log.intervals, v)
@@ -325,7 +319,8 @@ func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
 	b.spaces[space].add(event{op: opDelta, t: t, size: bytes})
 }
 
-// Mark records a point or range. A point keeps its position among the events. Only marks about failures have free bytes.
+// Mark records a point or range. A point keeps its position among the events. Only marks about failures have free
+// bytes.
 func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 	m.End = max(m.End, m.Begin)
 	if m.Kind != lifetime.OOM && m.Failure == nil {
@@ -363,8 +358,7 @@ func (b *Builder) HistoryTruncated(space SpaceRef) { b.spaces[space].cut = true 
 // window then count as a RingOverflow loss.
 func (b *Builder) RingFull(space SpaceRef) { b.spaces[space].ringFull = true }
 
-// Numbered declares that the addresses of a space only identify its buffers. They are
-// not kept.
+// Numbered declares that the addresses of a space only identify its buffers. They are not kept.
 func (b *Builder) Numbered(space SpaceRef) { b.spaces[space].numbered = true }
 
 // NoHistory declares that the events of a space, if any, are not a history.
@@ -446,8 +440,8 @@ func (b *Builder) Finish() (*lifetime.Capture, error) {
 	return b.capture, nil
 }
 
-// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd. It leaves the rows of spaces that are kept
-// whole to Outline.SetRows.
+// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd. It leaves the rows of spaces
+// that are kept whole to Outline.SetRows.
 // The Builder must not be used afterwards. It fails without a source.
 func (b *Builder) FinishOutline() (*outline.Outline, error) {
 	o := &outline.Outline{}

@@ -17,9 +17,8 @@ func (b *Builder) Sample(space SpaceRef, s lifetime.Sample) {
 	b.capture.Samples = append(b.capture.Samples, s)
 }
 
-// settleCalls replaces the SpaceRef of calls and samples by the final index of the
-// space. made has the spaces by SpaceRef. Calls and samples of spaces that were left out
-// (nil) are dropped.
+// settleCalls replaces the SpaceRef of calls and samples by the final index of the space. made has the spaces by
+// SpaceRef. Calls and samples of spaces that were left out (nil) are dropped.
 func (b *Builder) settleCalls(made []*lifetime.Space) {
 	if len(b.capture.Calls)+len(b.capture.Samples) == 0 {
 		return

@@ -8,9 +8,8 @@ import (
 	"github.com/memlane/memlane/internal/chunked"
 )
 
-// coverage is a set of addresses. Every buffer that ends adds to it, but queries are rare.
-// So ranges are collected, and sorted only for a query or when there are many. recent
-// filters the ranges of blocks that are reused again and again.
+// coverage is a set of addresses. Every buffer that ends adds to it, but queries are rare. So ranges are collected, and
+// sorted only for a query or when there are many. recent filters the ranges of blocks that are reused again and again.
 type coverage struct {
 	merged []addresses             // sorted, with gaps between them
 	fresh  chunked.List[addresses] // not sorted

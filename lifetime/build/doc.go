@@ -1,8 +1,7 @@
 // Package build makes the model of a capture from the data that a reader finds:
 // allocations, frees, blocks that are alive at the end, reserved memory, totals.
 //
-// Its place in the pipeline: between the readers (package formats) and
-// [lifetime.Capture].
+// Its place in the pipeline: between the readers (package formats) and [lifetime.Capture].
 //
 //  1. A reader gives events and states to a [Builder], in any order.
 //  2. space.go sorts the events by time and makes times strictly increasing.

@@ -14,9 +14,8 @@ import (
 	"github.com/memlane/memlane/lifetime/outline"
 )
 
-// keptTotals are the totals that an outline needs: those with the fragmentation at the
-// peak, the highest and the last fragmentation. Without any fragmentation, it is the last
-// total.
+// keptTotals are the totals that an outline needs: those with the fragmentation at the peak, the highest and the last
+// fragmentation. Without any fragmentation, it is the last total.
 type keptTotals struct {
 	atPeak, highest, last lifetime.Total
 	any                   bool
@@ -49,9 +48,8 @@ func (k *keptTotals) list() (list []lifetime.Total) {
 	return slices.CompactFunc(list, func(x, y lifetime.Total) bool { return x.T == y.T })
 }
 
-// fold replaces pairing with PeakAndEnd. It takes the reports on a space in order of time
-// and keeps two sets of buffers: those alive now, and those alive at the highest level so
-// far.
+// fold replaces pairing with PeakAndEnd. It takes the reports on a space in order of time and keeps two sets of
+// buffers: those alive now, and those alive at the highest level so far.
 //
 // A buffer that is older than the window first appears when it is freed, and adds to all
 // levels before that. So a level here is the sum of the changes since the window began.
@@ -174,8 +172,7 @@ func (f *fold) settle() {
 	}
 }
 
-// stackReserved takes a level of Space.Stack. The first one holds from the beginning of
-// the window.
+// stackReserved takes a level of Space.Stack. The first one holds from the beginning of the window.
 func (f *fold) stackReserved(bytes int64) {
 	if len(f.log.space.Stack) == 1 {
 		f.peak.Bytes = units.AddSat(f.peak.Bytes, bytes)

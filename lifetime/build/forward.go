@@ -11,10 +11,10 @@ import (
 )
 
 // nameForward sets Source of the sites of backward passes: the stack of the forward pass that made the node. Snapshots
-// do not record it. An operator makes one node each time that it runs, and a thread of the autograd engine runs the nodes
-// that are ready in the reverse of the order in which they were made (ReadyQueue in torch/csrc/autograd/engine.cpp). So
-// the last node of an operator belongs to its first call, if their numbers fit. If all calls are in one line, that is
-// the line.
+// do not record it. An operator makes one node each time that it runs, and a thread of the autograd engine runs the
+// nodes that are ready in the reverse of the order in which they were made (ReadyQueue in
+// torch/csrc/autograd/engine.cpp). So the last node of an operator belongs to its first call, if their numbers fit. If
+// all calls are in one line, that is the line.
 func (b *Builder) nameForward(s *lifetime.Space) {
 	if !b.engineRan() {
 		return

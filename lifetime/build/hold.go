@@ -16,7 +16,8 @@ type held struct {
 	holder lifetime.HolderID
 }
 
-// storeHolders fills the column of holders. A tensor may begin inside a buffer. Of several at one buffer, the first counts.
+// storeHolders fills the column of holders. A tensor may begin inside a buffer. Of several at one buffer, the first
+// counts.
 func (log *spaceLog) storeHolders(s *lifetime.Space) {
 	if len(log.held) == 0 {
 		return

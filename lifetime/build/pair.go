@@ -142,8 +142,7 @@ func (p *pairing) finish(s *lifetime.Space) {
 	}
 }
 
-// buffer returns the buffer of an event, without a site: that of a free is not the site
-// of the allocation.
+// buffer returns the buffer of an event, without a site: that of a free is not the site of the allocation.
 func (e *event) buffer(begin int64) lifetime.Buffer {
 	return lifetime.Buffer{Begin: begin, Addr: e.addr, Size: e.occupied, Requested: e.size, Edge: inferred(e.inferred)}
 }
@@ -206,8 +205,7 @@ func (p *pairing) close(o openBuffer, t int64, edge lifetime.Edge) {
 	p.ends = append(p.ends, uint32(o.index))
 }
 
-// loseFree ends a buffer whose free was not recorded: when the free was requested, else
-// at t.
+// loseFree ends a buffer whose free was not recorded: when the free was requested, else at t.
 func (p *pairing) loseFree(o openBuffer, t int64) {
 	if o.requested != notRequested {
 		t = o.requested
@@ -315,7 +313,8 @@ func (p *pairing) buffer(l *Block) lifetime.Buffer {
 	return lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: l.Occupied, Requested: l.Requested, Site: l.Site, Edge: edge}
 }
 
-// storeLive stores the blocks of the end state, in order of address, as the buffers of a space without a history. It frees them on the way.
+// storeLive stores the blocks of the end state, in order of address, as the buffers of a space without a history. It
+// frees them on the way.
 func (p *pairing) storeLive() {
 	live := &p.log.live
 	p.s.Buffers = make([]lifetime.Buffer, live.N)
@@ -422,8 +421,7 @@ func (p *pairing) near(given []uint32, order func(x, y *lifetime.Buffer) int) []
 	return near
 }
 
-// store stores the buffers in the space, in order of Begin. It drops those that end
-// before they begin.
+// store stores the buffers in the space, in order of Begin. It drops those that end before they begin.
 func (p *pairing) store() {
 	s := p.s
 	s.Buffers = make([]lifetime.Buffer, 0, p.bufs.N)
@@ -615,8 +613,7 @@ type notePair struct{ first, last lifetime.NoteID }
 // maxNote limits the length of a joined note in bytes.
 const maxNote = 1000
 
-// text returns both notes joined. The first usually describes what the program was doing,
-// the last what the buffer is.
+// text returns both notes joined. The first usually describes what the program was doing, the last what the buffer is.
 func (p *pairing) text(n notePair) lifetime.NoteID {
 	notes := p.log.b.capture.Notes
 	if first, last := notes[n.first], notes[n.last]; n.first != n.last && len(first)+len(last) <= maxNote {

@@ -10,9 +10,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// regionPairing turns Reserve and Release events and the regions of the end state into
-// regions. Ranges split and join: a release may cover three reservations, or a part of
-// one.
+// regionPairing turns Reserve and Release events and the regions of the end state into regions. Ranges split and join:
+// a release may cover three reservations, or a part of one.
 type regionPairing struct {
 	log     *spaceLog
 	regions []lifetime.Region
@@ -103,8 +102,7 @@ func (p *regionPairing) close(t int64, pieces []spans.Span[int], edge lifetime.E
 	return pieces
 }
 
-// shrink removes a piece from its region. The region keeps the part below, a new region
-// gets the part above.
+// shrink removes a piece from its region. The region keeps the part below, a new region gets the part above.
 func (p *regionPairing) shrink(piece spans.Span[int]) {
 	r := p.regions[piece.Val]
 	hi := spans.End(r.Addr, r.Size)

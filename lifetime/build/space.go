@@ -28,8 +28,7 @@ const (
 	opDelta
 )
 
-// event is one recorded event. size is bytes, or an index for opNote, opTotal and
-// opMark.
+// event is one recorded event. size is bytes, or an index for opNote, opTotal and opMark.
 type event struct {
 	t        int64
 	addr     uint64
@@ -207,8 +206,7 @@ func (log *spaceLog) replay() {
 	log.events = chunked.List[event]{}
 }
 
-// windowGiven reports whether the description has a window. Then it has Facts and Base,
-// too.
+// windowGiven reports whether the description has a window. Then it has Facts and Base, too.
 func (log *spaceLog) windowGiven() bool { return log.space.End > log.space.Begin }
 
 // finish makes the space.
@@ -305,10 +303,9 @@ func (log *spaceLog) deriveFacts(s *lifetime.Space) {
 	}
 }
 
-// solveBase computes Base from the totals. A complete end state has every live block, so
-// Base is 0. Otherwise Base is the first total less the buffers alive at that time. Later
-// totals that differ from the buffers count as a loss. Totals of occupied bytes are not
-// compared while the size of a live buffer is inferred.
+// solveBase computes Base from the totals. A complete end state has every live block, so Base is 0. Otherwise Base is
+// the first total less the buffers alive at that time. Later totals that differ from the buffers count as a loss.
+// Totals of occupied bytes are not compared while the size of a live buffer is inferred.
 func (log *spaceLog) solveBase(s *lifetime.Space) {
 	var level [lifetime.Reserved + 1]int64
 	inferred, next := 0, 0

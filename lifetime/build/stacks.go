@@ -19,8 +19,7 @@ func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime
 	return b.stacks.nodes.ID(lifetime.Stack{Frame: frame, Caller: caller})
 }
 
-// Stack interns a call stack, innermost frame first; an empty one is 0. It does not keep
-// frames.
+// Stack interns a call stack, innermost frame first; an empty one is 0. It does not keep frames.
 func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
 	if len(frames) == 0 {
 		return 0
@@ -35,8 +34,7 @@ func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
 	return slot.id
 }
 
-// calls interns the calls of a stack. Consecutive stacks share most callers, which are
-// not looked up again.
+// calls interns the calls of a stack. Consecutive stacks share most callers, which are not looked up again.
 func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
 	t := &b.stacks
 	outer := 0
@@ -54,8 +52,7 @@ func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
 	return id
 }
 
-// stacks finds the ID of a stack: a hash table with open addressing. Most formats write
-// a whole stack for each event.
+// stacks finds the ID of a stack: a hash table with open addressing. Most formats write a whole stack for each event.
 type stacks struct {
 	nodes interned.Table[lifetime.Stack, lifetime.StackID]
 	last  []call // of the last stack that was interned, outermost first

@@ -5,7 +5,8 @@ import (
 	"github.com/memlane/memlane/lifetime/outline"
 )
 
-// Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules find.
+// Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules
+// find.
 func Of(c *lifetime.Capture, own *Overrides) {
 	judge := NewJudge(&c.Tables)
 	for _, s := range c.Spaces {

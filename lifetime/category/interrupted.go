@@ -25,8 +25,9 @@ type failure struct {
 	span int
 }
 
-// interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass; nil if
-// there is none. When and by whom the buffer was freed then does not tell what it was for: the exception frees it, or nobody.
+// interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass;
+// nil if there is none. When and by whom the buffer was freed then does not tell what it was for: the exception frees
+// it, or nobody.
 func (v *view) interruptedPass() *failure {
 	for i := range v.failed {
 		f := &v.failed[i]
@@ -43,8 +44,8 @@ func (v *view) interruptedPass() *failure {
 	return nil
 }
 
-// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph was dropped, keeps
-// it to the end of the call, as most of the pass does.
+// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph
+// was dropped, keeps it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
 	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
 		return false
@@ -66,8 +67,8 @@ func (a *analysis) endsBeforeBackward(i int) bool {
 	return b.Edge&lifetime.EndOpen == 0 && a.crosses(int(a.next[i]), b.End, purpose.Backward) == 0
 }
 
-// backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in it, what is
-// alive then does not tell who holds it.
+// backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in
+// it, what is alive then does not tell who holds it.
 func (v *view) backwardFollows() bool {
 	i := v.next
 	for i < len(v.spans) && v.spans[i].phase == purpose.Forward {
@@ -82,8 +83,8 @@ func (v *view) backwardFollows() bool {
 	return !v.open || i < len(v.spans)
 }
 
-// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or something of half of
-// their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
+// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or
+// something of half of their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
 func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	if a.keeping == nil {
 		a.keeping = make([]int8, len(a.spans))
@@ -113,7 +114,8 @@ func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	return a.keeping[span] > 0
 }
 
-// inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about the rest.
+// inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
+// the rest.
 func (a *analysis) inFailedSpan(t int64) bool {
 	return slices.ContainsFunc(a.failed, func(f failure) bool { return f.span >= 0 && a.spans[f.span].begin <= t && t <= f.t })
 }
@@ -133,8 +135,8 @@ func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.
 // compared is how many earlier spans an interrupted one is compared with.
 const compared = 8
 
-// resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the same
-// place of its order.
+// resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the
+// same place of its order.
 func (a *analysis) resume() {
 	done := map[int]bool{}
 	for _, f := range a.failed {
@@ -148,8 +150,8 @@ func (a *analysis) resume() {
 	}
 }
 
-// resumeSpan compares a span with the earlier one of its phase that begins with most of the same allocations, and changes what
-// was alive at an instant.
+// resumeSpan compares a span with the earlier one of its phase that begins with most of the same allocations, and
+// changes what was alive at an instant.
 func (a *analysis) resumeSpan(span int, instant int64) {
 	var best []int
 	mine := a.allocatedIn(span)

@@ -23,8 +23,8 @@ func (r *reader) outside(path pathID) pathID {
 	}
 }
 
-// inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates there what it
-// keeps: a replay store, a cache. Data comes from a function that loads it.
+// inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates
+// there what it keeps: a replay store, a cache. Data comes from a function that loads it.
 func (r *reader) inConstructor(path pathID) bool {
 	callers, f := r.Callers(path)
 	for f.Kind == frame.Framework || nested[f.Function] {
@@ -90,7 +90,8 @@ func (v *view) outlastsCall() bool {
 	return v.open || v.long || v.next > 0 && v.b.End > v.spans[v.next-1].end
 }
 
-// inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong to a step.
+// inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong
+// to a step.
 func (v *view) inOneStep() bool {
 	return !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1
 }
@@ -100,8 +101,9 @@ func (v *view) keptBeside() bool {
 	return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == noPart
 }
 
-// successors finds the buffers that take the place of others, and which these are. A line that makes a tensor and then drops an older one
-// of the same size has put it in its place: p.data = p.data - update. Of several, the latest one counts.
+// successors finds the buffers that take the place of others, and which these are. A line that makes a tensor and then
+// drops an older one of the same size has put it in its place: p.data = p.data - update. Of several, the latest one
+// counts.
 func (a *analysis) successors() {
 	a.previous, a.replaced = make([]int32, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	if a.s.FreeSites == nil {

@@ -19,8 +19,8 @@ type invocation struct {
 // runID is the number of an invocation; 0 = none.
 type runID uint32
 
-// layers numbers the calls of modules by the order of allocations. Stacks have the lines of calls, but not the modules: a
-// line in a loop calls one layer after the other. A layer begins again with the line that allocated first in it.
+// layers numbers the calls of modules by the order of allocations. Stacks have the lines of calls, but not the modules:
+// a line in a loop calls one layer after the other. A layer begins again with the line that allocated first in it.
 type layers struct {
 	r    *reader
 	all  []invocation
@@ -53,8 +53,8 @@ type firstOf struct {
 	size int64
 }
 
-// at returns the run of the innermost module that an allocation belongs to; 0 if there is none. begins reports whether the
-// program calls a root module again.
+// at returns the run of the innermost module that an allocation belongs to; 0 if there is none. begins reports whether
+// the program calls a root module again.
 func (l *layers) at(f *facts, size int64, begins bool) runID {
 	chain := l.r.Chain(f.call)
 	if begins {
@@ -80,8 +80,8 @@ func (l *layers) at(f *facts, size int64, begins bool) runID {
 	return l.open[len(chain)-1].run
 }
 
-// advances returns the depth of the innermost call that is that of a module of a Sequential, whose forward calls all in one line,
-// while the calls around it go on; 0 if there is none.
+// advances returns the depth of the innermost call that is that of a module of a Sequential, whose forward calls all in
+// one line, while the calls around it go on; 0 if there is none.
 func (l *layers) advances(chain []callID) (inner int) {
 	for depth := 0; depth < min(len(chain), len(l.open)); depth++ {
 		is, was := chain[depth], l.open[depth].call
@@ -121,8 +121,8 @@ func (l *layers) enter(call callID, first firstOf) {
 	l.open[n] = openCall{run: l.ids.ID(run), call: call, first: first, calls: calls}
 }
 
-// names returns the names of all runs: the lines that call the modules, outermost first, and numbers from 0 where a line calls
-// several: "model.py:18[3]/block.py:9". If one line calls all root modules, it is left out.
+// names returns the names of all runs: the lines that call the modules, outermost first, and numbers from 0 where a
+// line calls several: "model.py:18[3]/block.py:9". If one line calls all root modules, it is left out.
 func (l *layers) names() []string {
 	names := make([]string, len(l.all))
 	roots := map[string]bool{}

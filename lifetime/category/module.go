@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// modules finds the module of each buffer: the one that the metadata of the allocation names, or else the innermost one whose
-// call encloses the allocation, by annotations or by the stack.
+// modules finds the module of each buffer: the one that the metadata of the allocation names, or else the innermost one
+// whose call encloses the allocation, by annotations or by the stack.
 func (a *analysis) modules() {
 	noted := map[lifetime.NoteID]textID{}
 	var marks []lifetime.Mark

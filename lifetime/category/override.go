@@ -43,10 +43,10 @@ const (
 //	teacher    frame=/teacher\.py:
 //	kv_cache   frame="paged_attention.py:\\d+ allocate" size=1MiB..2GiB device=cuda:.*
 //
-// The first word is the category: a known one or any other name of letters, digits, _ and -. frame is a regular expression for
-// a line "FILE:LINE FUNCTION" of the stack that allocated the buffer, device one for its device, size the requested bytes: a
-// size or a range, which may leave out an end. Values with blanks are quoted as in Go. The first line that fits a buffer
-// counts. file is the name for errors, which have the line.
+// The first word is the category: a known one or any other name of letters, digits, _ and -. frame is a regular
+// expression for a line "FILE:LINE FUNCTION" of the stack that allocated the buffer, device one for its device, size
+// the requested bytes: a size or a range, which may leave out an end. Values with blanks are quoted as in Go. The first
+// line that fits a buffer counts. file is the name for errors, which have the line.
 func ReadOverrides(file string, in io.Reader) (*Overrides, error) {
 	o := &Overrides{}
 	lines := bufio.NewScanner(in)
@@ -78,7 +78,8 @@ func ReadOverrides(file string, in io.Reader) (*Overrides, error) {
 	return o, nil
 }
 
-// ownName matches the names of categories, up to maxName characters: a repetition in the pattern would copy the classes of Unicode.
+// ownName matches the names of categories, up to maxName characters: a repetition in the pattern would copy the classes
+// of Unicode.
 var ownName = regexp.MustCompile(`^[\pL\pN_-]+$`)
 
 const maxName = 64

@@ -8,10 +8,10 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// backwardModules gives the buffers of backward passes the modules whose forward passes made the nodes that allocate them. Nothing
-// records that in snapshots. But nodes run in the reverse order of the forward pass, and each lets go of what it has kept: of
-// what the pass kept and that is alive, the node that runs uses the latest, and the first allocation after that is of the
-// operation that made the node.
+// backwardModules gives the buffers of backward passes the modules whose forward passes made the nodes that allocate
+// them. Nothing records that in snapshots. But nodes run in the reverse order of the forward pass, and each lets go of
+// what it has kept: of what the pass kept and that is alive, the node that runs uses the latest, and the first
+// allocation after that is of the operation that made the node.
 func (a *analysis) backwardModules() {
 	var kept []int // of forward passes, in order; those that ended are dropped when they become the last
 	modules := a.nextModules()
@@ -47,8 +47,8 @@ func (a *analysis) backwardModules() {
 	}
 }
 
-// nextModules returns, for each buffer of a forward pass, the module of the next allocation of the pass, or its own if it is the
-// last.
+// nextModules returns, for each buffer of a forward pass, the module of the next allocation of the pass, or its own if
+// it is the last.
 func (a *analysis) nextModules() []textID {
 	modules := make([]textID, len(a.s.Buffers))
 	next, pass := textID(0), int32(-1)
@@ -65,8 +65,8 @@ func (a *analysis) nextModules() []textID {
 	return modules
 }
 
-// keptBySelf reports whether the operation that allocated a buffer keeps it, as a normalization keeps its statistics: its result,
-// which it allocated just before, is gone at t.
+// keptBySelf reports whether the operation that allocated a buffer keeps it, as a normalization keeps its statistics:
+// its result, which it allocated just before, is gone at t.
 func (a *analysis) keptBySelf(i int, t int64) bool {
 	b := &a.s.Buffers[i]
 	for k := i - 1; k >= max(0, i-2); k-- {
@@ -79,8 +79,8 @@ func (a *analysis) keptBySelf(i int, t int64) bool {
 	return false
 }
 
-// owners gives parameters and states the modules that own them: those of the gradients of the same size. Parameters and states are
-// made in the order of the modules, gradients in the reverse order of the forward pass.
+// owners gives parameters and states the modules that own them: those of the gradients of the same size. Parameters and
+// states are made in the order of the modules, gradients in the reverse order of the forward pass.
 func (a *analysis) owners() {
 	sizeOf := a.tensorSizes()
 	gradients := a.gradientModules(sizeOf)
@@ -118,8 +118,9 @@ func (a *analysis) setModule(i int, module textID) {
 	a.out[i].Module, a.out[i].ModuleInferred = module, module != 0
 }
 
-// tensorSizes returns a function for the size of the tensor in a block. Traces record blocks, and a large one may have up to 1 MiB
-// more than was asked for: the most frequent size that leaves no more counts. (c10/cuda/CUDACachingAllocator.cpp, should_split)
+// tensorSizes returns a function for the size of the tensor in a block. Traces record blocks, and a large one may have
+// up to 1 MiB more than was asked for: the most frequent size that leaves no more counts.
+// (c10/cuda/CUDACachingAllocator.cpp, should_split)
 func (a *analysis) tensorSizes() func(int64) int64 {
 	counts := map[int64]int{}
 	for i := range a.s.Buffers {
@@ -156,8 +157,8 @@ func (a *analysis) byAge(x, y int) int {
 	return cmp.Compare(p.Begin, q.Begin)
 }
 
-// gradientModules returns the modules of the gradients of each size, in the order of the forward pass, of the backward pass that
-// makes most.
+// gradientModules returns the modules of the gradients of each size, in the order of the forward pass, of the backward
+// pass that makes most.
 func (a *analysis) gradientModules(sizeOf func(int64) int64) map[int64][]textID {
 	best, most, count, pass := int32(-1), 0, 0, int32(-1)
 	a.eachGradient(func(i int) {

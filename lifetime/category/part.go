@@ -43,8 +43,8 @@ func (v *view) part(evaluates []bool) purpose.Part {
 	return purpose.UnknownPart
 }
 
-// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps nothing and which
-// no backward pass follows: a leak may hold the graphs of passes. The last
+// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps
+// nothing and which no backward pass follows: a leak may hold the graphs of passes. The last
 // passes of a recording are left out: their graphs may be alive.
 func (a *analysis) evaluations() []bool {
 	is := make([]bool, len(a.spans))

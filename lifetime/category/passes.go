@@ -68,8 +68,8 @@ func (a *analysis) phases() {
 	}
 }
 
-// closures takes the closures out of steps of optimizers that call them, if stacks do not tell their forward passes: what is after the last
-// backward pass in a step is of the optimizer.
+// closures takes the closures out of steps of optimizers that call them, if stacks do not tell their forward passes:
+// what is after the last backward pass in a step is of the optimizer.
 func (a *analysis) closures() {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -82,8 +82,8 @@ func (a *analysis) closures() {
 	}
 }
 
-// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before: what a line assigns
-// the result of a call to is freed when the call has ended.
+// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before:
+// what a line assigns the result of a call to is freed when the call has ended.
 func (a *analysis) returned() []bool {
 	all, has := make([]bool, len(a.s.Buffers)), false
 	if a.s.FreeSites == nil || !a.hasLines() {
@@ -99,16 +99,16 @@ func (a *analysis) returned() []bool {
 	return all
 }
 
-// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of modules
-// ends a call.
+// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of
+// modules ends a call.
 type rootCalls struct {
 	root  pathID
 	last  int  // buffer of the current call; -1 = none
 	ended bool // the program allocated outside since then
 }
 
-// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last allocation of
-// the call before.
+// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last
+// allocation of the call before.
 func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
 	if f.within != inModule {
 		return false
@@ -135,8 +135,8 @@ func (r *rootCalls) end(lasts []bool) {
 	}
 }
 
-// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the graph
-// keeps to the backward pass.
+// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the
+// graph keeps to the backward pass.
 func (a *analysis) passesWithoutModules() {
 	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == purpose.Forward }) {
 		return
@@ -156,8 +156,8 @@ func (a *analysis) passesWithoutModules() {
 	a.spans = all
 }
 
-// keptBetween returns the first allocation after an instant that a backward pass frees without Python, and the last allocation
-// before the pass. Allocations of its callers just before it belong to the pass.
+// keptBetween returns the first allocation after an instant that a backward pass frees without Python, and the last
+// allocation before the pass. Allocations of its callers just before it belong to the pass.
 func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok bool) {
 	var callers []lifetime.Buffer
 	from, _ := slices.BinarySearchFunc(a.s.Buffers, after+1, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })

@@ -59,8 +59,8 @@ func (l *timeline) add(phase purpose.Phase, t int64, begins bool) {
 	l.trains = l.trains || phase == purpose.Backward
 }
 
-// addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by a hook, is
-// a part of the pass.
+// addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by
+// a hook, is a part of the pass.
 func (l *timeline) addSteps() {
 	var all []span
 	next := 0
@@ -116,8 +116,8 @@ func (l *timeline) count() {
 // longLived is the number of passes after which a buffer is no longer data of a step.
 const longLived = 3
 
-// between returns the phase of an allocation whose stack has no part of PyTorch that tells it, from the phases before and
-// after it, and whether the order of the passes leaves no other.
+// between returns the phase of an allocation whose stack has no part of PyTorch that tells it, from the phases before
+// and after it, and whether the order of the passes leaves no other.
 func (l *timeline) between(b *lifetime.Buffer) (phase purpose.Phase, sure bool) {
 	last, next := l.around(b.Begin)
 	before, after := purpose.OtherPhase, purpose.OtherPhase

@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other programs of
-// which nothing is known have no purpose.
+// judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other
+// programs of which nothing is known have no purpose.
 func (r *reader) judge(s *lifetime.Space) *analysis {
 	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers))}
 	a.phases()
@@ -60,8 +60,8 @@ func (j *Judge) Add(s *lifetime.Space) {
 	}
 }
 
-// AddRows sets the purposes of rows of a space whose other buffers were not kept. Only what the site of a buffer tells is known
-// then, so it does nothing for programs of PyTorch.
+// AddRows sets the purposes of rows of a space whose other buffers were not kept. Only what the site of a buffer tells
+// is known then, so it does nothing for programs of PyTorch.
 func (j *Judge) AddRows(s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
 	for _, rows := range all {
 		space := &lifetime.Space{SpaceInfo: *s}
@@ -138,8 +138,8 @@ func (r *reader) place(id lifetime.SiteID) *place {
 	return p
 }
 
-// at returns what the stack of an allocation says. Before the window it is nothing, unless the allocator still knew the stack: a
-// program that begins to record again.
+// at returns what the stack of an allocation says. Before the window it is nothing, unless the allocator still knew the
+// stack: a program that begins to record again.
 func (a *analysis) at(b *lifetime.Buffer) *facts {
 	if b.Edge&lifetime.SiteFromFree != 0 {
 		return &noFacts
@@ -190,8 +190,8 @@ func (a *analysis) judge() {
 	}
 }
 
-// own keeps the categories of producers that are none of memlane: "autograd detail" of PyTorch's memory timeline, and the
-// arguments, results and constants of compiled programs whose role is not known.
+// own keeps the categories of producers that are none of memlane: "autograd detail" of PyTorch's memory timeline, and
+// the arguments, results and constants of compiled programs whose role is not known.
 func (a *analysis) own() {
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
@@ -212,7 +212,8 @@ func (a *analysis) own() {
 	}
 }
 
-// autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd. (torch/profiler/_memory_profiler.py)
+// autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd.
+// (torch/profiler/_memory_profiler.py)
 const autogradDetail = "autograd detail"
 
 // apply applies the rules to one buffer.
@@ -244,8 +245,8 @@ func (a *analysis) apply(i int) {
 	}
 }
 
-// repeat gives buffers without an answer the category of the buffers with the same size and site, or, from before the window,
-// with the same size and place of their free.
+// repeat gives buffers without an answer the category of the buffers with the same size and site, or, from before the
+// window, with the same size and place of their free.
 func (a *analysis) repeat() {
 	type key struct {
 		site lifetime.SiteID
@@ -306,8 +307,8 @@ func (a *analysis) repeat() {
 	}
 }
 
-// beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older than the
-// window.
+// beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older
+// than the window.
 func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.spans[1].begin }
 
 // categories is the number of categories.
@@ -327,10 +328,10 @@ func most(counts *[categories]int) (best purpose.Category, share float64) {
 	return best, float64(counts[best]) / float64(max(sum, 1))
 }
 
-// correspond gives identical buffers of corresponding passes one category: passes correspond if they allocate the same sizes at the
-// same sites in the same order, and buffers are identical if they have the same place in it and the same fate. For what a backward
-// pass left, the fate is whether it lives for steps: its thread may by chance be the last to drop a gradient, so that one that Python
-// freed tells what all of them are. Without agreement none is known.
+// correspond gives identical buffers of corresponding passes one category: passes correspond if they allocate the same
+// sizes at the same sites in the same order, and buffers are identical if they have the same place in it and the same
+// fate. For what a backward pass left, the fate is whether it lives for steps: its thread may by chance be the last to
+// drop a gradient, so that one that Python freed tells what all of them are. Without agreement none is known.
 func (a *analysis) correspond() {
 	var order []int // buffers of all passes
 	var sum maphash.Hash

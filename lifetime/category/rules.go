@@ -238,7 +238,8 @@ var groups = []group{
 	{func(v *view) bool { return true }, []Rule{
 		{"named_by_function", purpose.FromFrames,
 			"a function made it that says by its name or file what it makes: weights, a cache of keys and values if no graph exists, flat buffers",
-			// transformers/cache_utils.py; vllm/worker/cache_engine.py; megatron/core/distributed/param_and_grad_buffer.py
+			// transformers/cache_utils.py; vllm/worker/cache_engine.py;
+			// megatron/core/distributed/param_and_grad_buffer.py
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if !v.f.python || !v.outlastsCall() {
 					return 0, 0, false
@@ -307,8 +308,8 @@ func (v *view) mayServeHopper() bool {
 	return v.b.Requested == hopper && (v.unseen || inPass && (v.long || v.open && v.outlives))
 }
 
-// fewServeHopper reports whether no more buffers may be workspaces on Hopper than the program has handles: one for the forward
-// pass, one for the backward pass.
+// fewServeHopper reports whether no more buffers may be workspaces on Hopper than the program has handles: one for the
+// forward pass, one for the backward pass.
 func (a *analysis) fewServeHopper() bool {
 	const most = 2
 	if !a.hopperKnown {
@@ -325,8 +326,8 @@ func (a *analysis) fewServeHopper() bool {
 	return a.ofHopper <= most
 }
 
-// leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one, while it was
-// alive. If memory ran out, the phase had not ended.
+// leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one,
+// while it was alive. If memory ran out, the phase had not ended.
 func (v *view) leftAtEnd() bool { return v.open && v.next == len(v.spans) && len(v.failed) == 0 }
 
 // leavesSeveral reports whether several buffers that modules allocated in a call are alive when the next call begins.
@@ -355,8 +356,8 @@ func (v *view) mayBeParameter() bool {
 	return v.rebinds()
 }
 
-// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as
-// parameters are, and it is not known what takes their place: what a step keeps may be a parameter.
+// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first
+// backward pass, as parameters are, and it is not known what takes their place: what a step keeps may be a parameter.
 func (v *view) rebinds() bool {
 	if v.rebound == nil {
 		v.rebound = map[int64]bool{}
@@ -373,8 +374,8 @@ func (v *view) rebinds() bool {
 	return v.rebound[v.b.Requested]
 }
 
-// freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and backward
-// passes.
+// freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and
+// backward passes.
 func (v *view) freedInStep() bool {
 	i, ok := v.stepAt(v.b.Begin)
 	return ok && !v.open && v.b.End <= v.steps[i].End
@@ -386,9 +387,9 @@ func (v *view) byPythonInEngine() bool {
 	return v.phase == purpose.Backward && v.sure && v.f.python && inEngine && v.f.within != inBackwardCall
 }
 
-// onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it that
-// checkpointing runs again, of a backward pass through which a later one goes, or of a pass before the window. Without stacks of
-// frees, only a forward pass tells it.
+// onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it
+// that checkpointing runs again, of a backward pass through which a later one goes, or of a pass before the window.
+// Without stacks of frees, only a forward pass tells it.
 func (v *view) onlyByGraph() bool {
 	switch {
 	case !v.byGraph || v.phase == purpose.OptimizerPhase:
@@ -409,9 +410,9 @@ func (v *view) freedByFunction() bool {
 	return last >= 0 && v.spans[last].phase == purpose.Backward && v.b.End <= v.spans[last].end
 }
 
-// usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program that trains
-// may be several calls. What an exception frees because memory ran out tells nothing; nor does the time of a free in a
-// recomputation.
+// usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program
+// that trains may be several calls. What an exception frees because memory ran out tells nothing; nor does the time of
+// a free in a recomputation.
 func (v *view) usedWithinPhase() bool {
 	switch {
 	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
@@ -427,8 +428,8 @@ func (v *view) usedWithinPhase() bool {
 	return v.phase == purpose.OptimizerPhase && v.sure && v.freedInStep()
 }
 
-// isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call frees: when it has
-// the next result, or with del.
+// isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call
+// frees: when it has the next result, or with del.
 func (v *view) isHeldResult() bool {
 	if v.trains || !v.lasts[v.i] || v.freed == nil || !v.freed.python {
 		return false
@@ -438,15 +439,15 @@ func (v *view) isHeldResult() bool {
 	return caller == same && f.File == at.File && f.Function == at.Function
 }
 
-// handedOut reports whether something that an inner module made is alive after the call of the model. What the call itself frees when
-// it returns is not.
+// handedOut reports whether something that an inner module made is alive after the call of the model. What the call
+// itself frees when it returns is not.
 func (v *view) handedOut() bool {
 	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && v.b.End > v.spans[v.next-1].end &&
 		(v.freed == nil || v.freed.flags&callsModule == 0)
 }
 
-// readByLoss reports whether a cross entropy was computed of something that Python holds: it is the last allocation before it with the
-// size of the logarithm, or half of it and then copied to 32 bits.
+// readByLoss reports whether a cross entropy was computed of something that Python holds: it is the last allocation
+// before it with the size of the logarithm, or half of it and then copied to 32 bits.
 func (v *view) readByLoss() bool {
 	if v.phase != purpose.Forward || v.unseen || v.byGraph || !v.outlives && !v.open || v.f.flags&losses != 0 {
 		return false
@@ -467,18 +468,19 @@ func (v *view) readByLoss() bool {
 	return false
 }
 
-// beforeLoss is how many allocations may be between a result and the logarithm of its softmax: labels are shifted, a copy is made.
+// beforeLoss is how many allocations may be between a result and the logarithm of its softmax: labels are shifted, a
+// copy is made.
 const beforeLoss = 8
 
-// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it may be the
-// update or work on a result; in the size of a parameter, a copy of it.
+// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it
+// may be the update or work on a result; in the size of a parameter, a copy of it.
 func (v *view) mayBeData() bool {
 	z, size := v.sizes, v.b.Requested
 	return z != nil && v.f.within == noPart && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
 }
 
-// ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer. Traces
-// record blocks, which may have up to 1 MiB more.
+// ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer.
+// Traces record blocks, which may have up to 1 MiB more.
 func (v *view) ofParameterSize() bool {
 	if v.s.Facts&lifetime.EndState == 0 {
 		return true // a trace has nothing from before the window
@@ -524,9 +526,9 @@ func (a *analysis) overPasses(i int) bool {
 	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, purpose.Backward) > 0
 }
 
-// converted returns the category of the tensors for which Module._apply has the line that converts the buffer; UnknownCategory if
-// there is none. Stacks without lines do not tell parameters from buffers. A module may be converted twice: the first copy is gone
-// before the first pass.
+// converted returns the category of the tensors for which Module._apply has the line that converts the buffer;
+// UnknownCategory if there is none. Stacks without lines do not tell parameters from buffers. A module may be converted
+// twice: the first copy is gone before the first pass.
 func (v *view) converted() purpose.Category {
 	if v.f.within != inSetup || v.f.flags&converting == 0 || !v.open && !v.outlives {
 		return purpose.UnknownCategory
@@ -540,8 +542,8 @@ func (v *view) converted() purpose.Category {
 	return v.converts[v.f.converts]
 }
 
-// linesOfApply returns what the lines of Module._apply convert. The first converts parameters, a later one their gradients, each right
-// after its parameter, and the last one buffers.
+// linesOfApply returns what the lines of Module._apply convert. The first converts parameters, a later one their
+// gradients, each right after its parameter, and the last one buffers.
 func (a *analysis) linesOfApply() map[lifetime.FrameID]purpose.Category {
 	first := map[string]lifetime.FrameID{}
 	a.eachConverted(func(f *facts, _ int64) {
@@ -577,7 +579,8 @@ func (a *analysis) linesOfApply() map[lifetime.FrameID]purpose.Category {
 	return lines
 }
 
-// eachConverted calls take with the tensors that Module._apply converts, in order of time or, at one time, of their addresses.
+// eachConverted calls take with the tensors that Module._apply converts, in order of time or, at one time, of their
+// addresses.
 func (a *analysis) eachConverted(take func(f *facts, size int64)) {
 	for i := range a.s.Buffers {
 		if f := a.at(&a.s.Buffers[i]); f.flags&converting != 0 {

@@ -43,7 +43,8 @@ func isUpdate(name string) bool {
 	return slices.Contains(updates, name)
 }
 
-// gradientScopes begin the names of operations of the backward pass in TensorFlow. (tensorflow/python/eager/backprop.py)
+// gradientScopes begin the names of operations of the backward pass in TensorFlow.
+// (tensorflow/python/eager/backprop.py)
 var gradientScopes = []string{"gradient_tape", "gradients"}
 
 // scopeOf reads the name of an operation. Its last part is the operation itself.
@@ -130,8 +131,8 @@ type opScope struct {
 	phase  purpose.Phase
 }
 
-// scopes returns what the names of operations say, by SiteID, and whether any is part of a pass with derivatives: of all sites, also
-// those of buffers that an outline has left out.
+// scopes returns what the names of operations say, by SiteID, and whether any is part of a pass with derivatives: of
+// all sites, also those of buffers that an outline has left out.
 func (r *reader) scopes() (all []opScope, differentiate bool) {
 	if r.opScopes != nil {
 		return r.opScopes, r.differentiates
@@ -185,8 +186,8 @@ func (a *analysis) scopes() {
 	}
 }
 
-// laterPhases returns the phase of the first value with one that uses the memory of another value, by the ID of that: the compiler
-// allocates what a loop fills with an instruction of its own, without a scope.
+// laterPhases returns the phase of the first value with one that uses the memory of another value, by the ID of that:
+// the compiler allocates what a loop fills with an instruction of its own, without a scope.
 func (a *analysis) laterPhases(scopes []opScope) map[int64]purpose.Phase {
 	all := map[int64]purpose.Phase{}
 	for i := range a.s.Values { // in order of allocation
@@ -198,8 +199,9 @@ func (a *analysis) laterPhases(scopes []opScope) map[int64]purpose.Phase {
 	return all
 }
 
-// beginOfBackward returns the first allocation of the backward part of a compiled program; the end if it has none. The part begins where
-// most temporaries of the forward part come before and most of the backward part after: the compiler moves a few of them, such as zeros.
+// beginOfBackward returns the first allocation of the backward part of a compiled program; the end if it has none. The
+// part begins where most temporaries of the forward part come before and most of the backward part after: the compiler
+// moves a few of them, such as zeros.
 func (a *analysis) beginOfBackward() int64 {
 	before, best, begin := 0, 0, a.s.End
 	for i := range a.s.Buffers { // by Begin
@@ -218,8 +220,9 @@ func (a *analysis) beginOfBackward() int64 {
 	return begin
 }
 
-// nameArguments finds the categories of the arguments of a compiled program, by their names and, of m and v, by their shapes:
-// Adam's moments have the tree and the shapes of a third argument, the parameters. It keeps the shapes of parameters.
+// nameArguments finds the categories of the arguments of a compiled program, by their names and, of m and v, by their
+// shapes: Adam's moments have the tree and the shapes of a third argument, the parameters. It keeps the shapes of
+// parameters.
 func (a *analysis) nameArguments() {
 	trees := map[string]map[string]bool{} // paths and shapes of an argument, by its name
 	for i := range a.s.Buffers {

@@ -39,8 +39,8 @@ func (z *sizes) mark(m sizeMark, buffers []int) {
 	}
 }
 
-// statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with options
-// that change it are left out. (torch/optim, _init_group)
+// statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with
+// options that change it are left out. (torch/optim, _init_group)
 var statesOf = map[string]int{
 	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2,
 	"Lion": 1, "FusedAdam": 2,
@@ -66,8 +66,8 @@ func (a *analysis) measure() *sizes {
 	return z
 }
 
-// inOnePass returns how many gradients of each size a backward pass makes, or are alive at once: an optimizer that steps within
-// the pass frees them one by one.
+// inOnePass returns how many gradients of each size a backward pass makes, or are alive at once: an optimizer that
+// steps within the pass frees them one by one.
 func (a *analysis) inOnePass() map[int64]int {
 	most := a.together(purpose.Gradient)
 	pass, made := int32(-1), map[int64]int{}
@@ -132,8 +132,8 @@ func (a *analysis) together(c purpose.Category) map[int64]int {
 	return most
 }
 
-// oldBySize returns the buffers that were there before the window and are there after its last pass, by size and address: those that no
-// forward pass made.
+// oldBySize returns the buffers that were there before the window and are there after its last pass, by size and
+// address: those that no forward pass made.
 func (a *analysis) oldBySize() map[int64][]int {
 	old := map[int64][]int{}
 	for i := range a.s.Buffers {
@@ -238,8 +238,9 @@ func (a *analysis) unaccounted(z *sizes) {
 	}
 }
 
-// loadedStates finds the states of an optimizer that made none in the window: what the program allocated before the first pass and kept,
-// of nearly all sizes of gradients exactly as many as the optimizer keeps. So it is if a checkpoint is read to the device.
+// loadedStates finds the states of an optimizer that made none in the window: what the program allocated before the
+// first pass and kept, of nearly all sizes of gradients exactly as many as the optimizer keeps. So it is if a
+// checkpoint is read to the device.
 func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 	made, bySize := a.together(purpose.OptimizerState), map[int64][]int{}
 	for _, i := range a.candidates {
@@ -289,7 +290,8 @@ func (a *analysis) oldParameters(z *sizes, old map[int64][]int) (params []int64)
 	return params
 }
 
-// copiesOfEach returns the number that divides the counts of the most bytes: parameter, gradient and states of each size.
+// copiesOfEach returns the number that divides the counts of the most bytes: parameter, gradient and states of each
+// size.
 func (a *analysis) copiesOfEach(old map[int64][]int) int {
 	best, most := 1, int64(0)
 	for n := 2; n <= 5; n++ {
@@ -374,9 +376,9 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 	return used
 }
 
-// olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they have the lowest
-// addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be gradients or copies of the
-// model, too.
+// olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they
+// have the lowest addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be
+// gradients or copies of the model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	states := a.statesOfOptimizers(z, old)
 	told, share := a.toldParameters(), 1
@@ -415,9 +417,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	}
 }
 
-// copiedModules returns the parameters of copies of the model, such as an EMA: each size has a whole number of times as many buffers as
-// gradients, although the optimizer made its states in the window. A list of copied weights looks alike, but modules
-// also copy their buffers.
+// copiedModules returns the parameters of copies of the model, such as an EMA: each size has a whole number of times as
+// many buffers as gradients, although the optimizer made its states in the window. A list of copied weights looks
+// alike, but modules also copy their buffers.
 func (a *analysis) copiedModules(z *sizes, old map[int64][]int) (copies []int) {
 	states := map[int64]int{}
 	for i := range a.s.Buffers {
@@ -454,7 +456,8 @@ func (a *analysis) copiedModules(z *sizes, old map[int64][]int) (copies []int) {
 	return copies
 }
 
-// repeated reports whether buffers, in the order of their addresses, are a number of times those of the same sizes. PyTorch has two pools.
+// repeated reports whether buffers, in the order of their addresses, are a number of times those of the same sizes.
+// PyTorch has two pools.
 func (a *analysis) repeated(buffers []int, times int) bool {
 	slices.SortFunc(buffers, func(x, y int) int { return cmp.Compare(a.s.Buffers[x].Addr, a.s.Buffers[y].Addr) })
 	for _, large := range []bool{false, true} {
@@ -496,7 +499,8 @@ func (a *analysis) toldParameters() map[int64]int {
 // nearly is the share of the bytes that is as good as all: sizes may agree by chance.
 const nearly = 0.9
 
-// share returns the share of the bytes of all gradients whose size has as many older buffers as parameters with some numbers of states.
+// share returns the share of the bytes of all gradients whose size has as many older buffers as parameters with some
+// numbers of states.
 func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 	all, same := int64(0), int64(0)
 	for size, g := range z.gradientsOf {
@@ -509,8 +513,8 @@ func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 	return float64(same) / float64(max(all, 1))
 }
 
-// statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD keeps one with
-// momentum.
+// statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD
+// keeps one with momentum.
 func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int) (states []int) {
 	for _, name := range a.names {
 		k, known := statesOf[name]
@@ -529,8 +533,8 @@ func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int) (states []i
 	return states
 }
 
-// amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings come first in
-// most models, and sparse gradients do not have the size of their table.
+// amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings
+// come first in most models, and sparse gradients do not have the size of their table.
 func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 	if z.highest == 0 {
 		for i, m := range z.marks {

@@ -1,5 +1,5 @@
-// Package compiled has what only compiled programs record: what their allocations are for, how devices share tensors, and what
-// arguments are.
+// Package compiled has what only compiled programs record: what their allocations are for, how devices share tensors,
+// and what arguments are.
 package compiled
 
 import (
@@ -7,8 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/internal/flags"
 )
 
-// Uses is the set of uses of a compiled program's buffer allocation: the flags of
-// XLA's BufferAllocationProto.
+// Uses is the set of uses of a compiled program's buffer allocation: the flags of XLA's BufferAllocationProto.
 type Uses uint8
 
 const (
@@ -41,7 +40,8 @@ const (
 	State   Role = "state"   // its new value depends on the backward pass, and it goes only into that and the new value of one trained argument
 )
 
-// Sharding is how the devices that run a compiled program share a tensor. Its zero value means that it was not recorded.
+// Sharding is how the devices that run a compiled program share a tensor. Its zero value means that it was not
+// recorded.
 type Sharding struct {
 	Split  string // number of parts of each dimension: "1x8"; "" = it is not split
 	Copies int64  // devices that have the same part; 0 = not recorded
@@ -60,7 +60,8 @@ func (s Sharding) String() string {
 	return "split " + s.Split + ", on " + units.Plural(s.Copies, "device") + " each"
 }
 
-// Donation is what a compiled program would need if it donated more arguments to results of their shape, by the live ranges of its schedule.
+// Donation is what a compiled program would need if it donated more arguments to results of their shape, by the live
+// ranges of its schedule.
 type Donation struct {
 	Arguments int   // that would be donated
 	Peak      int64 // of occupied bytes; 0 = not known

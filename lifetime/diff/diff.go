@@ -171,8 +171,8 @@ func (r *Result) compareSpaces(pair int) {
 	}
 }
 
-// decide sets the status of a row and reports whether there is a difference. Allocated bytes depend on the length of the
-// window, so they count only if both sides have the same number of steps.
+// decide sets the status of a row and reports whether there is a difference. Allocated bytes depend on the length of
+// the window, so they count only if both sides have the same number of steps.
 func (r *Row) decide(p *Pair) bool {
 	none := Figures{}
 	peak, end := r.DeltaPeak(), r.DeltaEnd()

@@ -74,7 +74,8 @@ func stepTime(s *Side) string {
 	return units.Span(s.Window/int64(s.Steps), s.Space.Axis.Unit())
 }
 
-// Difference formats the change of a figure: "-24.1 MiB (-33.8 %)", and "+3.05 MiB (33 times)" from ten times as much on.
+// Difference formats the change of a figure: "-24.1 MiB (-33.8 %)", and "+3.05 MiB (33 times)" from ten times as much
+// on.
 func Difference(before, after int64) string {
 	change := after - before
 	text := units.Signed(change)

@@ -83,7 +83,8 @@ func (r *Result) keys(c *lifetime.Capture, f *finding.Finding, space *lifetime.S
 	return append(keys, moved)
 }
 
-// operations returns the operations of a finding on each side; none if they cannot be compared: formats name them differently, and some record none.
+// operations returns the operations of a finding on each side; none if they cannot be compared: formats name them
+// differently, and some record none.
 func (r *Result) operations(b, a *finding.Finding) (before, after []string) {
 	if formatOf(r.Before) != formatOf(r.After) {
 		return nil, nil
@@ -107,15 +108,16 @@ func operations(c *lifetime.Capture, f *finding.Finding) (all []string) {
 	return all
 }
 
-// sameOperation reports whether two findings have an operation in common. One line can have several operations, and traces before PyTorch 2.15 have
-// only the line of the def.
+// sameOperation reports whether two findings have an operation in common. One line can have several operations, and
+// traces before PyTorch 2.15 have only the line of the def.
 func (r *Result) sameOperation(b, a *finding.Finding) bool {
 	before, after := r.operations(b, a)
 	return before == nil || slices.ContainsFunc(before, func(op string) bool { return slices.Contains(after, op) })
 }
 
-// worse reports whether a finding is a confirmed leak of at least Warning, and before it was not confirmed, or it has grown and was too small to count
-// or had fewer operations. A longer recording of the same leak also has more bytes, so bytes per step decide if they are known.
+// worse reports whether a finding is a confirmed leak of at least Warning, and before it was not confirmed, or it has
+// grown and was too small to count or had fewer operations. A longer recording of the same leak also has more bytes, so
+// bytes per step decide if they are known.
 func (r *Result) worse(b, a *finding.Finding) bool {
 	small := b.Severity <= finding.Info
 	if !a.IsLeak() || a.Severity <= finding.Info {

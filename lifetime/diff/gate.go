@@ -34,8 +34,8 @@ var metrics = map[string]func(s *Side) int64{
 // Metrics returns the names of the figures that a gate can compare, sorted.
 func Metrics() []string { return slices.Sorted(maps.Keys(metrics)) }
 
-// ParseGate reads a gate: new-leak, or a metric and its increase, such as peak>+5% or end>+64MiB. Blanks and ends of lines
-// around it, the comparison and the unit do not count.
+// ParseGate reads a gate: new-leak, or a metric and its increase, such as peak>+5% or end>+64MiB. Blanks and ends of
+// lines around it, the comparison and the unit do not count.
 func ParseGate(text string) (Gate, error) {
 	g := Gate{text: strings.TrimSpace(text)}
 	if g.text == NewLeak {

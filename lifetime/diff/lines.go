@@ -5,9 +5,9 @@ import "slices"
 // maxPairs bounds the pairs of lines that alignLines compares in one function.
 const maxPairs = 1 << 20
 
-// alignLines pairs the lines of functions that both sides have. An edit moves all lines below it, so an equal number is weak
-// evidence: the line below may have it now. alignLines keeps the order of the lines and takes the pairs that agree best in
-// number, operation and mean size.
+// alignLines pairs the lines of functions that both sides have. An edit moves all lines below it, so an equal number is
+// weak evidence: the line below may have it now. alignLines keeps the order of the lines and takes the pairs that agree
+// best in number, operation and mean size.
 func alignLines(before, after []*placeSum, pair func(b, a *placeSum)) {
 	type function struct {
 		lines [2][]*placeSum
@@ -58,8 +58,8 @@ func align(before, after []*placeSum, pair func(b, a *placeSum)) {
 	}
 }
 
-// agreement returns how much speaks for b and a being the same line: any two lines in order may be, a size says more than a
-// number.
+// agreement returns how much speaks for b and a being the same line: any two lines in order may be, a size says more
+// than a number.
 func agreement(b, a *placeSum) int {
 	n := 4
 	if b.place.Frame.Line == a.place.Frame.Line {

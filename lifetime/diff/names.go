@@ -31,8 +31,8 @@ func setNames(t *lifetime.Tables, s *lifetime.Space, at func(lifetime.SiteID) *p
 	}
 }
 
-// pairNamed pairs the places whose buffers have the same names, unless other places have them too: code moves to other lines,
-// functions and files, a parameter keeps its name.
+// pairNamed pairs the places whose buffers have the same names, unless other places have them too: code moves to other
+// lines, functions and files, a parameter keeps its name.
 func pairNamed(before, after []*placeSum, pair func(b, a *placeSum)) {
 	only := func(places []*placeSum) map[string]*placeSum {
 		index := map[string]*placeSum{}

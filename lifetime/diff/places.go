@@ -107,8 +107,8 @@ func (p *placeSum) key(line int) placeKey {
 	return placeKey{at.Frame.Function, p.path[0], line, at.Node, at.Op, at.Shape, at.Unseen}
 }
 
-// match pairs the places of two sides: those with the same names, the lines of a function in their order, because code moves, then
-// places with their lines, then those in other folders without.
+// match pairs the places of two sides: those with the same names, the lines of a function in their order, because code
+// moves, then places with their lines, then those in other folders without.
 func match(before, after []*placeSum, lines bool) (all []matched) {
 	stages := []func(p *placeSum) placeKey{
 		func(p *placeSum) placeKey {
@@ -167,8 +167,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// pairEqual pairs places that one side lacks if the buffers of both are the same set of different sizes, with the same bytes at the peak and at the
-// end, and no other place has it: they were renamed. Buffers of one size are no evidence.
+// pairEqual pairs places that one side lacks if the buffers of both are the same set of different sizes, with the same
+// bytes at the peak and at the end, and no other place has it: they were renamed. Buffers of one size are no evidence.
 func pairEqual(before, after []*placeSum, pair func(b, a *placeSum)) {
 	type key struct {
 		Figures
@@ -225,8 +225,8 @@ func nearest(b *placeSum, candidates []*placeSum) (best *placeSum) {
 	return best
 }
 
-// sameLines reports whether lines of two captures are comparable. Traces of the profiler before PyTorch 2.15 have the line
-// of the def, one for each function; snapshots have the line of the call, several for each function.
+// sameLines reports whether lines of two captures are comparable. Traces of the profiler before PyTorch 2.15 have the
+// line of the def, one for each function; snapshots have the line of the call, several for each function.
 func sameLines(before, after *lifetime.Capture) bool {
 	return formatOf(before) == formatOf(after) || !ofDefs(before) && !ofDefs(after)
 }

@@ -22,8 +22,8 @@ type spaceKey struct {
 	device, memory, allocator, program string
 }
 
-// pairSpaces pairs the spaces of the same memory: by memory ID; else by device, kind of memory and name of the program; else
-// by the number of the device (cuda:0 and hip:0); else the only space left on each side.
+// pairSpaces pairs the spaces of the same memory: by memory ID; else by device, kind of memory and name of the program;
+// else by the number of the device (cuda:0 and hip:0); else the only space left on each side.
 func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 	taken := map[*lifetime.Space]*lifetime.Space{} // space after by space before
 	used := map[*lifetime.Space]bool{}

@@ -14,7 +14,8 @@ import (
 // maxNamed is the maximum number of places in a verdict.
 const maxNamed = 3
 
-// Verdict returns the main differences in one line: the peak, the places that changed most there, and new and fixed leaks.
+// Verdict returns the main differences in one line: the peak, the places that changed most there, and new and fixed
+// leaks.
 func (r *Result) Verdict() string {
 	var parts []string
 	main := r.Main()
@@ -60,8 +61,8 @@ func (r *Result) Verdict() string {
 	return strings.Join(parts, "; ")
 }
 
-// Main returns the pair with the highest peak on either side; nil if there are no pairs. Compiled programs count only if
-// there is nothing else.
+// Main returns the pair with the highest peak on either side; nil if there are no pairs. Compiled programs count only
+// if there is nothing else.
 func (r *Result) Main() (best *Pair) {
 	compiled := func(p *Pair) bool { return static(cmp.Or(p.After, p.Before).Space) }
 	peak := func(p *Pair) (n int64) {
@@ -94,8 +95,8 @@ func (p *Pair) peak() string {
 	return fmt.Sprintf("peak %s -> %s", units.Bytes(p.Before.Peak), units.Bytes(p.After.Peak))
 }
 
-// byPeak returns the rows by their change at the peak, largest first, then those that only differ at the end. Others allocated differently, but
-// hold the same.
+// byPeak returns the rows by their change at the peak, largest first, then those that only differ at the end. Others
+// allocated differently, but hold the same.
 func (r *Result) byPeak() (rows []*Row) {
 	for i := range r.Rows {
 		if row := &r.Rows[i]; row.weight() > 0 {

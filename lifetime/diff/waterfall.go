@@ -26,9 +26,9 @@ func (s *Step) Words() string {
 // mostSteps is the maximum number of steps with a name.
 const mostSteps = 6
 
-// Waterfall returns the way from the peak of a pair before to that after, largest change first: by category, or by place if categories do not tell
-// most of the change. Changes below a hundredth of the higher peak, and those that none explains, are one step. nil if a side lacks the space, or
-// nothing changed.
+// Waterfall returns the way from the peak of a pair before to that after, largest change first: by category, or by
+// place if categories do not tell most of the change. Changes below a hundredth of the higher peak, and those that none
+// explains, are one step. nil if a side lacks the space, or nothing changed.
 func (r *Result) Waterfall(pair int) (steps []Step) {
 	p := &r.Pairs[pair]
 	if p.Before == nil || p.After == nil {

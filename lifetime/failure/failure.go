@@ -1,7 +1,8 @@
 // Package failure has what a text says about a failed allocation: who printed it, and with which figures.
 //
-// Its place in the pipeline: readers of logs and traces fill a [Failure] and put it on the mark of the failed allocation, native text
-// writes [Failure.Figures], and package oom says why the allocation failed. It decides nothing and imports nothing of memlane.
+// Its place in the pipeline: readers of logs and traces fill a [Failure] and put it on the mark of the failed
+// allocation, native text writes [Failure.Figures], and package oom says why the allocation failed. It decides nothing
+// and imports nothing of memlane.
 package failure
 
 // Failure is what the text of an out-of-memory error says about a failed allocation, besides the requested and the free
@@ -59,8 +60,9 @@ func Unknown(source string) Failure {
 		Unallocated: -1, InPieces: -1, LargestFree: -1, Needed: -1, Scratch: -1, Exceeded: -1}
 }
 
-// Unlisted returns the bytes of the device that neither the process nor a listed one uses; where the process is not listed, neither its
-// allocator. free are the free bytes of the device. It returns 0 if rounding explains them, and -1 if they are not known.
+// Unlisted returns the bytes of the device that neither the process nor a listed one uses; where the process is not
+// listed, neither its allocator. free are the free bytes of the device. It returns 0 if rounding explains them, and -1
+// if they are not known.
 func (f *Failure) Unlisted(free int64) int64 {
 	used := f.InProcess
 	if used < 0 {

@@ -16,8 +16,8 @@ type CategoryBytes struct {
 	Bytes int64 // occupied
 }
 
-// CategoriesOf sums up the rows of a breakdown by category, in order of names. Memory of no category is "unknown". It returns
-// nil if no buffer has a category.
+// CategoriesOf sums up the rows of a breakdown by category, in order of names. Memory of no category is "unknown". It
+// returns nil if no buffer has a category.
 func CategoriesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []CategoryBytes {
 	sums, known := map[string]int64{}, false
 	for _, r := range rows {

@@ -76,8 +76,8 @@ func (c Cause) Doc() string { return causes[c].doc }
 // Advice returns what to do about the cause, in one line of at most 76 columns.
 func (c Cause) Advice() string { return causes[c].advice }
 
-// causeOf returns the first cause that fits a group of leaks. The causes before Retracing are specific to PyTorch, so leaks of
-// operations (XProf) have none of them.
+// causeOf returns the first cause that fits a group of leaks. The causes before Retracing are specific to PyTorch, so
+// leaks of operations (XProf) have none of them.
 func (p *Pass) causeOf(g *causeGroup) Cause {
 	c := FailedAllocations
 	if site := g.findings[0].Sites[0]; p.PlaceOf(site).Op != "" && p.OperatorOf(p.Sites[site].Stack) == "" {
@@ -133,11 +133,12 @@ func (p *Pass) clearsGradients() bool {
 	})
 }
 
-// collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
+// collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes
+// objects.
 const collections = 3
 
-// ofCycle reports whether a site of the group frees its other buffers in bursts, at various places. A session that ends frees
-// its buffers at once too, but always at the same place.
+// ofCycle reports whether a site of the group frees its other buffers in bursts, at various places. A session that ends
+// frees its buffers at once too, but always at the same place.
 func (p *Pass) ofCycle(g *causeGroup) bool {
 	return g.anySite(func(site lifetime.SiteID) bool {
 		h := p.histories.sites[site]
@@ -154,10 +155,11 @@ const (
 	savedShare  = 0.5 // least share of the results of a step that its graph retains
 )
 
-// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of each step from
-// several operations, and most of what is alive when a backward pass begins. Who stores results, features or batches retains a few of
-// many, and who copies gradients or parameters does so in one line. A program without a backward pass may have switched gradients off;
-// what a graph retains then comes from modules of many kinds, or from within functions.
+// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of
+// each step from several operations, and most of what is alive when a backward pass begins. Who stores results,
+// features or batches retains a few of many, and who copies gradients or parameters does so in one line. A program
+// without a backward pass may have switched gradients off; what a graph retains then comes from modules of many kinds,
+// or from within functions.
 func (p *Pass) ofGraph(g *causeGroup) bool {
 	type operation struct {
 		line lifetime.FrameID
@@ -193,8 +195,8 @@ func (p *Pass) ofGraph(g *causeGroup) bool {
 	return float64(kept) >= savedShare*float64(all)
 }
 
-// withinFunctions reports whether most steps retain two buffers of one call of torch.nn.functional, such as the mean beside the result of
-// layer_norm. Only autograd holds what a function does not return.
+// withinFunctions reports whether most steps retain two buffers of one call of torch.nn.functional, such as the mean
+// beside the result of layer_norm. Only autograd holds what a function does not return.
 func (p *Pass) withinFunctions(g *causeGroup) bool {
 	pairs := 0
 	for _, f := range g.findings {
@@ -212,7 +214,8 @@ func (p *Pass) withinFunctions(g *causeGroup) bool {
 	return 2*pairs > len(g.steps)
 }
 
-// resultsOf returns how many results of each step are alive when the next backward pass begins: no others are saved for one.
+// resultsOf returns how many results of each step are alive when the next backward pass begins: no others are saved for
+// one.
 func (p *Pass) resultsOf() map[int]int {
 	all, s := map[int]int{}, p.Space
 	backward := int64(math.MaxInt64) // begin of the next one
@@ -228,7 +231,8 @@ func (p *Pass) resultsOf() map[int]int {
 	return all
 }
 
-// savesFor reports whether a site allocates results that a backward pass may need: not those of a backward pass or of an optimizer.
+// savesFor reports whether a site allocates results that a backward pass may need: not those of a backward pass or of
+// an optimizer.
 func (p *Pass) savesFor(site lifetime.SiteID) bool {
 	const other = program.LoadsData | program.Converting | program.Constructs | program.Cublas | program.CublasLt
 	at := p.program.At(site)
@@ -249,8 +253,8 @@ const leastSteps = 4
 // misses is the value of Laplace's test below which the allocations of a cache get rarer, because its keys repeat.
 const misses = -1
 
-// ofCache reports whether no two allocations of the group have the same size, none was freed, and allocations get rarer, or there is one
-// for each size of another call site. A list of results whose sizes vary grows in every step.
+// ofCache reports whether no two allocations of the group have the same size, none was freed, and allocations get
+// rarer, or there is one for each size of another call site. A list of results whose sizes vary grows in every step.
 func (p *Pass) ofCache(g *causeGroup) bool {
 	sizes, n := map[int64]bool{}, 0
 	for _, f := range g.findings {

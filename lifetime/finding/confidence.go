@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Tried is how often the findings of a rule were right on programs that the rule was not made from. A program counts once, whatever
-// the number of its captures and findings: they often have one cause.
+// Tried is how often the findings of a rule were right on programs that the rule was not made from. A program counts
+// once, whatever the number of its captures and findings: they often have one cause.
 type Tried struct {
 	Programs int     // in which the rule had such findings
 	Right    float64 // sum over these programs of the share of the findings that were right
@@ -48,8 +48,8 @@ const (
 	inGeneral = "any"
 )
 
-// bands are the numbers of steps from which the confidence of leaks differs, because a cache fills within some steps. Where no steps are
-// known, nothing shows that there were more than a few.
+// bands are the numbers of steps from which the confidence of leaks differs, because a cache fills within some steps.
+// Where no steps are known, nothing shows that there were more than a few.
 var bands = []struct {
 	least int
 	name  string

@@ -11,8 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime/holder"
 )
 
-// referenceCycle finds the buffers that only objects keep which refer to each other, as the recorder saw: they wait for the garbage
-// collector. There is one finding for the cycles of the same classes.
+// referenceCycle finds the buffers that only objects keep which refer to each other, as the recorder saw: they wait for
+// the garbage collector. There is one finding for the cycles of the same classes.
 func referenceCycle(p *Pass) (findings []Finding) {
 	cycles := map[string]map[lifetime.SiteID][]int{} // by classes
 	for i := range p.Space.Holders {

@@ -20,8 +20,8 @@ const (
 )
 
 // delayedFree finds sites that free many buffers at once, long after most of them were allocated: reference cycles,
-// which wait for the garbage collector, and lists that are flushed from time to time. Both raise the peak. A value of several
-// buffers that another one replaces does not: see replaces.
+// which wait for the garbage collector, and lists that are flushed from time to time. Both raise the peak. A value of
+// several buffers that another one replaces does not: see replaces.
 func delayedFree(p *Pass) []Finding {
 	all, shares := newPlaces(), map[lifetime.Place]float64{}
 	for site, h := range p.unexplained() {
@@ -43,7 +43,8 @@ func delayedFree(p *Pass) []Finding {
 	})
 }
 
-// earlier returns the advice for a finding. The garbage collector runs at various places; at one place, it may be the collector or not.
+// earlier returns the advice for a finding. The garbage collector runs at various places; at one place, it may be the
+// collector or not.
 func (p *Pass) earlier(f *Finding) string {
 	const cycles = "Break reference cycles with del or weakref"
 	switch at := p.freedAt(f.Sites); {
@@ -123,8 +124,8 @@ func (p *Pass) livedThrough(buffers []int) (steps int) {
 	return steps
 }
 
-// replaces reports whether the buffers of a burst are one value, and the site allocated another one of as many buffers in the step that
-// freed it:
+// replaces reports whether the buffers of a burst are one value, and the site allocated another one of as many buffers
+// in the step that freed it:
 //
 //	best = {name: w.clone() for name, w in weights.items()}
 //

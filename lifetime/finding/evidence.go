@@ -17,8 +17,8 @@ const (
 	UnitForeign Unit = "" // unknown: a figure of another tool
 )
 
-// Figure is one kind of evidence. All figures of memlane's rules are in Figures; those of other tools are ForeignFigures. A rule of a
-// program's own may use any of Figures, or make a Figure.
+// Figure is one kind of evidence. All figures of memlane's rules are in Figures; those of other tools are
+// ForeignFigures. A rule of a program's own may use any of Figures, or make a Figure.
 type Figure struct {
 	Name string // as in JSON
 	Unit Unit

@@ -21,7 +21,8 @@ const (
 	minForced = 0.1
 	// minWasted is the minimum share of the highest reserved memory that the program did not use at its peak.
 	minWasted = 0.1
-	// maxInstants is the number of reservations at which the rule looks for the worst fragmentation, if the end has none.
+	// maxInstants is the number of reservations at which the rule looks for the worst fragmentation, if the end has
+	// none.
 	maxInstants = 16
 	// stableShare is the share of the allocations, at the end, during which a stable allocator reserves nothing more.
 	stableShare = 1.0 / 3
@@ -84,8 +85,8 @@ func fragmentation(p *Pass) []Finding {
 	return []Finding{f}
 }
 
-// wasted returns by how much the highest reserved memory exceeds the highest memory in use, as a share: what was free at other instants
-// costs nothing.
+// wasted returns by how much the highest reserved memory exceeds the highest memory in use, as a share: what was free
+// at other instants costs nothing.
 func (p *Pass) wasted() float64 {
 	_, reserved := region.Reserved(p.Space)
 	return shareOf(reserved-p.highest().Bytes, reserved)
@@ -135,9 +136,10 @@ func (g *gap) finding(when string) (Finding, string) {
 			units.Bytes(g.holes.Largest))
 }
 
-// forced returns the bytes that were reserved although as much reserved memory was free, these reservations, and the instant
-// of the last reservation of all, 0 if there was none. Regions for small buffers do not count: large requests cannot use them.
-// The same free bytes may be too small for many requests; in one piece they would have met no more than their own size.
+// forced returns the bytes that were reserved although as much reserved memory was free, these reservations, and the
+// instant of the last reservation of all, 0 if there was none. Regions for small buffers do not count: large requests
+// cannot use them. The same free bytes may be too small for many requests; in one piece they would have met no more
+// than their own size.
 func (p *Pass) forced() (bytes int64, reservations []lifetime.Level, last int64) {
 	s := p.Space
 	steps := region.Levels(s)

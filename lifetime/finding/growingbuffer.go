@@ -23,8 +23,8 @@ const (
 	maxProportional = 0.4
 	// minThird is the minimum share of the growth in each third of the time: growth that slows down ends.
 	minThird = 0.15
-	// A buffer grows by a factor if it does so minDoublings times, at least by leastFactor, and if the pauses grow like the
-	// sizes, within the factor maxOff: it is a log whose capacity grows by a factor when it is full.
+	// A buffer grows by a factor if it does so minDoublings times, at least by leastFactor, and if the pauses grow like
+	// the sizes, within the factor maxOff: it is a log whose capacity grows by a factor when it is full.
 	minDoublings = 4
 	leastFactor  = 1.4
 	maxOff       = 2
@@ -34,11 +34,12 @@ const (
 //
 //	hist = torch.cat([hist, x])
 //
-// No buffer lives long, so their number is stable. But the floor of the live bytes of the site keeps rising, like the floor
-// of the number in a leak, and a larger buffer replaces each freed one. Sequences whose lengths vary or grow leave nothing
-// between two steps: their floor is level.
+// No buffer lives long, so their number is stable. But the floor of the live bytes of the site keeps rising, like the
+// floor of the number in a leak, and a larger buffer replaces each freed one. Sequences whose lengths vary or grow
+// leave nothing between two steps: their floor is level.
 //
-// A site is a line: the shape of a result is a part of the site of an operation, so each of its buffers may have another site.
+// A site is a line: the shape of a result is a part of the site of an operation, so each of its buffers may have
+// another site.
 func growingBuffer(p *Pass) []Finding {
 	growing := p.growingSites()
 	if len(growing) == 0 {
@@ -100,8 +101,8 @@ func (p *Pass) growingSites() (growing []growingSite) {
 	return append(growing, p.growingChains(lines, order, growing)...)
 }
 
-// growingChains returns the lines of libraries whose buffers are each larger than the previous one, whichever line of the program called:
-// a prompt and the tokens after it extend the same keys and values.
+// growingChains returns the lines of libraries whose buffers are each larger than the previous one, whichever line of
+// the program called: a prompt and the tokens after it extend the same keys and values.
 func (p *Pass) growingChains(lines map[lifetime.Place]*line, order []lifetime.Place, known []growingSite) (growing []growingSite) {
 	chains, inner := map[lifetime.FrameID]*line{}, []lifetime.FrameID{}
 	for _, place := range order {
@@ -186,8 +187,8 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 		!site.wasDropped(first, last.to) && largerSuccessors(s, site) >= minLarger
 }
 
-// growsByFactor reports whether a site replaces its buffer by a larger one whenever it is full, and goes on: the pauses grow like
-// the sizes, and the next one is not overdue.
+// growsByFactor reports whether a site replaces its buffer by a larger one whenever it is full, and goes on: the pauses
+// grow like the sizes, and the next one is not overdue.
 func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
 	all := site.growths()
 	n := 1 // growths at the end that fit
@@ -210,8 +211,8 @@ func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
 		largerSuccessors(s, site) >= minLarger
 }
 
-// inEachThird reports whether each third of the time has at least minThird of the growth. Between two growths the level counts as
-// rising evenly: with few growths, the bounds of the thirds would decide.
+// inEachThird reports whether each third of the time has at least minThird of the growth. Between two growths the level
+// counts as rising evenly: with few growths, the bounds of the thirds would decide.
 func inEachThird(all []growth) bool {
 	first, last := all[0], all[len(all)-1]
 	low := float64(first.to)
@@ -230,16 +231,16 @@ func inEachThird(all []growth) bool {
 	return true
 }
 
-// wasDropped reports whether a site had more before its first growth, and more than a share of its last level. Until then it has a buffer
-// and, for a moment, the one that replaces it.
+// wasDropped reports whether a site had more before its first growth, and more than a share of its last level. Until
+// then it has a buffer and, for a moment, the one that replaces it.
 func (h *history) wasDropped(first growth, last int64) bool {
 	most := max(maxEarlier*float64(last), 2*float64(first.from))
 	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= first.at.allocations })
 	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > most })
 }
 
-// largerSuccessors returns the share of the freed buffers of a site that a larger one replaced. The replacement is the last
-// buffer of the site that was allocated before the free.
+// largerSuccessors returns the share of the freed buffers of a site that a larger one replaced. The replacement is the
+// last buffer of the site that was allocated before the free.
 func largerSuccessors(s *lifetime.Space, h *history) float64 {
 	freed, larger := 0, 0
 	for k, i := range h.buffers {

@@ -24,7 +24,8 @@ type Held struct {
 
 const maxHeld = 3 // holders that a text names
 
-// heldOf returns what holds buffers that are alive at the end, most buffers first; none if it is not known for half of them.
+// heldOf returns what holds buffers that are alive at the end, most buffers first; none if it is not known for half of
+// them.
 func (p *Pass) heldOf(buffers []int) (all []Held) {
 	index := map[string]int{}
 	alive, known := 0, 0

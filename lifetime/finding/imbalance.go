@@ -40,8 +40,8 @@ func imbalance(p *Pass) []Finding {
 	return []Finding{f}
 }
 
-// howItGrows says whether the number of live buffers of a site grows, which is no leak as far as the rule leak can judge; "" if it grows
-// in another way than a leak does.
+// howItGrows says whether the number of live buffers of a site grows, which is no leak as far as the rule leak can
+// judge; "" if it grows in another way than a leak does.
 func (p *Pass) howItGrows(h *history) string {
 	rises, end := p.rises(h), p.histories.end.work
 	if n := len(p.steps.Begins); n > 0 && n < minRises {

@@ -19,13 +19,13 @@ const (
 	fewSteps = 3
 	// minSpan is the minimum spread of the rises as a share of the window: a burst is loaded data, not a leak.
 	minSpan = 0.2
-	// A floor has plateaued if its last rise is longer ago than maxSilence times the longest pause between two rises, or
-	// than maxSilentShare of the window.
+	// A floor has plateaued if its last rise is longer ago than maxSilence times the longest pause between two rises,
+	// or than maxSilentShare of the window.
 	maxSilence     = 3
 	maxSilentShare = 1.0 / 3
-	// minTailRate is the minimum rate of rises in the last third of the growth, as a share of the mean rate: a cache fills
-	// more and more slowly. minFadingRate replaces it if the rises come early by Laplace's trend test at fading (the
-	// one-sided 10 % point of the normal distribution): a cache may have filled at the site of a leak.
+	// minTailRate is the minimum rate of rises in the last third of the growth, as a share of the mean rate: a cache
+	// fills more and more slowly. minFadingRate replaces it if the rises come early by Laplace's trend test at fading
+	// (the one-sided 10 % point of the normal distribution): a cache may have filled at the site of a leak.
 	minTailRate   = 0.25
 	minFadingRate = 0.6
 	fading        = -1.28
@@ -50,21 +50,21 @@ const (
 
 // leaking finds sites whose survivors grow in number until the end of the window.
 //
-// It measures progress in steps if the program marks them (see stepClock), else in work: the number of allocations so far,
-// anywhere in the space, whose buffers were freed again. If nothing is ever freed, there are no iterations to compare and no
-// verdict. For each stack, the floor at a moment is the lowest number of live buffers from then on: the buffers that were
-// never freed. A leak is a floor that
+// It measures progress in steps if the program marks them (see stepClock), else in work: the number of allocations so
+// far, anywhere in the space, whose buffers were freed again. If nothing is ever freed, there are no iterations to
+// compare and no verdict. For each stack, the floor at a moment is the lowest number of live buffers from then on: the
+// buffers that were never freed. A leak is a floor that
 //
 //   - rises at least minRises times, spread over the window (not a burst, not a single allocation),
 //   - rises until the end (not a plateau: a full cache, a buffer pool), at a rate that does not fade,
 //   - without counting buffers that may still be freed, given the usual lifetime of their site (late frees: reference
 //     cycles, buffers that are flushed from time to time, work in flight).
 //
-// The floor of a bounded cache is level, whichever of its buffers survive. Buffers that one forward pass retains until its
-// end do not leak either: see calls.
+// The floor of a bounded cache is level, whichever of its buffers survive. Buffers that one forward pass retains until
+// its end do not leak either: see calls.
 //
-// Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise too few
-// is suspected.
+// Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise
+// too few is suspected.
 func leaking(p *Pass) []Finding {
 	confirmed, suspicions := newPlaces(), newPlaces()
 	lines, order := p.linesOf()
@@ -117,8 +117,8 @@ func leaking(p *Pass) []Finding {
 	return findings
 }
 
-// verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the site
-// does not leak.
+// verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the
+// site does not leak.
 func (p *Pass) verdict(h *history) (least int, sure bool) {
 	switch rises, all := p.rises(h), p.histories; {
 	case p.keepsMore(rises, h):
@@ -137,8 +137,8 @@ func (p *Pass) inOneStep(kept []int) bool {
 }
 
 // grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new
-// buffers have a site, but those that they replace are older and of unknown origin. The rest is growth; it must be at least
-// half.
+// buffers have a site, but those that they replace are older and of unknown origin. The rest is growth; it must be at
+// least half.
 func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) bool {
 	n := int64(len(kept))
 	return n >= least && (site == 0 || n-p.histories.replaced(p.Space, h, kept) >= max(least, n/2))
@@ -160,7 +160,8 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	f.describe(place.String(), kept, p.outlook(f, p.began(f), 0)...)
 }
 
-// olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they may have leaked, too.
+// olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they
+// may have leaked, too.
 func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
 	if p.before == nil {
 		p.before = map[lifetime.Place][]int{}
@@ -183,8 +184,8 @@ func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
 	return all
 }
 
-// began returns the instant at which a leak began: when its first survivor was allocated. The survivors of a backlog are
-// recent, so there it is the first rise of its floor.
+// began returns the instant at which a leak began: when its first survivor was allocated. The survivors of a backlog
+// are recent, so there it is the first rise of its floor.
 func (p *Pass) began(f *Finding) int64 {
 	first := slices.Min(f.Kept) // buffers are in order of allocation
 	older := len(p.Space.Buffers) - p.histories.end.allocations
@@ -197,8 +198,9 @@ func (p *Pass) began(f *Finding) int64 {
 	return p.Space.Buffers[first].Begin
 }
 
-// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site with
-// long, random lifetimes that is still filling. A backlog frees in order, later and later, and leaks without an overdue buffer.
+// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site
+// with long, random lifetimes that is still filling. A backlog frees in order, later and later, and leaks without an
+// overdue buffer.
 func (p *Pass) keepsMore(rises []moment, h *history) bool {
 	all, lag := p.histories, h.lag()
 	if all.keepsRising(rises, lag, minRises) {
@@ -218,8 +220,8 @@ func (p *Pass) overdue(h *history) (n int) {
 	return n
 }
 
-// inOrder reports whether a site frees its buffers in order of allocation. Those that it frees before its second next allocation are
-// steps of a computation and wait in no queue.
+// inOrder reports whether a site frees its buffers in order of allocation. Those that it frees before its second next
+// allocation are steps of a computation and wait in no queue.
 func (p *Pass) inOrder(h *history) bool {
 	older := len(p.Space.Buffers) - p.histories.end.allocations // buffers are in order of allocation
 	n, waited, last := 0, 0, int32(-1)
@@ -237,8 +239,8 @@ func (p *Pass) inOrder(h *history) bool {
 	return float64(n) >= queueShare*float64(waited)
 }
 
-// waitsLonger reports whether a site frees its buffers later and later, as a backlog does. A working set that is replaced in
-// every step may grow too, but each buffer lives as many steps as before. Without steps, work is the time.
+// waitsLonger reports whether a site frees its buffers later and later, as a backlog does. A working set that is
+// replaced in every step may grow too, but each buffer lives as many steps as before. Without steps, work is the time.
 func (p *Pass) waitsLonger(h *history) bool {
 	third := len(h.freed) / 3
 	if third == 0 {
@@ -259,8 +261,8 @@ func (p *Pass) waitsLonger(h *history) bool {
 	return float64(late) > longer*float64(early) && late-early >= third // by a step, or an allocation, on average
 }
 
-// steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache that
-// fills does not.
+// steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache
+// that fills does not.
 func (h *histories) steadyAtLast(rises []moment, lag int) bool {
 	if len(rises) == 0 {
 		return false
@@ -311,7 +313,8 @@ func (h *histories) keepsRising(rises []moment, lag, least int) bool {
 	}
 	tail := n - sort.Search(n, func(i int) bool { return counted[i].work >= until-(until-first.work)/3 })
 	silent := until - last.work
-	// Rises after until show that the floor is not level yet. The floor of a cache of long-lived buffers rises only before.
+	// Rises after until show that the floor is not level yet. The floor of a cache of long-lived buffers rises only
+	// before.
 	level := h.end.work - rises[len(rises)-1].work
 	return distinct >= least &&
 		float64(last.work-first.work) >= minSpan*float64(until) &&

@@ -61,9 +61,9 @@ func (p *Pass) recent(rises []moment) bool {
 	return float64(end-rises[len(rises)-1].work) <= maxSilentShare*float64(end)
 }
 
-// leakTogether judges some stacks of a line as one: a line that leaks through many call paths may retain few buffers through
-// each. It returns those with survivors, none if they do not leak. Paths with one buffer each are a loop over different callers,
-// such as the layers of a model.
+// leakTogether judges some stacks of a line as one: a line that leaks through many call paths may retain few buffers
+// through each. It returns those with survivors, none if they do not leak. Paths with one buffer each are a loop over
+// different callers, such as the layers of a model.
 func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.SiteID) {
 	var kept []int
 	for _, site := range sites {
@@ -85,9 +85,9 @@ func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.S
 // byChance is the probability below which it is no chance that a stack of a leaking line retains nothing more.
 const byChance = 0.01
 
-// leakToo returns the stacks of a line that retain buffers like those of the line that leak. Some have the same frames but those of the
-// interpreter, which runs a call in another way when it has seen it often. Others free nothing, and their last buffer is long ago by
-// chance: a line that leaks through many call paths goes on through others.
+// leakToo returns the stacks of a line that retain buffers like those of the line that leak. Some have the same frames
+// but those of the interpreter, which runs a call in another way when it has seen it often. Others free nothing, and
+// their last buffer is long ago by chance: a line that leaks through many call paths goes on through others.
 func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime.SiteID) {
 	first, end := math.MaxInt, p.histories.end.work
 	same := map[int]bool{}
@@ -122,9 +122,9 @@ func (p *Pass) callPath(site lifetime.SiteID) int {
 	})
 }
 
-// gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue holds
-// buffers of several stacks, and the share of each varies. What the line allocates in a short time only and frees, such as a model that a
-// trainer moves to the device and back, is in no queue.
+// gains reports whether a line gains buffers in the last third of the rises of some of its stacks. A bounded queue
+// holds buffers of several stacks, and the share of each varies. What the line allocates in a short time only and
+// frees, such as a model that a trainer moves to the device and back, is in no queue.
 func (p *Pass) gains(l *line, own []moment) bool {
 	if len(l.sites) < 2 || len(own) == 0 {
 		return true
@@ -141,8 +141,8 @@ func (p *Pass) gains(l *line, own []moment) bool {
 	return 2*since >= len(third)
 }
 
-// merged returns the history of several sites as if they were one. Levels lack buffers that are older than the window if their site
-// retains nothing.
+// merged returns the history of several sites as if they were one. Levels lack buffers that are older than the window
+// if their site retains nothing.
 func (p *Pass) merged(sites []lifetime.SiteID) *history {
 	all := &history{}
 	var buffers, open runs[int]
@@ -190,7 +190,8 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 	return all
 }
 
-// runs are sorted lists, one after the other. A stable sort, which does not know where they begin, takes three times as long to merge them.
+// runs are sorted lists, one after the other. A stable sort, which does not know where they begin, takes three times as
+// long to merge them.
 type runs[T any] struct {
 	all  []T
 	ends []int

@@ -15,9 +15,10 @@ const (
 	maxPerKept       = 1.25 // freed buffers for each retained one
 )
 
-// loading reports whether a finding may be data that a program loads: steps are not marked, or memory runs out, and all that the program
-// frees, on all devices, are staging buffers, if any, that the retaining function allocates or, if memory runs out there, its caller. One
-// layer, shard or request after the other, and one step after the other of a leak, then look the same.
+// loading reports whether a finding may be data that a program loads: steps are not marked, or memory runs out, and all
+// that the program frees, on all devices, are staging buffers, if any, that the retaining function allocates or, if
+// memory runs out there, its caller. One layer, shard or request after the other, and one step after the other of a
+// leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	loaders := p.userFrames(f.Sites[0])
 	last, _ := p.lastFailure()

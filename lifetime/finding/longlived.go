@@ -38,8 +38,8 @@ func longLived(p *Pass) (findings []Finding) {
 	return findings
 }
 
-// muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers were; none if the site freed
-// fewer than minPeers.
+// muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers
+// were; none if the site freed fewer than minPeers.
 func (p *Pass) muchOlder(h *history) (old []int) {
 	if len(h.lifetimes) < minPeers {
 		return nil

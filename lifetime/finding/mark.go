@@ -8,9 +8,9 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// Judge does what the commands do with a capture that formats.Open returned: category.Of finds what its buffers are for, Find
-// returns the findings, and Mark marks the leaks. Call it once, before goroutines share the capture. For the categories of a
-// person, call the three.
+// Judge does what the commands do with a capture that formats.Open returned: category.Of finds what its buffers are
+// for, Find returns the findings, and Mark marks the leaks. Call it once, before goroutines share the capture. For the
+// categories of a person, call the three.
 func Judge(c *lifetime.Capture, settings Settings) []Finding {
 	category.Of(c, nil)
 	found := Find(c, c.Spaces, settings)
@@ -18,9 +18,9 @@ func Judge(c *lifetime.Capture, settings Settings) []Finding {
 	return found
 }
 
-// Mark gives the buffers that findings call leaked the category purpose.Leaked, with the rule and the confidence of the finding, so
-// that sums by category and findings agree. It needs categories: where none are known, and in formats whose outlines do not have
-// the history (lifetime.Traits.Folded), nothing changes. A person's own categories stay.
+// Mark gives the buffers that findings call leaked the category purpose.Leaked, with the rule and the confidence of the
+// finding, so that sums by category and findings agree. It needs categories: where none are known, and in formats whose
+// outlines do not have the history (lifetime.Traits.Folded), nothing changes. A person's own categories stay.
 func Mark(c *lifetime.Capture, found []Finding) {
 	for i := range found {
 		f := &found[i]

@@ -17,15 +17,16 @@ const (
 	closeToLimit = 0.95 // share of the limit at which a peak is a finding
 )
 
-// Failures returns the failures of a space, as [oom.Of], with the leaks below them. capacity is that of the device in bytes, 0 = as
-// recorded.
+// Failures returns the failures of a space, as [oom.Of], with the leaks below them. capacity is that of the device in
+// bytes, 0 = as recorded.
 func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagnosis {
 	return oom.Of(t, s, capacity, func(until *lifetime.Capture) []oom.Grown { return leaksUntil(until, s) })
 }
 
-// leaksUntil returns the leaks in a capture of one space, the part of a whole one until a failure, that may be named as the cause of a failure. A program that fails while it
-// loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more of them if no
-// step was recorded. Where no steps are known, a place that freed more than it retained ran as often, and so do forward passes.
+// leaksUntil returns the leaks in a capture of one space, the part of a whole one until a failure, that may be named as
+// the cause of a failure. A program that fails while it loads a model or fills its first forward pass retains
+// everything that it allocated, so a leak needs steps, and more of them if no step was recorded. Where no steps are
+// known, a place that freed more than it retained ran as often, and so do forward passes.
 func leaksUntil(c *lifetime.Capture, whole *lifetime.Space) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	of := program.Of(c)
@@ -45,8 +46,8 @@ func leaksUntil(c *lifetime.Capture, whole *lifetime.Space) (all []oom.Grown) {
 	return all
 }
 
-// leaveOut leaves out of a leak until a failure what the step that failed had allocated and the whole recording shows to be freed: it was in
-// use, so the leak is the same as at the end of the recording.
+// leaveOut leaves out of a leak until a failure what the step that failed had allocated and the whole recording shows
+// to be freed: it was in use, so the leak is the same as at the end of the recording.
 func (p *Pass) leaveOut(f *Finding, whole *lifetime.Space) {
 	done := int64(-1) // the end of the last step that ended
 	for _, end := range p.steps.Ends {
@@ -67,8 +68,8 @@ func (p *Pass) leaveOut(f *Finding, whole *lifetime.Space) {
 	})
 }
 
-// outOfMemory explains the failed allocation that ended a program, and which call sites held the memory at that time. For a
-// compiled program it compares the peak with the limit.
+// outOfMemory explains the failed allocation that ended a program, and which call sites held the memory at that time.
+// For a compiled program it compares the peak with the limit.
 func outOfMemory(p *Pass) []Finding {
 	all := Failures(&p.Tables, p.Space, p.Limit)
 	if all == nil {
@@ -140,8 +141,8 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 	return []Finding{f}
 }
 
-// evidenceOfFailure adds the evidence of a failure with level bytes in use, and returns it as parts of the text. The site next to
-// the largest hole becomes the first site of a finding about fragmentation.
+// evidenceOfFailure adds the evidence of a failure with level bytes in use, and returns it as parts of the text. The
+// site next to the largest hole becomes the first site of a finding about fragmentation.
 func (p *Pass) evidenceOfFailure(f *Finding, d *oom.Diagnosis, level int64) []string {
 	m := d.Mark
 	reserved, holes := p.reservedAt(f, m.Begin)
@@ -205,8 +206,8 @@ func (p *Pass) pinning(at int64, holes region.Holes) (site lifetime.SiteID, byte
 	return site, bytes, ok
 }
 
-// lastFailure returns the first failed allocation that the program did not survive, else the last one, nil if there is none; and
-// the number of all.
+// lastFailure returns the first failed allocation that the program did not survive, else the last one, nil if there is
+// none; and the number of all.
 func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
 	fatal := false
 	for i := range p.Space.Marks {

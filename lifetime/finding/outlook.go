@@ -25,8 +25,8 @@ const (
 )
 
 // outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same
-// as parts of the text, the most important first. replaced is the size of the largest buffer that is copied into a larger one again and again,
-// beside which it is in use; 0 = none is.
+// as parts of the text, the most important first. replaced is the size of the largest buffer that is copied into a
+// larger one again and again, beside which it is in use; 0 = none is.
 func (p *Pass) outlook(f *Finding, began, replaced int64) []string {
 	n := len(p.steps.Begins)
 	f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSteps, n))
@@ -55,8 +55,8 @@ func (p *Pass) outlook(f *Finding, began, replaced int64) []string {
 	return []string{growth, few, limit, p.released(f, began)}
 }
 
-// undecidable reports whether a leak by number may as well be a cache or pool that is still filling: nothing marks the steps, fewer
-// than enough buffers were retained, and no cause shows a leak.
+// undecidable reports whether a leak by number may as well be a cache or pool that is still filling: nothing marks the
+// steps, fewer than enough buffers were retained, and no cause shows a leak.
 func (p *Pass) undecidable(f *Finding) bool {
 	return f.Amount.Count < enough && (len(p.steps.Begins) == 0 || p.steps.Inferred()) &&
 		(f.Cause == Collection || f.Cause == UnboundedCache)
@@ -77,8 +77,8 @@ func (p *Pass) critical() int64 { return cmp.Or(p.Critical, criticalBytes) }
 
 func (p *Pass) leastLeak() int64 { return cmp.Or(p.Least, leastLeakBytes) }
 
-// project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since its
-// first step; "" if the limit is unknown.
+// project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since
+// its first step; "" if the limit is unknown.
 func (p *Pass) project(f *Finding, n, first int, replaced int64) string {
 	limit := p.limit()
 	rate := float64(f.Amount.Bytes) / float64(n-first)

@@ -15,8 +15,8 @@ const (
 	warnWaste  = 0.1     // share of the peak from which large padding is a warning
 )
 
-// padding finds the buffers with the most padding at the peak. Their layout rounds dimensions up: a TPU stores arrays in
-// tiles of at least 8 x 128 elements, so that f32[65536,3] takes 43 times its size.
+// padding finds the buffers with the most padding at the peak. Their layout rounds dimensions up: a TPU stores arrays
+// in tiles of at least 8 x 128 elements, so that f32[65536,3] takes 43 times its size.
 //
 // A group gets a finding if at least minPadding of it is padding and the padding is at least largeWaste, or at least
 // smallBytes and minWaste of the peak. If no group qualifies, all of them together may.

@@ -52,8 +52,8 @@ func (p *Pass) newComparison(sites int) *comparison {
 	return c
 }
 
-// othersGrow reports whether the buffers of many other busy sites are in proportion to those of a site: all grow with the
-// batch. A growing history is in proportion to little else.
+// othersGrow reports whether the buffers of many other busy sites are in proportion to those of a site: all grow with
+// the batch. A growing history is in proportion to little else.
 func (c *comparison) othersGrow(own growingSite) bool {
 	sites := c.p.histories.sites
 	var others []*history
@@ -79,8 +79,8 @@ func (c *comparison) othersGrow(own growingSite) bool {
 	return false
 }
 
-// dependsOnBatch reports whether the sizes of a site may depend on the size of a batch. Those of scalars and of optimizers
-// (which have the sizes of weights) do not.
+// dependsOnBatch reports whether the sizes of a site may depend on the size of a batch. Those of scalars and of
+// optimizers (which have the sizes of weights) do not.
 func (p *Pass) dependsOnBatch(site lifetime.SiteID, h *history) bool {
 	return !p.program.At(site).Optimizes() &&
 		slices.ContainsFunc(h.buffers, func(i int) bool { return p.Space.Buffers[i].Requested > scalar })
@@ -92,8 +92,9 @@ type between struct {
 	sizes []int64 // distinct, at most maxSizes
 }
 
-// proportional reports whether o allocates, between each two buffers of h, one whose size is a fixed share of the buffer
-// of h before it (next = 0) or after it (next = 1). Buffers that do not grow are in proportion to any of a fixed size.
+// proportional reports whether o allocates, between each two buffers of h, one whose size is a fixed share of the
+// buffer of h before it (next = 0) or after it (next = 1). Buffers that do not grow are in proportion to any of a fixed
+// size.
 func (c *comparison) proportional(h, o *history, next int) bool {
 	all := c.intervals(h, o, next)
 	if len(all) < minGrowths {
@@ -145,9 +146,9 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 	return all
 }
 
-// joinsPieces reports whether a site grows by the sizes of other buffers that were allocated in between: the pieces of a
-// concatenation. Sizes that are multiples of a block may be rounded. Buffers of backward passes and optimizers
-// are left out: a sequence that grows by one token grows by the size of a bias, whose gradient each step allocates.
+// joinsPieces reports whether a site grows by the sizes of other buffers that were allocated in between: the pieces of
+// a concatenation. Sizes that are multiples of a block may be rounded. Buffers of backward passes and optimizers are
+// left out: a sequence that grows by one token grows by the size of a bias, whose gradient each step allocates.
 func (c *comparison) joinsPieces(h *history) bool {
 	const block = 512
 	older := len(c.p.Space.Buffers) - c.p.histories.end.allocations

@@ -99,8 +99,8 @@ func (r *RankFigures) category(name string) int64 {
 	return 0
 }
 
-// IdleReserved is the name of the measure that does not compete with the others: memory that is reserved but idle has another
-// cause than memory in use.
+// IdleReserved is the name of the measure that does not compete with the others: memory that is reserved but idle has
+// another cause than memory in use.
 const IdleReserved = "idle reserved bytes"
 
 // measures are the figures that CompareRanks compares.
@@ -143,8 +143,8 @@ func KindOf(s *lifetime.Space) string {
 	return strings.TrimSpace(strings.Join([]string{device, s.Memory, s.Allocator}, " "))
 }
 
-// CompareRanks returns a finding for each memory of a rank that differs from the same kind of memory of the other ranks.
-// These findings have no sites.
+// CompareRanks returns a finding for each memory of a rank that differs from the same kind of memory of the other
+// ranks. These findings have no sites.
 func CompareRanks(all []RankFigures) (found []Finding) {
 	groups := map[string][]RankFigures{}
 	var kinds []string
@@ -162,8 +162,8 @@ func CompareRanks(all []RankFigures) (found []Finding) {
 	return found
 }
 
-// outliers compares one kind of memory across ranks. A rank has at most one finding about memory in use, for the measure
-// furthest from the median, and one about idle memory.
+// outliers compares one kind of memory across ranks. A rank has at most one finding about memory in use, for the
+// measure furthest from the median, and one about idle memory.
 func outliers(ranks []RankFigures) (all []Finding) {
 	if len(ranks) < minRanks {
 		return nil
@@ -198,8 +198,8 @@ func outliers(ranks []RankFigures) (all []Finding) {
 	return all
 }
 
-// differingCategory names the category of a rank that is furthest from its median: "; mostly activation, 1.20 GiB more". It is
-// "" unless all ranks have categories.
+// differingCategory names the category of a rank that is furthest from its median: "; mostly activation, 1.20 GiB
+// more". It is "" unless all ranks have categories.
 func differingCategory(r *RankFigures, ranks []RankFigures) string {
 	name, most := "", int64(0)
 	for _, c := range r.Categories {
@@ -240,7 +240,8 @@ func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	return f
 }
 
-// FarOff reports whether a distance from a median is more than the noise, of which deviation is the median absolute deviation.
+// FarOff reports whether a distance from a median is more than the noise, of which deviation is the median absolute
+// deviation.
 func FarOff(off, deviation float64) bool { return off > farOff*madScale*deviation }
 
 // Spread returns the median of values and their median absolute deviation.

@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/program"
 )
 
-// Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name of
-// a rule.
+// Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name
+// of a rule.
 type Kind uint8
 
 const (
@@ -27,8 +27,8 @@ func (k Kind) String() string {
 	return [...]string{"foreign", "leak", "failure", "retention", "usage", "waste", "program"}[k]
 }
 
-// Rule is one way to find problems in a space. A program may add its own: append them to [Rules] in [Settings].Rules. Rules behind
-// memlane's own do not judge the call sites of leaks, caches and late frees; before them they judge all.
+// Rule is one way to find problems in a space. A program may add its own: append them to [Rules] in [Settings].Rules.
+// Rules behind memlane's own do not judge the call sites of leaks, caches and late frees; before them they judge all.
 type Rule struct {
 	Name     string // as in JSON and labels
 	Kind     Kind
@@ -37,8 +37,8 @@ type Rule struct {
 
 	byNumber bool // its leaks are a number of retained buffers and nothing else: a few may be a cache that is still filling
 
-	// Run returns the findings of a space; nil for a rule that compares captures. Find sets their Rule, Kind and Space. It sets Confidence
-	// if that is 0: as measured for memlane's rules; for others 0.5 if the Kind is KindLeak, else 1.
+	// Run returns the findings of a space; nil for a rule that compares captures. Find sets their Rule, Kind and Space.
+	// It sets Confidence if that is 0: as measured for memlane's rules; for others 0.5 if the Kind is KindLeak, else 1.
 	Run func(*Pass) []Finding
 }
 
@@ -105,8 +105,8 @@ func wholeSpace(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf(func(p *Pass) bool { return p.Function == nil }, run)
 }
 
-// Find runs the rules of the settings on the spaces and returns the findings in the order of Sort, never nil. Rules use what buffers
-// are for, so call category.Of first: see [Judge].
+// Find runs the rules of the settings on the spaces and returns the findings in the order of Sort, never nil. Rules use
+// what buffers are for, so call category.Of first: see [Judge].
 func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
 	highest := map[string]int64{} // by memory
 	for _, s := range spaces {

@@ -9,20 +9,22 @@ import (
 	"github.com/memlane/memlane/lifetime/program"
 )
 
-// SiteHistory is what a call site allocated and freed in a recording, for rules. Buffers are indices into Space.Buffers.
+// SiteHistory is what a call site allocated and freed in a recording, for rules. Buffers are indices into
+// Space.Buffers.
 type SiteHistory struct {
 	Allocated []int // buffers that were allocated in the recording, in order of the allocation
 	Freed     []int // those of them that were freed in the recording, in order of the free
 	Retained  []int // those of them that are alive at the end of the recording
 	Older     []int // buffers that are older than the recording; alive at its end with lifetime.EndOpen, else freed in it
 
-	// Alive has, for each of Pass.Steps, the buffers that are alive when it ends, Older included. A leak is a number that
-	// rises to the last step.
+	// Alive has, for each of Pass.Steps, the buffers that are alive when it ends, Older included. A leak is a number
+	// that rises to the last step.
 	Alive []lifetime.Amount
 }
 
-// CallSites yields the call sites that a rule judges: those with buffers that Settings.Function selects and that no earlier
-// rule has explained, sorted. Site 0 has the buffers without a recorded call site. A space without a history has none.
+// CallSites yields the call sites that a rule judges: those with buffers that Settings.Function selects and that no
+// earlier rule has explained, sorted. Site 0 has the buffers without a recorded call site. A space without a history
+// has none.
 func (p *Pass) CallSites() iter.Seq[lifetime.SiteID] {
 	return func(yield func(lifetime.SiteID) bool) {
 		if !p.dynamic() {
@@ -36,11 +38,12 @@ func (p *Pass) CallSites() iter.Seq[lifetime.SiteID] {
 	}
 }
 
-// Steps returns the steps of the program, as times of the space (SpaceInfo.Axis). There are none if the space has no history
-// or nothing tells the steps.
+// Steps returns the steps of the program, as times of the space (SpaceInfo.Axis). There are none if the space has no
+// history or nothing tells the steps.
 func (p *Pass) Steps() *program.Steps { return p.program.Steps(p.Space) }
 
-// History returns what a call site allocated and freed. It is empty for a site without buffers and in a space without a history.
+// History returns what a call site allocated and freed. It is empty for a site without buffers and in a space without a
+// history.
 func (p *Pass) History(site lifetime.SiteID) SiteHistory {
 	if !p.dynamic() || p.histories.sites[site] == nil {
 		return SiteHistory{}

@@ -9,20 +9,21 @@ import (
 )
 
 const (
-	// uneven is the ratio of the work in the last third of the steps to that in the first from which work is not a measure
-	// of progress.
+	// uneven is the ratio of the work in the last third of the steps to that in the first from which work is not a
+	// measure of progress.
 	uneven = 2
 	// leastLoop is the minimum number of steps of a loop.
 	leastLoop = 2 * minRises
-	// inLoop is the minimum share of the allocations that marked steps must contain to be the loop of the program: a profiler
-	// may mark some of many iterations.
+	// inLoop is the minimum share of the allocations that marked steps must contain to be the loop of the program: a
+	// profiler may mark some of many iterations.
 	inLoop = 0.5
 
 	finest = 1 << 10 // parts of a step that a stepClock distinguishes
 )
 
-// stepClock runs evenly through the steps, and through the work within each. Work alone stands still if a leak retains all
-// that would have been freed, and then the leak seems to have stopped. What was before the first step counts as a step.
+// stepClock runs evenly through the steps, and through the work within each. Work alone stands still if a leak retains
+// all that would have been freed, and then the leak seems to have stopped. What was before the first step counts as a
+// step.
 type stepClock struct {
 	begins []int64 // of the steps
 	done   []int   // work at the beginning of each step, and at the end of the window
@@ -34,8 +35,8 @@ func newStepClock(s *lifetime.Space, begins []int64) *stepClock {
 	return &stepClock{begins, workAt(s, begins), 0, min(finest, math.MaxInt32/(len(begins)+1))}
 }
 
-// at returns the time at an instant at which an amount of work is done. Instants must not decrease. The time of a nil clock
-// is work.
+// at returns the time at an instant at which an amount of work is done. Instants must not decrease. The time of a nil
+// clock is work.
 func (c *stepClock) at(t int64, done int) int {
 	if c == nil {
 		return done
@@ -71,9 +72,9 @@ func workAt(s *lifetime.Space, instants []int64) []int {
 	return works
 }
 
-// newTimeline builds the histories of a space and finds its steps. Marked steps are the time. Inferred steps are the time
-// only if work grows from step to step (a backward pass through all steps so far), so that an event of every step seems to
-// get rare.
+// newTimeline builds the histories of a space and finds its steps. Marked steps are the time. Inferred steps are the
+// time only if work grows from step to step (a backward pass through all steps so far), so that an event of every step
+// seems to get rare.
 func (p *Pass) newTimeline() {
 	s := p.Space
 	if p.steps = p.program.Steps(s); p.areTime() {
@@ -101,8 +102,8 @@ func (p *Pass) useClock() {
 	}
 }
 
-// areTime reports whether the steps are those of the loop of the program: the program marks them, and most allocations are
-// in them.
+// areTime reports whether the steps are those of the loop of the program: the program marks them, and most allocations
+// are in them.
 func (p *Pass) areTime() bool {
 	s, n := p.Space, len(p.steps.Begins)
 	if n < leastLoop || p.steps.Source != program.Marked {

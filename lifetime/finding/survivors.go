@@ -14,9 +14,10 @@ const (
 	earliest = 4 // set-up is among the first so many buffers of its site on its stream
 )
 
-// survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size that is
-// allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product. Set-up is
-// few sizes, and early. A site with more sizes that occur once is one whose sizes vary. What waits for a backward pass is left out too.
+// survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size
+// that is allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product.
+// Set-up is few sizes, and early. A site with more sizes that occur once is one whose sizes vary. What waits for a
+// backward pass is left out too.
 func (p *Pass) survivors(h *history) []int {
 	if h.counted { // several rules need them
 		return h.survivors
@@ -60,8 +61,8 @@ func (p *Pass) findSetUp(h *history) (all []int) {
 	return all
 }
 
-// rises returns the moments at which the floor of a site rises, without set-up: a few early buffers that stay would make what
-// follows at a steady rate seem to fade.
+// rises returns the moments at which the floor of a site rises, without set-up: a few early buffers that stay would
+// make what follows at a steady rate seem to fade.
 func (p *Pass) rises(h *history) []moment {
 	if len(h.open) < minRises {
 		return h.rises()

@@ -23,8 +23,8 @@ func traceOf(name string) (function string, ok bool) {
 	return function, len(function) < len(name) && strings.HasSuffix(function, "_")
 }
 
-// callers returns the number of distinct stacks of some sites. Traces of one tf.function are one: TensorFlow numbers them, so each would be
-// another caller.
+// callers returns the number of distinct stacks of some sites. Traces of one tf.function are one: TensorFlow numbers
+// them, so each would be another caller.
 func (p *Pass) callers(sites []lifetime.SiteID) int {
 	distinct := map[int]bool{}
 	for _, site := range sites {
@@ -38,8 +38,8 @@ func (p *Pass) callers(sites []lifetime.SiteID) int {
 	return len(distinct)
 }
 
-// ofRetracing reports whether each leak of a group is of new traces of a tf.function: allocated while it is traced, or by its traces,
-// several of which retain buffers.
+// ofRetracing reports whether each leak of a group is of new traces of a tf.function: allocated while it is traced, or
+// by its traces, several of which retain buffers.
 func (p *Pass) ofRetracing(g *causeGroup) bool {
 	return !slices.ContainsFunc(g.findings, func(f *Finding) bool {
 		traces := map[string]bool{}

@@ -77,7 +77,8 @@ func trend(p *Pass) []Finding {
 	return []Finding{f}
 }
 
-// changes returns by how much each site grew from the lowest level after the first third of the window to that at its end.
+// changes returns by how much each site grew from the lowest level after the first third of the window to that at its
+// end.
 func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	levels := p.usage()
 	lowest := func(from, to int) int64 {
@@ -97,8 +98,8 @@ func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	return changes
 }
 
-// passes reports whether most of a rise is what one forward pass saves, waits for a backward pass, or has a role: it ends with the pass, or
-// with the first step.
+// passes reports whether most of a rise is what one forward pass saves, waits for a backward pass, or has a role: it
+// ends with the pass, or with the first step.
 func (p *Pass) passes(changes map[lifetime.SiteID]int64) bool {
 	all, known := int64(0), int64(0)
 	for site, bytes := range changes {

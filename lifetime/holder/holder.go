@@ -8,8 +8,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// Holder says what a live buffer is called in its program and what keeps it alive, as the recorder found it. Fields that do not apply
-// are "".
+// Holder says what a live buffer is called in its program and what keeps it alive, as the recorder found it. Fields
+// that do not apply are "".
 type Holder struct {
 	Kind      Kind
 	Category  purpose.Category // that the program's libraries give it: parameter, gradient; UnknownCategory = none
@@ -119,8 +119,8 @@ func (h *Holder) Levels() []string {
 	return levels
 }
 
-// FoldIndexes replaces the numbers that tell the members of a list, a dict or a chain of modules apart: "layers.3.items[12]" is
-// "layers.*.items[*]".
+// FoldIndexes replaces the numbers that tell the members of a list, a dict or a chain of modules apart:
+// "layers.3.items[12]" is "layers.*.items[*]".
 func FoldIndexes(path string) string {
 	if !strings.ContainsAny(path, "0123456789") {
 		return path

@@ -1,7 +1,7 @@
 // Package layer finds the modules of a network that buffers belong to, and the layers of these modules.
 //
-// Its place in the pipeline: after the model, and after package category, which may infer a module that was not recorded. Answers and
-// groups by module or layer ask it.
+// Its place in the pipeline: after the model, and after package category, which may infer a module that was not
+// recorded. Answers and groups by module or layer ask it.
 package layer
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// Layers tells the modules of a capture and their layers. It asks each stack once: calls inside calls would otherwise take the square
-// of their depth.
+// Layers tells the modules of a capture and their layers. It asks each stack once: calls inside calls would otherwise
+// take the square of their depth.
 type Layers struct {
 	t        *lifetime.Tables
 	siblings map[string]int    // modules that differ in a number only, by their path without it; nil until a layer is asked for
@@ -68,8 +68,8 @@ var number = regexp.MustCompile(`\d+\]?$`)
 // (jax/_src/tree_util.py, keystr)
 var key = regexp.MustCompile(`\['([^']+)'\]|\.(\w+)`)
 
-// OfBuffer returns the layer of a buffer. In compiled programs it is that of the scope without transformations, such as jvp, and of
-// arguments that of their path: the name of the weight is its last part.
+// OfBuffer returns the layer of a buffer. In compiled programs it is that of the scope without transformations, such as
+// jvp, and of arguments that of their path: the name of the weight is its last part.
 func (l *Layers) OfBuffer(site lifetime.SiteID, purpose lifetime.PurposeID) string {
 	s := &l.t.Sites[site]
 	if s.Instr == "" {
@@ -88,8 +88,8 @@ func (l *Layers) OfBuffer(site lifetime.SiteID, purpose lifetime.PurposeID) stri
 	return l.Of(strings.Join(path[:max(len(path)-1, 0)], "/"))
 }
 
-// Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there
-// is none, layerOf.
+// Of returns the layer of a module: its path up to the first module that is one of several which differ in a number
+// only or, if there is none, layerOf.
 func (l *Layers) Of(module string) string {
 	if l.siblings == nil {
 		l.findSiblings()
@@ -135,7 +135,8 @@ func splitModule(module string) (parts []string, separator string) {
 // moduleCall begins the name of a call of a module in a trace of PyTorch.
 const moduleCall = "nn.Module: "
 
-// ModuleOf returns the modules that allocated a buffer, as recorded or, if they are not, as its purpose tells; "" = not known.
+// ModuleOf returns the modules that allocated a buffer, as recorded or, if they are not, as its purpose tells; "" = not
+// known.
 func (l *Layers) ModuleOf(site lifetime.SiteID, purpose lifetime.PurposeID) string {
 	s := &l.t.Sites[site]
 	return cmp.Or(l.modulesOf(s), s.Module, l.t.Purpose(purpose).Module)
@@ -144,8 +145,8 @@ func (l *Layers) ModuleOf(site lifetime.SiteID, purpose lifetime.PurposeID) stri
 // numbered matches the name of a module that is one of several: Block_3, h.3, layers[3], model.py:253[3].
 var numbered = regexp.MustCompile(`(^|_)\d+$|\[\d+\]$|^\pL+\d+$`)
 
-// layerOf returns the layer of a module: its path up to the first module that has a number, without the number that PyTorch's
-// profiler gives to the root. "" = the path has none.
+// layerOf returns the layer of a module: its path up to the first module that has a number, without the number that
+// PyTorch's profiler gives to the root. "" = the path has none.
 func layerOf(module string) string {
 	parts, separator := splitModule(module)
 	for i, part := range parts {
@@ -157,8 +158,8 @@ func layerOf(module string) string {
 	return ""
 }
 
-// modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of compiled
-// programs these are the scopes.
+// modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of
+// compiled programs these are the scopes.
 func (l *Layers) modulesOf(s *lifetime.Site) string {
 	t := l.t
 	if s.Instr != "" && areScopes(t, s.Op, s.Stack) {

@@ -165,9 +165,8 @@ func NoEvents(all []Loss) string {
 	return ""
 }
 
-// Worst returns the most severe loss of class from or above, and the number of
-// others in that range. The Count of worst is 0 if there is none. Truncated wins over
-// other damage, because a file that ends early causes it.
+// Worst returns the most severe loss of class from or above, and the number of others in that range. The Count of worst
+// is 0 if there is none. Truncated wins over other damage, because a file that ends early causes it.
 func Worst(all []Loss, from Class) (worst Loss, others int) {
 	for _, l := range all {
 		class := l.Reason.Class()

@@ -62,8 +62,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return nil
 }
 
-// reader builds the model from text. Numbers in the text are indexes into its
-// tables.
+// reader builds the model from text. Numbers in the text are indexes into its tables.
 type reader struct {
 	b      *build.Builder
 	file   string

@@ -152,8 +152,7 @@ func (n *writer) failure(f *failure.Failure) {
 	}
 }
 
-// calls writes calls and samples with the number of their space, from 0. Times of calls
-// are seconds with all digits.
+// calls writes calls and samples with the number of their space, from 0. Times of calls are seconds with all digits.
 func (n *writer) calls() {
 	seconds := func(t float64) string { return strconv.FormatFloat(t, 'g', -1, 64) }
 	for i := range n.c.Calls {
@@ -244,8 +243,7 @@ func appendInt(line []byte, key string, v int64) []byte {
 	return strconv.AppendInt(append(line, key...), v, 10)
 }
 
-// number returns the number of id; 0 = none. At its first use, id gets the next number
-// and write writes its line.
+// number returns the number of id; 0 = none. At its first use, id gets the next number and write writes its line.
 func number[ID ~uint32](numbers map[ID]int, id ID, write func(i int)) int {
 	if id == 0 {
 		return 0
@@ -310,8 +308,7 @@ func (n *writer) site(id lifetime.SiteID) int {
 	})
 }
 
-// stack writes a stack after its callers, outermost first. It does not recurse, because
-// there may be very many.
+// stack writes a stack after its callers, outermost first. It does not recurse, because there may be very many.
 func (n *writer) stack(id lifetime.StackID) int {
 	var calls []lifetime.StackID
 	for at := id; at != 0 && n.stacks[at] == 0; at = n.c.Stacks[at].Caller {

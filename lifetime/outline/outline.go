@@ -1,7 +1,7 @@
 // Package outline reduces a capture to two instants of every space: its peak and its end.
 //
-// Its place in the pipeline: beside lifetime.Capture, for answers that need no history. Readers that can make an [Outline] without all
-// buffers do so in package build; [Of] makes it of a whole capture.
+// Its place in the pipeline: beside lifetime.Capture, for answers that need no history. Readers that can make an
+// [Outline] without all buffers do so in package build; [Of] makes it of a whole capture.
 package outline
 
 import (
@@ -21,8 +21,7 @@ type Outline struct {
 	Spaces []*Space
 }
 
-// Space describes a space at its peak of occupied bytes and at its end. Levels
-// and rows include Base and Stack.
+// Space describes a space at its peak of occupied bytes and at its end. Levels and rows include Base and Stack.
 type Space struct {
 	lifetime.SpaceInfo
 	Marks []lifetime.Mark
@@ -40,8 +39,7 @@ type Space struct {
 
 	Stack *int64 // lifetime.Space.Stack at the peak, in bytes; nil = none
 
-	// Reserved memory: see region.Reserved. Free has its holes at the end, if Regions
-	// are known.
+	// Reserved memory: see region.Reserved. Free has its holes at the end, if Regions are known.
 	ReservedEnd, ReservedPeak int64
 	Free                      region.Holes
 
@@ -54,8 +52,8 @@ type Space struct {
 
 	Program *lifetime.Space // the whole space of a compiled program; nil for others
 
-	// Recording is the whole space if it has a history or an end state of all buffers, so that purposes can be judged and, with a
-	// history, the allocator can be replayed; nil for others, and above 2 million buffers.
+	// Recording is the whole space if it has a history or an end state of all buffers, so that purposes can be judged
+	// and, with a history, the allocator can be replayed; nil for others, and above 2 million buffers.
 	Recording *lifetime.Space
 }
 

@@ -1,13 +1,15 @@
 package program
 
-// measured says for how many programs the inferred number of steps was right, and for how many it was given: for programs of testdata, and
-// for others, whose steps were recorded too (see TestMeasured). Each program counts once, and is right if all of its captures are.
+// measured says for how many programs the inferred number of steps was right, and for how many it was given: for
+// programs of testdata, and for others, whose steps were recorded too (see TestMeasured). Each program counts once, and
+// is right if all of its captures are.
 var measured = map[Source][2][2]int{
 	Phases:     {{49, 53}, {51, 56}},
 	Recurrence: {{28, 30}, {4, 6}},
 }
 
-// Confidence returns the expected share of programs whose number of steps is right: 1 if steps were recorded, 0 if none is known.
+// Confidence returns the expected share of programs whose number of steps is right: 1 if steps were recorded, 0 if none
+// is known.
 func (s *Steps) Confidence() float64 {
 	switch {
 	case len(s.Begins) == 0:

@@ -57,8 +57,8 @@ func (r *Stacks) IsSequential(id CallID) bool {
 	return strings.HasSuffix(r.t.Frames[r.LineOf(id)].File, "torch/nn/modules/container.py")
 }
 
-// moduleCall begins the name of a call of a module: of the profiler's own events, and of annotations that hooks of a program
-// make (docs/manual/pytorch.md).
+// moduleCall begins the name of a call of a module: of the profiler's own events, and of annotations that hooks of a
+// program make (docs/manual/pytorch.md).
 const moduleCall = "nn.Module"
 
 // ModuleName returns the module that an annotation or a frame names.
@@ -68,8 +68,8 @@ func ModuleName(text string) (string, bool) {
 	return name, ok && name != ""
 }
 
-// NotedModule returns the module that the note of a buffer begins with: {"module":"Net.layers.0"}, as memlane's recorder writes it;
-// "" if it names none. Annotations of the buffer follow.
+// NotedModule returns the module that the note of a buffer begins with: {"module":"Net.layers.0"}, as memlane's
+// recorder writes it; "" if it names none. Annotations of the buffer follow.
 func NotedModule(note string) string {
 	var metadata struct{ Module string }
 	if !strings.HasPrefix(note, "{") || json.NewDecoder(strings.NewReader(note)).Decode(&metadata) != nil {

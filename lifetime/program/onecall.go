@@ -11,16 +11,16 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// minOtherLines is the minimum number of lines, besides the looping one, of a function that was called once. A single line
-// may be an allocation that only the first call makes and retains.
+// minOtherLines is the minimum number of lines, besides the looping one, of a function that was called once. A single
+// line may be an allocation that only the first call makes and retains.
 const minOtherLines = 2
 
-// onePass: a loop over the layers of one forward pass and a loop over steps both retain memory again and again between frees. But a
-// module may retain memory until its call returns; until then it does not leak.
+// onePass: a loop over the layers of one forward pass and a loop over steps both retain memory again and again between
+// frees. But a module may retain memory until its call returns; until then it does not leak.
 //
-// The lines of a function that is called many times allocate in turns. If all allocations of each line end before those of
-// the next line begin, the function was called once, and a line with many allocations is a loop. The main function of a
-// program is called once as well, so only functions that run in a module call (torch.nn.Module) count.
+// The lines of a function that is called many times allocate in turns. If all allocations of each line end before those
+// of the next line begin, the function was called once, and a line with many allocations is a loop. The main function
+// of a program is called once as well, so only functions that run in a module call (torch.nn.Module) count.
 
 // moduleFunction is a function that a module call runs, with all its callers and their lines.
 type moduleFunction struct {
@@ -97,7 +97,8 @@ func disjoint(lines map[int]interval) bool {
 	return true
 }
 
-// InOneCall reports whether all allocations of a site are in one module call or one backward pass, which goes through the layers once.
+// InOneCall reports whether all allocations of a site are in one module call or one backward pass, which goes through
+// the layers once.
 func (p *Program) InOneCall(s *lifetime.Space, site lifetime.SiteID) bool {
 	return p.inOneCall(p.historyOf(s), site)
 }

@@ -2,7 +2,8 @@ package program
 
 import "github.com/memlane/memlane/lifetime"
 
-// Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it at a time.
+// Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it
+// at a time.
 type Program struct {
 	*lifetime.Capture
 	stacks    *Stacks
@@ -11,12 +12,14 @@ type Program struct {
 	waits     map[*lifetime.Space]*waiting
 }
 
-// Of returns the program of a capture. It begins with the stacks that an earlier reader of the capture has read, if that one is done.
+// Of returns the program of a capture. It begins with the stacks that an earlier reader of the capture has read, if
+// that one is done.
 func Of(c *lifetime.Capture) *Program {
 	return &Program{c, StacksOf(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{}}
 }
 
-// Done leaves what the program read of the stacks to the next reader of the capture. The program and what it returned are not used afterwards.
+// Done leaves what the program read of the stacks to the next reader of the capture. The program and what it returned
+// are not used afterwards.
 func (p *Program) Done() { p.stacks.Done() }
 
 // At returns what the stack of a site says.

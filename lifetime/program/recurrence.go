@@ -74,9 +74,9 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	return h.recurs
 }
 
-// recurrence infers steps from the most common number of allocations per site: most sites of a loop
-// allocate once in each iteration, and the others agree less with each other. Call paths of a line count as one if most of them
-// do not agree: a line with many may allocate equally often through several by chance.
+// recurrence infers steps from the most common number of allocations per site: most sites of a loop allocate once in
+// each iteration, and the others agree less with each other. Call paths of a line count as one if most of them do not
+// agree: a line with many may allocate equally often through several by chance.
 func (p *Program) recurrence(h *history) *Steps {
 	s := h.s
 	type times struct {
@@ -135,8 +135,9 @@ func (p *Program) recurrence(h *history) *Steps {
 	return noSteps
 }
 
-// leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one before, beside the mean
-// distance. Steps are about as long as each other, so what follows in a group is of the same step.
+// leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one
+// before, beside the mean distance. Steps are about as long as each other, so what follows in a group is of the same
+// step.
 func leaders(buffers []int) []int {
 	const closer = 8 // times
 	for {
@@ -155,8 +156,8 @@ func leaders(buffers []int) []int {
 	}
 }
 
-// inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times. Of two loops,
-// the one that does most is that of the program; the other may be what fills a cache.
+// inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times.
+// Of two loops, the one that does most is that of the program; the other may be what fills a cache.
 func inLoopOf(n int, often map[int]int) (allocations int) {
 	for times := 1; times <= maxTimes; times++ {
 		allocations += n * times * often[n*times]
@@ -164,8 +165,8 @@ func inLoopOf(n int, often map[int]int) (allocations int) {
 	return allocations
 }
 
-// areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one pass, over its
-// layers: all of them are in one call or one forward pass, or there are fewer passes.
+// areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one
+// pass, over its layers: all of them are in one call or one forward pass, or there are fewer passes.
 func (p *Program) areLayers(h *history, n int) bool {
 	looping, all := 0, 0
 	for _, site := range h.order {
@@ -182,8 +183,8 @@ func (p *Program) areLayers(h *history, n int) bool {
 	return 2*looping > all
 }
 
-// sizesDiffer reports whether most sites with a number of allocations have several sizes, and no frame of Python tells where they are: the
-// layers of a network differ, its steps have the same parameters.
+// sizesDiffer reports whether most sites with a number of allocations have several sizes, and no frame of Python tells
+// where they are: the layers of a network differ, its steps have the same parameters.
 func (p *Program) sizesDiffer(h *history, n int) bool {
 	differ, all := 0, 0
 	for _, site := range h.order {
@@ -202,7 +203,8 @@ func (p *Program) sizesDiffer(h *history, n int) bool {
 	return 2*differ > all
 }
 
-// passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than two are known.
+// passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than
+// two are known.
 func (p *Program) passesOf(h *history) int {
 	if h.passes == 0 {
 		for _, span := range phaseSpans(&p.Tables, h.s) {
@@ -239,8 +241,8 @@ func (p *Program) forwardOf(h *history) []interval {
 	return h.forward
 }
 
-// forwardPasses returns the calls of root modules: runs of buffers below one call. What the program allocates outside of modules
-// ends a call.
+// forwardPasses returns the calls of root modules: runs of buffers below one call. What the program allocates outside
+// of modules ends a call.
 func (p *Program) forwardPasses(s *lifetime.Space) (all []interval) {
 	ended, root := true, PathID(0)
 	for i := range s.Buffers {

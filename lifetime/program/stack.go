@@ -51,7 +51,8 @@ func (f *Facts) Computes() bool {
 // InModule reports whether a module of PyTorch is on the stack, or a call of one.
 func (f *Facts) InModule() bool { return f.All&(CallsModule|OfModules|Linear) != 0 }
 
-// PathID is a list of Python frames: a StackID, or a number above these. Stacks with frames of C++ differ where those of Python do not.
+// PathID is a list of Python frames: a StackID, or a number above these. Stacks with frames of C++ differ where those
+// of Python do not.
 type PathID uint32
 
 // call is a frame and the path of its callers.
@@ -287,7 +288,8 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	return f
 }
 
-// engineCalls reports whether the autograd engine itself calls the next frame, as it does hooks. Other functions of Python belong to nodes.
+// engineCalls reports whether the autograd engine itself calls the next frame, as it does hooks. Other functions of
+// Python belong to nodes.
 func (r *Stacks) engineCalls(f *Facts) bool {
 	return f.ranBy == frame.Engine || f.last == 0 && !f.Engine && !f.Rooted && f.Flags&OfFunction == 0 && r.HasEngine()
 }
@@ -312,7 +314,8 @@ func (r *Stacks) callsForward(line lifetime.FrameID) bool {
 	return r.forwards[line]
 }
 
-// path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the stack.
+// path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the
+// stack.
 func (r *Stacks) path(id lifetime.StackID, c call, isPart bool) PathID {
 	if r.paths == nil {
 		if !isPart {

@@ -51,13 +51,13 @@ func (s *Steps) add(begin, end int64) {
 	s.Begins, s.Ends = append(s.Begins, begin), append(s.Ends, end)
 }
 
-// OptimizerStep is the prefix of an annotation that PyTorch records in each iteration; the class of the optimizer follows. (torch/optim/optimizer.py,
-// profile_hook_step)
+// OptimizerStep is the prefix of an annotation that PyTorch records in each iteration; the class of the optimizer
+// follows. (torch/optim/optimizer.py, profile_hook_step)
 const OptimizerStep = "Optimizer.step#"
 
-// Steps returns the steps of the process that a space belongs to, from any of its devices: marked steps, else those that end with annotated
-// steps of an optimizer, else those that end with steps of an optimizer that allocations tell, else those of the call sites that allocate
-// equally often. Nothing is known of a space without a history.
+// Steps returns the steps of the process that a space belongs to, from any of its devices: marked steps, else those
+// that end with annotated steps of an optimizer, else those that end with steps of an optimizer that allocations tell,
+// else those of the call sites that allocate equally often. Nothing is known of a space without a history.
 func (p *Program) Steps(s *lifetime.Space) *Steps {
 	if p.steps[s] == nil {
 		group := p.processOf(s)
@@ -129,7 +129,8 @@ func markedSteps(s *lifetime.Space) *Steps {
 	return steps
 }
 
-// annotatedSteps returns the steps that end with annotated steps of an optimizer. The first one begins with the first pass.
+// annotatedSteps returns the steps that end with annotated steps of an optimizer. The first one begins with the first
+// pass.
 func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
 	if len(s.Marks) == 0 {
 		return noSteps
@@ -163,8 +164,8 @@ func (p *Program) firstPass(s *lifetime.Space) int64 {
 	return s.End
 }
 
-// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have about as many
-// backward passes each, and contain most allocations: an optimizer may allocate only in its first step.
+// phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have
+// about as many backward passes each, and contain most allocations: an optimizer may allocate only in its first step.
 func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 	if s.Purposes == nil {
 		return noSteps
@@ -194,8 +195,8 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 	return steps
 }
 
-// lostSteps returns how many steps ended before the history begins, if a ring buffer dropped its beginning: marks are kept elsewhere
-// and may reach back further. Rates count only the steps that the history covers.
+// lostSteps returns how many steps ended before the history begins, if a ring buffer dropped its beginning: marks are
+// kept elsewhere and may reach back further. Rates count only the steps that the history covers.
 func (p *Program) lostSteps(group []*lifetime.Space, begins []int64) int {
 	if !slices.ContainsFunc(p.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow }) {
 		return 0

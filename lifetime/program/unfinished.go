@@ -18,9 +18,10 @@ type waiting struct {
 	all    bool       // nothing tells passes of PyTorch apart, and several operators retain most of what they allocated, or no step is known
 }
 
-// Settled returns the live buffers of a line without those that the program may still drop: what a forward pass keeps for a backward
-// pass that has not come, as the recording ends in a pass, or before its backward pass; and the gradients of the last backward pass,
-// which the next step clears. They stay if earlier passes left buffers of the line too.
+// Settled returns the live buffers of a line without those that the program may still drop: what a forward pass keeps
+// for a backward pass that has not come, as the recording ends in a pass, or before its backward pass; and the
+// gradients of the last backward pass, which the next step clears. They stay if earlier passes left buffers of the line
+// too.
 func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	if len(alive) == 0 {
 		return alive
@@ -51,8 +52,8 @@ func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	return rest
 }
 
-// cleared returns the live buffers of a line without those of the last backward pass, unless two earlier ones left buffers too: what
-// one left may be set-up.
+// cleared returns the live buffers of a line without those of the last backward pass, unless two earlier ones left
+// buffers too: what one left may be set-up.
 func (p *Program) cleared(s *lifetime.Space, w *waiting, alive []int) []int {
 	if len(w.runs) == 0 || alive[len(alive)-1] < w.runs[len(w.runs)-1] {
 		return alive
@@ -79,8 +80,8 @@ func (p *Program) phase(s *lifetime.Space, i int) purpose.Phase {
 	return p.stacks.PhaseOf(p.At(s.Buffers[i].Site))
 }
 
-// waitingOf finds the passes after the last backward pass: at most as many as one backward pass had before, at least one. Without
-// a backward pass, lines that take turns in a root module are several calls of it, and none waits.
+// waitingOf finds the passes after the last backward pass: at most as many as one backward pass had before, at least
+// one. Without a backward pass, lines that take turns in a root module are several calls of it, and none waits.
 func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 	if w := p.waits[s]; w != nil {
 		return w

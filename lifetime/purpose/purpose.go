@@ -1,8 +1,8 @@
-// Package purpose has the words for what a buffer is for: its category, the phase and the part of a phase that allocated it, and
-// how this is known.
+// Package purpose has the words for what a buffer is for: its category, the phase and the part of a phase that
+// allocated it, and how this is known.
 //
-// Its place in the pipeline: package category judges buffers and stores a [Purpose] for each, package finding marks what leaks,
-// and answers and renderers print the names. It decides nothing and imports nothing of memlane.
+// Its place in the pipeline: package category judges buffers and stores a [Purpose] for each, package finding marks
+// what leaks, and answers and renderers print the names. It decides nothing and imports nothing of memlane.
 package purpose
 
 import (
@@ -16,7 +16,8 @@ type Purpose struct {
 	Phase    Phase
 	Part     Part
 	Evidence Evidence
-	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if Category is Unknown.
+	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if
+	// Category is Unknown.
 	Confidence float32
 	Rule       string // name of the rule of package category, or FILE:LINE of a person's own; "" if not known
 	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
@@ -57,7 +58,8 @@ var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "o
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }
 
-// Words returns the name of a category for sentences and pictures: "optimizer state". Options and JSON have "optimizer_state".
+// Words returns the name of a category for sentences and pictures: "optimizer state". Options and JSON have
+// "optimizer_state".
 func Words(category string) string { return strings.ReplaceAll(category, "_", " ") }
 
 // CategoryOf returns the category of a name; UnknownCategory if there is none.

@@ -31,8 +31,8 @@ func FreeAt(s *lifetime.Space, t int64) (free Holes) {
 	return free
 }
 
-// PiecesAt returns the holes at t between the buffers of regions that hold some. Regions that hold none are not among them:
-// an allocator with such regions gives them back to the device when it needs memory.
+// PiecesAt returns the holes at t between the buffers of regions that hold some. Regions that hold none are not among
+// them: an allocator with such regions gives them back to the device when it needs memory.
 func PiecesAt(s *lifetime.Space, t int64) (free Holes) {
 	for _, h := range holesAt(s, t) {
 		if r := &s.Regions[h.Val]; h.Lo != r.Addr || h.Size() < r.Size {

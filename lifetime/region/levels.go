@@ -1,8 +1,8 @@
-// Package region computes what the reserved memory of a space tells: how much the allocator reserved from the device, the pools and
-// streams that divide it, and the holes in it.
+// Package region computes what the reserved memory of a space tells: how much the allocator reserved from the device,
+// the pools and streams that divide it, and the holes in it.
 //
-// Its place in the pipeline: beside the methods of lifetime.Space, which count buffers. Everything here needs lifetime.Regions among the
-// facts of a space; without them only [Levels] and [Reserved] have data, from totals.
+// Its place in the pipeline: beside the methods of lifetime.Space, which count buffers. Everything here needs
+// lifetime.Regions among the facts of a space; without them only [Levels] and [Reserved] have data, from totals.
 package region
 
 import (

@@ -64,8 +64,8 @@ func (p PoolID) String() string {
 	return p.PoolName() + ", " + p.StreamName()
 }
 
-// PoolsOfBuffers returns a function that returns the pool and the stream of a buffer, given as an index into Buffers. It
-// costs one OfBuffers.
+// PoolsOfBuffers returns a function that returns the pool and the stream of a buffer, given as an index into Buffers.
+// It costs one OfBuffers.
 func PoolsOfBuffers(s *lifetime.Space) func(buffer int) PoolID {
 	of := OfBuffers(s)
 	return func(buffer int) PoolID { return poolOf(s, of[buffer]) }
@@ -164,11 +164,10 @@ func regionAt(open *spans.Map[int32], addr uint64) int32 {
 // None stands for the region of a buffer that lies in none.
 const None = -1
 
-// OfBuffers returns for each buffer the index of the region in which it begins, or
-// NoRegion. A buffer has the stream and the pool of its region: PyTorch's allocator
-// divides a segment among buffers of one stream and pool only. A buffer that is older
-// than the window is found at its end, because the region may be known only from there.
-// It takes O((b + r) log r) for b buffers and r regions.
+// OfBuffers returns for each buffer the index of the region in which it begins, or NoRegion. A buffer has the stream
+// and the pool of its region: PyTorch's allocator divides a segment among buffers of one stream and pool only. A buffer
+// that is older than the window is found at its end, because the region may be known only from there. It takes O((b +
+// r) log r) for b buffers and r regions.
 func OfBuffers(s *lifetime.Space) []int32 {
 	regionOf := make([]int32, len(s.Buffers))
 	reserved := regionCursor{s: s, ends: regionEnds(s)}

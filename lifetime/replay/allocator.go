@@ -24,8 +24,7 @@ type block struct {
 	pending    bool   // the program freed it, other streams may still use it
 }
 
-// pool is a BlockPool of PyTorch: small or large blocks of the default pool or of a
-// private one.
+// pool is a BlockPool of PyTorch: small or large blocks of the default pool or of a private one.
 type pool struct {
 	small  bool
 	calls  int64 // searches so far, for garbage collection
@@ -54,15 +53,13 @@ type memory interface {
 	release(addr uint64, size int64)
 	// reserve returns a range of addresses for an expandable segment.
 	reserve() (addr uint64, size int64)
-	// mapRange takes memory for a range of an expandable segment. ok is false if the device is
-	// full.
+	// mapRange takes memory for a range of an expandable segment. ok is false if the device is full.
 	mapRange(addr uint64, size int64) (ok bool)
 	// unmap gives it back.
 	unmapRange(addr uint64, size int64)
 }
 
-// allocator is PyTorch's DeviceCachingAllocator (c10/cuda/CUDACachingAllocator.cpp). The
-// comments name its functions.
+// allocator is PyTorch's DeviceCachingAllocator (c10/cuda/CUDACachingAllocator.cpp). The comments name its functions.
 type allocator struct {
 	Settings
 	memory
@@ -197,8 +194,7 @@ func (a *allocator) split(i int32, size int64) int32 {
 	return rest
 }
 
-// merge joins block i with a neighbour of its kind that is not in use (try_merge_blocks).
-// Block i must be in no set.
+// merge joins block i with a neighbour of its kind that is not in use (try_merge_blocks). Block i must be in no set.
 func (a *allocator) merge(i, with int32) {
 	b, other := &a.blocks[i], &a.blocks[with]
 	if with == 0 || other.used || other.mapped != b.mapped {
@@ -239,8 +235,7 @@ func (a *allocator) malloc(r *request, owner int32) (i int32, ok bool) {
 	return i, true
 }
 
-// occupy puts a block that is in no set to use, without the part that is not needed
-// (alloc_found_block).
+// occupy puts a block that is in no set to use, without the part that is not needed (alloc_found_block).
 func (a *allocator) occupy(i int32, size int64, owner int32) {
 	if a.splits(&a.blocks[i], size) {
 		a.put(a.split(i, size))
@@ -251,8 +246,7 @@ func (a *allocator) occupy(i int32, size int64, owner int32) {
 	a.peakLive = max(a.peakLive, a.live)
 }
 
-// splits reports whether a request of size bytes leaves the rest of b free
-// (should_split).
+// splits reports whether a request of size bytes leaves the rest of b free (should_split).
 func (a *allocator) splits(b *block, size int64) bool {
 	rest := b.size - size
 	if a.small(b.group) || a.Expandable {
@@ -261,8 +255,7 @@ func (a *allocator) splits(b *block, size int64) bool {
 	return size < a.MaxSplit && rest > smallSize
 }
 
-// bestFit removes the free block for a request from its set; 0 if there is none
-// (get_free_block).
+// bestFit removes the free block for a request from its set; 0 if there is none (get_free_block).
 func (a *allocator) bestFit(g int32, size int64) int32 {
 	if a.collects() {
 		a.pools[a.groups[g].pool].calls++
@@ -469,9 +462,8 @@ func (a *allocator) releaseFor(g int32, size int64) bool {
 	return released >= wanted
 }
 
-// releaseAll frees pending blocks and returns everything that is free to the device
-// (release_cached_blocks): on failure, and in torch.cuda.empty_cache(). It keeps private
-// pools: they may be in use by a graph.
+// releaseAll frees pending blocks and returns everything that is free to the device (release_cached_blocks): on
+// failure, and in torch.cuda.empty_cache(). It keeps private pools: they may be in use by a graph.
 func (a *allocator) releaseAll() {
 	a.releases++
 	for _, i := range a.pending {

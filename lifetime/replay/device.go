@@ -36,8 +36,7 @@ const (
 	firstRange   = 0x300000000    // of expandable segments
 	rangeStep    = 1 << 28        // ranges begin at multiples of it
 
-	// A range has 9/8 of the device's memory. If its memory is not known, a range holds
-	// everything.
+	// A range has 9/8 of the device's memory. If its memory is not known, a range holds everything.
 	boundlessRange = 1 << 46
 )
 

@@ -1,8 +1,7 @@
 package replay
 
-// expand returns a block of an expandable segment for a request, in no set: at the lowest
-// address where free and unmapped blocks have room (try_allocate_expandable_block). It
-// returns 0 if the device is full.
+// expand returns a block of an expandable segment for a request, in no set: at the lowest address where free and
+// unmapped blocks have room (try_allocate_expandable_block). It returns 0 if the device is full.
 func (a *allocator) expand(g int32, size int64) int32 {
 	i := a.room(g, size)
 	if i == 0 {
@@ -101,8 +100,7 @@ func (a *allocator) pages(i int32) (lo, hi uint64) {
 	return b.base + uint64(roundUp(int64(b.addr-b.base), page)), b.base + uint64(int64(b.addr-b.base)+b.size)/uint64(page)*uint64(page)
 }
 
-// cut cuts the range [lo, hi) out of a free block and returns its block, in no set. The
-// rest stays free.
+// cut cuts the range [lo, hi) out of a free block and returns its block, in no set. The rest stays free.
 func (a *allocator) cut(i int32, lo, hi uint64) int32 {
 	a.take(i)
 	if b := a.blocks[i]; hi < b.addr+uint64(b.size) {

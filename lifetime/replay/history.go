@@ -104,7 +104,8 @@ func Of(s *lifetime.Space, recorded []lifetime.Setting) *History {
 	return &h.History
 }
 
-// Recorded reports whether a space has what a History needs: the history of PyTorch's caching allocator, with its segments.
+// Recorded reports whether a space has what a History needs: the history of PyTorch's caching allocator, with its
+// segments.
 func Recorded(s *lifetime.Space) bool {
 	const needed = lifetime.History | lifetime.Regions | lifetime.Addresses
 	kinds := []string{"small", "large", lifetime.Expandable}
@@ -280,8 +281,9 @@ func (h *historian) segment(e *rare) {
 	h.add(e.op, index)
 }
 
-// addressesOf returns where the driver put the segments that the program took, by their size and in order. Left out are expandable ones,
-// and addresses where segments of several sizes lay: which one a replay would find free cannot be told.
+// addressesOf returns where the driver put the segments that the program took, by their size and in order. Left out are
+// expandable ones, and addresses where segments of several sizes lay: which one a replay would find free cannot be
+// told.
 func (h *History) addressesOf() map[int64][]uint64 {
 	ranges := slices.Clone(h.segments)
 	slices.SortFunc(ranges, func(x, y segment) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.size, y.size)) })
@@ -320,10 +322,9 @@ func (h *historian) pool(r *lifetime.Region) int32 {
 	return pool
 }
 
-// markEmptyCache finds calls of torch.cuda.empty_cache(), which are not recorded: segments
-// were released, and the program did not need memory. If it took a segment next, the
-// allocator may have released them to make room, but only if there was no room: if the
-// segment would have fitted below the recorded peak, it was empty_cache.
+// markEmptyCache finds calls of torch.cuda.empty_cache(), which are not recorded: segments were released, and the
+// program did not need memory. If it took a segment next, the allocator may have released them to make room, but only
+// if there was no room: if the segment would have fitted below the recorded peak, it was empty_cache.
 func (h *historian) markEmptyCache() {
 	var marked []event
 	reserved := int64(0)
@@ -361,8 +362,7 @@ func (h *historian) markEmptyCache() {
 	}
 }
 
-// needed reports whether event i may be why segments were released, with so many bytes
-// reserved before.
+// needed reports whether event i may be why segments were released, with so many bytes reserved before.
 func (h *historian) needed(i int, reserved int64) bool {
 	if i == len(h.events) {
 		return false

@@ -6,8 +6,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// Law says how much of a recording the rules of the allocator predict. Only events of the
-// recording count.
+// Law says how much of a recording the rules of the allocator predict. Only events of the recording count.
 type Law struct {
 	Addresses, Equal        int // allocations; those at the predicted address
 	Segments, SegmentsEqual int // segments, or ranges of expandable ones, that were taken or returned; those predicted
@@ -82,8 +81,7 @@ func (h *History) Verify() Law {
 	return v.law
 }
 
-// Rate returns the share of the addresses and segments that the rules predict; 1 if there
-// are none.
+// Rate returns the share of the addresses and segments that the rules predict; 1 if there are none.
 func (l *Law) Rate() float64 {
 	if l.Addresses+l.Segments == 0 {
 		return 1
@@ -149,8 +147,7 @@ func (v *verifier) differs(number int32) {
 	}
 }
 
-// mapWaiting maps pages of expandable segments that did not suffice for a request: the
-// device became full on the way.
+// mapWaiting maps pages of expandable segments that did not suffice for a request: the device became full on the way.
 func (v *verifier) mapWaiting() {
 	for len(v.device.waiting) > 0 {
 		s := v.device.waiting[0]

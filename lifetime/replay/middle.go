@@ -6,9 +6,8 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// origin is how a replay makes the state at the start of a recording. If the recording
-// begins in the middle, it is not known what other settings would have made of the
-// requests before it.
+// origin is how a replay makes the state at the start of a recording. If the recording begins in the middle, it is not
+// known what other settings would have made of the requests before it.
 type origin uint8
 
 const (
@@ -82,8 +81,7 @@ func (h *History) startBytes() (reserved, cached int64) {
 	return reserved, max(least, 0)
 }
 
-// inflation returns by how much settings round up a large request at most, compared with
-// the recorded settings.
+// inflation returns by how much settings round up a large request at most, compared with the recorded settings.
 func (h *History) inflation(s *Settings) float64 {
 	most := 1.0
 	if s.Roundup == h.Settings.Roundup {
@@ -114,8 +112,7 @@ func (r *runner) begin(from origin) bool {
 	return true
 }
 
-// seedAll puts all blocks where they were recorded. What is too much for the device cannot
-// have been cached.
+// seedAll puts all blocks where they were recorded. What is too much for the device cannot have been cached.
 func (r *runner) seedAll(s *start) bool {
 	for _, i := range s.segments {
 		in := &r.h.segments[i]

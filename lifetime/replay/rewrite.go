@@ -17,13 +17,15 @@ const (
 	Empty // torch.cuda.empty_cache(); it has no request
 )
 
-// Call is what a program asks of the allocator. Request is an index of the buffers of the space; failed requests come after them.
+// Call is what a program asks of the allocator. Request is an index of the buffers of the space; failed requests come
+// after them.
 type Call struct {
 	Kind    CallKind
 	Request int
 }
 
-// Calls yields what the recorded program asked of the allocator, in order. What was allocated before the recording is not in it.
+// Calls yields what the recorded program asked of the allocator, in order. What was allocated before the recording is
+// not in it.
 func (h *History) Calls() iter.Seq[Call] {
 	kinds := map[op]CallKind{opAlloc: Allocate, opRequest: RequestFree, opFree: Free, opFull: Fail, opEmpty: Empty}
 	return func(yield func(Call) bool) {
@@ -53,8 +55,8 @@ type Request struct {
 	Start bool  // it is Like itself, which was in use at the start of the recording
 }
 
-// Rewrite returns a program that makes other requests, in another order. What was cached at the start of the recording stays. Instants of
-// the result are indexes of calls.
+// Rewrite returns a program that makes other requests, in another order. What was cached at the start of the recording
+// stays. Instants of the result are indexes of calls.
 func (h *History) Rewrite(requests []Request, calls []Call) *History {
 	ops := [...]op{Allocate: opAlloc, RequestFree: opRequest, Free: opFree, Fail: opFull, Empty: opEmpty}
 	w := &History{

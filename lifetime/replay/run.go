@@ -16,14 +16,12 @@ type Outcome struct {
 	OOM      bool
 	OOMEvent int // number of the event that did not fit; -1 = none
 
-	// Exact means that the recording determines the result. Otherwise it depends on what
-	// was not recorded: the state at the start, the order of addresses that the driver
-	// chooses, or when other streams were done with a block.
+	// Exact means that the recording determines the result. Otherwise it depends on what was not recorded: the state at
+	// the start, the order of addresses that the driver chooses, or when other streams were done with a block.
 	Exact bool
 
-	// The peak of the reserved bytes is in this range. It has a width if the recording
-	// begins in the middle: what these settings would have cached before is not known.
-	// math.MaxInt64 means that nothing bounds it.
+	// The peak of the reserved bytes is in this range. It has a width if the recording begins in the middle: what these
+	// settings would have cached before is not known. math.MaxInt64 means that nothing bounds it.
 	Low, High int64
 }
 
@@ -47,8 +45,7 @@ func (h *History) Run(s Settings, d Device) Outcome {
 	return h.fromMiddle(s, d)
 }
 
-// RunBoth is Run, but Exact only if other addresses of segments give the same result, or
-// if the recording has it.
+// RunBoth is Run, but Exact only if other addresses of segments give the same result, or if the recording has it.
 func (h *History) RunBoth(s Settings, d Device) Outcome {
 	o := h.Run(s, d)
 	switch {

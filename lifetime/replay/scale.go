@@ -19,9 +19,8 @@ type Scaled struct {
 // leastMatched is the share of the requests that must be in both recordings.
 const leastMatched = 0.8
 
-// Scale matches the requests of two recordings of a program, at batch sizes n < m. smallKeys
-// and largeKeys tell where each buffer was allocated. It returns nil if the recordings
-// differ too much.
+// Scale matches the requests of two recordings of a program, at batch sizes n < m. smallKeys and largeKeys tell where
+// each buffer was allocated. It returns nil if the recordings differ too much.
 func Scale(small, large *History, n, m int64, smallKeys, largeKeys []uint64) *Scaled {
 	s := &Scaled{n: n, m: m, large: large, small: slices.Repeat([]int64{-1}, len(large.requests))}
 	a, b := aligner{h: small, keys: smallKeys}, aligner{h: large, keys: largeKeys}
@@ -47,8 +46,8 @@ func Scale(small, large *History, n, m int64, smallKeys, largeKeys []uint64) *Sc
 // percent is the batch of Grow at which all sizes are the recorded ones.
 const percent = 100
 
-// Grow returns a recorded program of which some buffers grow in proportion to a batch, which is counted in hundredths of the
-// recorded one. grows tells which, by buffer.
+// Grow returns a recorded program of which some buffers grow in proportion to a batch, which is counted in hundredths
+// of the recorded one. grows tells which, by buffer.
 func Grow(h *History, grows []bool) *Scaled {
 	s := &Scaled{n: 0, m: percent, large: h, small: make([]int64, len(h.requests))}
 	for i := range s.small {
@@ -126,8 +125,7 @@ func next(i, j int, agree func(i, j int) bool) (int, int) {
 	return i + 1, j + 1
 }
 
-// At returns the program at a batch size. Requests without a match grow with the batch, or
-// stay as they are.
+// At returns the program at a batch size. Requests without a match grow with the batch, or stay as they are.
 func (s *Scaled) At(batch int64, grow bool) *History {
 	h := *s.large
 	h.requests = slices.Clone(s.large.requests)
@@ -148,17 +146,15 @@ func (s *Scaled) At(batch int64, grow bool) *History {
 	return &h
 }
 
-// Predictions for batches up to four times the larger one were off by at most this share,
-// in 180 predictions for three programs with the real allocator. How sizes fit into segments of
-// cudaMalloc is erratic.
+// Predictions for batches up to four times the larger one were off by at most this share, in 180 predictions for three
+// programs with the real allocator. How sizes fit into segments of cudaMalloc is erratic.
 const (
 	offSegments   = 0.12
 	offExpandable = 0.05
 )
 
-// Outcome returns what the program would need at a batch size. Low and High are the range
-// of the reserved bytes: how far the smaller recording would be off, and what requests
-// without a match may do. It is not exact.
+// Outcome returns what the program would need at a batch size. Low and High are the range of the reserved bytes: how
+// far the smaller recording would be off, and what requests without a match may do. It is not exact.
 func (s *Scaled) Outcome(batch int64, settings Settings, d Device) Outcome {
 	o, other := s.At(batch, true).Run(settings, d), s.At(batch, false).Run(settings, d)
 	off := s.bound(&settings)
@@ -185,9 +181,8 @@ const maxBatch = 1 << 30
 // offLive is the same for live bytes, which do not depend on segments.
 const offLive = 0.03
 
-// Largest returns the largest batch size that fits a device with the room that predictions
-// may be off, and what it needs. most is the largest one whose live bytes alone fit. 0 =
-// none.
+// Largest returns the largest batch size that fits a device with the room that predictions may be off, and what it
+// needs. most is the largest one whose live bytes alone fit. 0 = none.
 func (s *Scaled) Largest(settings Settings, d Device) (batch, most int64, o Outcome) {
 	room := Device{Capacity: int64(float64(d.Capacity) / (1 + s.bound(&settings))), Fraction: d.Fraction}
 	capacity := (1 + offLive) * float64(d.most(&settings))

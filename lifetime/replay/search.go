@@ -30,9 +30,8 @@ func Search(all []*History, devices []Device, stop func() error) ([]Trial, error
 // briefly is the number of events that Advise replays: less than 1 s on one processor.
 const briefly = 2_000_000
 
-// Advise is Search for one recording in bounded time. It changes one setting at a time, and
-// of long recordings tries fewer. It returns the outcomes of the recorded and of the best
-// settings. ok is false if no others are better.
+// Advise is Search for one recording in bounded time. It changes one setting at a time, and of long recordings tries
+// fewer. It returns the outcomes of the recorded and of the best settings. ok is false if no others are better.
 func (h *History) Advise(d Device) (own, best Outcome, ok bool) {
 	t := trials{all: []*History{h}, devices: []Device{d}, stop: func() error { return nil }, budget: briefly}
 	t.single()
@@ -77,8 +76,7 @@ func (t *trials) search() {
 	t.sort()
 }
 
-// tryNew adds trials of settings that are not the recorded ones, as long as the budget
-// lasts.
+// tryNew adds trials of settings that are not the recorded ones, as long as the budget lasts.
 func (t *trials) tryNew(each [][]Settings) {
 	events, own := 0, t.own()
 	for _, h := range t.all {
@@ -196,8 +194,7 @@ func Recommend(all []Trial) int {
 	return best
 }
 
-// gains reports whether a trial is better than the recorded settings, and for no recording
-// worse.
+// gains reports whether a trial is better than the recorded settings, and for no recording worse.
 func (t *Trial) gains(recorded *Trial, own Sum) bool {
 	s, needed := t.Sum(), int64(0)
 	for i := range t.Outcomes {
@@ -238,8 +235,7 @@ var (
 	collectFrom = []float64{0.6, 0.8, 0.9}
 )
 
-// base returns the settings that a search starts from: the limits of the recording, without
-// what the search varies.
+// base returns the settings that a search starts from: the limits of the recording, without what the search varies.
 func base(all []*History) Settings {
 	s := Default()
 	own := all[0].Settings
@@ -303,8 +299,7 @@ func splitCandidates(all []*History) []int64 {
 	return slices.DeleteFunc(slices.Compact(found), func(mb int64) bool { return mb > largest })
 }
 
-// bases returns the settings to combine with others: the best with and the best without
-// expandable segments.
+// bases returns the settings to combine with others: the best with and the best without expandable segments.
 func (t *trials) bases() (best [][]Settings) {
 	for _, expandable := range []bool{true, false} {
 		found := -1

@@ -51,10 +51,9 @@ type option struct {
 	read   func(s *Settings, value string) error
 }
 
-// options are the keys that Parse knows: the rules of the allocator that differ between
-// versions of PyTorch are behind these keys. All other rules are the same in PyTorch 2.0
-// to 2.15 (c10/cuda/CUDACachingAllocator.cpp). Keys without a read function change
-// nothing about addresses.
+// options are the keys that Parse knows: the rules of the allocator that differ between versions of PyTorch are behind
+// these keys. All other rules are the same in PyTorch 2.0 to 2.15 (c10/cuda/CUDACachingAllocator.cpp). Keys without a
+// read function change nothing about addresses.
 var options = []option{
 	{"max_split_size_mb", "1.10", "c10/core/AllocatorConfig.cpp", readMaxSplit},
 	{"garbage_collection_threshold", "1.12", "c10/core/AllocatorConfig.cpp", readCollect},
@@ -189,9 +188,8 @@ func readBackend(_ *Settings, value string) error {
 	return nil
 }
 
-// readRoundup reads one number for all sizes, or a list such as [256:1,512:2,>:4]. As in
-// PyTorch, the first key of a list also counts for smaller sizes, keys between two others
-// stay 0, and > overwrites the key before it.
+// readRoundup reads one number for all sizes, or a list such as [256:1,512:2,>:4]. As in PyTorch, the first key of a
+// list also counts for smaller sizes, keys between two others stay 0, and > overwrites the key before it.
 func readRoundup(s *Settings, value string) error {
 	list, ok := strings.CutPrefix(value, "[")
 	if !ok {
@@ -289,8 +287,7 @@ const maxSize = 1 << 56
 
 func roundUp(n, multiple int64) int64 { return (n + multiple - 1) / multiple * multiple }
 
-// segment returns the bytes of a new segment for a block of size bytes
-// (get_allocation_size).
+// segment returns the bytes of a new segment for a block of size bytes (get_allocation_size).
 func (s *Settings) segment(size int64) int64 {
 	switch {
 	case size <= smallSize:

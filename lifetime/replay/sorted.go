@@ -14,8 +14,7 @@ func (k key) less(than key) bool {
 	return k.size < than.size || k.size == than.size && k.addr < than.addr
 }
 
-// chunkKeys limits the keys of a chunk: an insertion moves few keys, and the list of
-// chunks stays short.
+// chunkKeys limits the keys of a chunk: an insertion moves few keys, and the list of chunks stays short.
 const chunkKeys = 256
 
 // sorted is an ordered set of keys, in chunks. A search takes O(log n), an insertion

@@ -102,9 +102,8 @@ func (s *start) size(a *allocator, in *segment, k int) (size int64, known bool) 
 	return size, rest == 0
 }
 
-// seed gives an allocator the state at the start: segments, blocks in use and the free
-// blocks between them. blockOf gets the block of each request. seed returns the number of blocks
-// whose size is not known.
+// seed gives an allocator the state at the start: segments, blocks in use and the free blocks between them. blockOf
+// gets the block of each request. seed returns the number of blocks whose size is not known.
 func (s *start) seed(a *allocator, blockOf []int32) (unknown int) {
 	ranges := map[int32]int32{} // last block of an expandable segment, by group
 	for _, i := range s.segments {
@@ -132,8 +131,7 @@ func (s *start) seed(a *allocator, blockOf []int32) (unknown int) {
 	return unknown
 }
 
-// seedBlock puts a block of the free range rest to use, and returns what is left of the
-// range; 0 = nothing.
+// seedBlock puts a block of the free range rest to use, and returns what is left of the range; 0 = nothing.
 func (a *allocator) seedBlock(rest int32, r *request, number int32, size int64, blockOf []int32) int32 {
 	if rest == 0 {
 		return 0

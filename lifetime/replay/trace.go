@@ -8,8 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// Trace is how a program would have used memory over time under some settings. Its
-// instants are those of the recording.
+// Trace is how a program would have used memory over time under some settings. Its instants are those of the recording.
 type Trace struct {
 	Outcome
 	Reserved, Live []lifetime.Level // after each change
@@ -47,8 +46,7 @@ type Block struct {
 	Used bool
 }
 
-// Trace is Run, but keeps what happens on the way. A recording that begins in the middle
-// starts as recorded.
+// Trace is Run, but keeps what happens on the way. A recording that begins in the middle starts as recorded.
 func (h *History) Trace(s Settings, d Device) *Trace {
 	t := &Trace{Outcome: h.RunBoth(s, d), PeakAt: h.begin}
 	peak, last := int64(-1), 0
@@ -69,8 +67,7 @@ func (h *History) Trace(s Settings, d Device) *Trace {
 	return t
 }
 
-// appendLevel adds a level if it differs from the last one. Of several at one instant only
-// the last is a state.
+// appendLevel adds a level if it differs from the last one. Of several at one instant only the last is a state.
 func appendLevel(all []lifetime.Level, at, bytes int64) []lifetime.Level {
 	n := len(all)
 	switch {

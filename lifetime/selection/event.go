@@ -7,11 +7,11 @@ import (
 )
 
 // ByEvent returns the space on an axis of events: its n-th event is at n, however much time lies between events. Events
-// are the allocations and frees of buffers, changes of the reserved memory and of the stack, and failed allocations. Any
-// other instant becomes that of the event before it, or 0, where the window begins.
+// are the allocations and frees of buffers, changes of the reserved memory and of the stack, and failed allocations.
+// Any other instant becomes that of the event before it, or 0, where the window begins.
 //
-// Spaces that are not on an axis of time, and those without events, stay as they are. The result shares slices with s and
-// must not be changed.
+// Spaces that are not on an axis of time, and those without events, stay as they are. The result shares slices with s
+// and must not be changed.
 func ByEvent(s *lifetime.Space) *lifetime.Space {
 	times := eventTimes(s)
 	if s.Axis != lifetime.Time || len(times) == 0 {

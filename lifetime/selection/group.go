@@ -37,8 +37,8 @@ const (
 var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool, ByStream, ByName, ByHolder}
 
 // GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
-// are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and frees
-// do not change.
+// are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and
+// frees do not change.
 func GroupBy(c *lifetime.Capture, by By) (*lifetime.Capture, error) {
 	if by == ByLine {
 		return c, nil
@@ -234,8 +234,8 @@ func (g *groups) stack(frames ...lifetime.FrameID) (id lifetime.StackID) {
 	return id
 }
 
-// stackShown returns the frames of a site that people read, innermost first; none if the place says more. Like outputs it leaves out
-// the outer calls of deep stacks, which would grow with the square of their depth.
+// stackShown returns the frames of a site that people read, innermost first; none if the place says more. Like outputs
+// it leaves out the outer calls of deep stacks, which would grow with the square of their depth.
 func (g *groups) stackShown(s *lifetime.Site, p lifetime.Place) (frames []lifetime.FrameID) {
 	if p.Node != "" || p.Unseen || p.Op != "" {
 		return nil

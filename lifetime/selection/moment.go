@@ -37,7 +37,8 @@ type MomentError string
 // Error returns the text.
 func (e MomentError) Error() string { return string(e) }
 
-// ParseMoment parses peak, end, oom, a duration such as 20ms, or an instant from JSON output. The error is a MomentError.
+// ParseMoment parses peak, end, oom, a duration such as 20ms, or an instant from JSON output. The error is a
+// MomentError.
 func ParseMoment(text string) (Moment, error) {
 	if slices.Contains(Moments, text) {
 		return Moment{name: text}, nil

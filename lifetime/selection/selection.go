@@ -1,8 +1,9 @@
-// Package selection makes captures of captures: a part of the spaces, of the window or of the buffers ([Selection], [Slice]), groups of
-// buffers in place of call sites ([GroupBy]), and an axis of events in place of time ([ByEvent]). It also chooses what a command
-// shows of a capture: memory IDs ([Choose], [Largest]) and an instant ([Moment]).
+// Package selection makes captures of captures: a part of the spaces, of the window or of the buffers ([Selection],
+// [Slice]), groups of buffers in place of call sites ([GroupBy]), and an axis of events in place of time ([ByEvent]).
+// It also chooses what a command shows of a capture: memory IDs ([Choose], [Largest]) and an instant ([Moment]).
 //
-// Its place in the pipeline: after the model and before every answer and picture, which need not know that they see a part.
+// Its place in the pipeline: after the model and before every answer and picture, which need not know that they see a
+// part.
 package selection
 
 import (
@@ -65,8 +66,7 @@ func (s *Selection) AllBuffers() bool {
 // BySpace reports whether the selection is limited to some spaces.
 func (s *Selection) BySpace() bool { return s.Space != "" || s.Module != "" || s.MemorySpace != nil }
 
-// has reports whether a space is selected. Module and MemorySpace only select compiled
-// programs.
+// has reports whether a space is selected. Module and MemorySpace only select compiled programs.
 func (s *Selection) has(space *lifetime.SpaceInfo) bool {
 	if (s.Module != "" || s.MemorySpace != nil) && space.Axis != lifetime.ProgramOrder {
 		return false
@@ -98,8 +98,7 @@ func (s *Selection) names() string {
 	return strings.Join(parts, " and ")
 }
 
-// Of returns the selected part of a capture, grouped. It fails with a *NothingError if nothing
-// is selected.
+// Of returns the selected part of a capture, grouped. It fails with a *NothingError if nothing is selected.
 func (s *Selection) Of(c *lifetime.Capture) (*lifetime.Capture, error) {
 	part := only(c, func(space *lifetime.Space) bool { return s.has(&space.SpaceInfo) })
 	var ids []string
@@ -122,8 +121,7 @@ func (s *Selection) Of(c *lifetime.Capture) (*lifetime.Capture, error) {
 	return GroupBy(part, s.By)
 }
 
-// OfOutline returns the selected spaces of an outline. It requires AllBuffers and fails
-// like Of.
+// OfOutline returns the selected spaces of an outline. It requires AllBuffers and fails like Of.
 func (s *Selection) OfOutline(o *outline.Outline) (*outline.Outline, error) {
 	part := *o
 	part.Spaces = slices.DeleteFunc(slices.Clone(o.Spaces), func(space *outline.Space) bool { return !s.has(&space.SpaceInfo) })
@@ -137,8 +135,7 @@ func (s *Selection) OfOutline(o *outline.Outline) (*outline.Outline, error) {
 // maxIDs is the number of memory IDs that an error lists at most.
 const maxIDs = 12
 
-// empty returns the error for a selection that has n of the spaces with these IDs; nil if
-// it has any.
+// empty returns the error for a selection that has n of the spaces with these IDs; nil if it has any.
 func (s *Selection) empty(t *lifetime.Tables, ids []string, n int) error {
 	switch more := len(ids) - maxIDs; {
 	case len(ids) == 0:
@@ -155,8 +152,7 @@ func (s *Selection) empty(t *lifetime.Tables, ids []string, n int) error {
 	return &NothingError{t.Name(), why}
 }
 
-// whyEmpty explains why a capture has no space, and what to do. Damage comes first,
-// because it may be the cause.
+// whyEmpty explains why a capture has no space, and what to do. Damage comes first, because it may be the cause.
 func whyEmpty(t *lifetime.Tables) string {
 	damage := ""
 	if lost, _ := loss.Worst(t.Losses, loss.Damage); lost.Count > 0 {
@@ -172,8 +168,7 @@ func whyEmpty(t *lifetime.Tables) string {
 	return why
 }
 
-// cut returns the part of a capture between From and To. The spaces of a capture have
-// the same clock.
+// cut returns the part of a capture between From and To. The spaces of a capture have the same clock.
 func (s *Selection) cut(c *lifetime.Capture) (*lifetime.Capture, error) {
 	if s.From == nil && s.To == nil {
 		return c, nil
@@ -260,7 +255,8 @@ func (s *Selection) noBuffers(all int64, categories []string) string {
 	return why + "; its categories: " + strings.Join(categories, ", ")
 }
 
-// named returns a function that reports whether Name matches the name of a buffer or what holds it. Without Name it matches all.
+// named returns a function that reports whether Name matches the name of a buffer or what holds it. Without Name it
+// matches all.
 func (s *Selection) named(t *lifetime.Tables) func(space *lifetime.Space, buffer int) bool {
 	return func(space *lifetime.Space, buffer int) bool {
 		if s.Name == nil {

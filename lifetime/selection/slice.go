@@ -2,10 +2,9 @@ package selection
 
 import "github.com/memlane/memlane/lifetime"
 
-// Slice returns the capture as if it had been recorded from one instant to another,
-// [from, to) on the axis of each space. Buffers that begin earlier become BeginUnseen,
-// buffers that end later become EndOpen, and buffers that lie outside are dropped. Base
-// and the levels in the window do not change.
+// Slice returns the capture as if it had been recorded from one instant to another, [from, to) on the axis of each
+// space. Buffers that begin earlier become BeginUnseen, buffers that end later become EndOpen, and buffers that lie
+// outside are dropped. Base and the levels in the window do not change.
 //
 // Spaces that do not overlap [from, to), and compiled programs, stay as they are.
 // Calls and samples are cut too, operations and runs are not.
@@ -31,8 +30,7 @@ func Slice(c *lifetime.Capture, from, to int64) *lifetime.Capture {
 	return &part
 }
 
-// kept returns a copy of the elements of all for which keep returns true. keep may change
-// an element of the copy.
+// kept returns a copy of the elements of all for which keep returns true. keep may change an element of the copy.
 func kept[T any](all []T, keep func(*T) bool) (some []T) {
 	for _, v := range all {
 		if keep(&v) {

@@ -16,8 +16,8 @@ func Recorded(all []*lifetime.Space) []*lifetime.Space {
 	return recorded
 }
 
-// Largest returns the space with the highest peak among those with buffers, main memory first, and the number of these spaces; nil if
-// there is none.
+// Largest returns the space with the highest peak among those with buffers, main memory first, and the number of these
+// spaces; nil if there is none.
 func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 	i, of := largest(spaces, func(s *lifetime.Space) (int64, bool) {
 		if s.UsageOnly() || len(s.Buffers) == 0 && s.Base == 0 && len(s.Stack) == 0 {
@@ -31,8 +31,8 @@ func Largest(spaces []*lifetime.Space) (best *lifetime.Space, of int) {
 	return spaces[i], of
 }
 
-// largest returns the index of the space with the highest peak, main memory first, and the number of spaces with a peak; -1 if there
-// is none.
+// largest returns the index of the space with the highest peak, main memory first, and the number of spaces with a
+// peak; -1 if there is none.
 func largest[S interface{ IsMain() bool }](spaces []S, peak func(S) (bytes int64, ok bool)) (best, count int) {
 	best, most := -1, int64(0)
 	for i, s := range spaces {

@@ -13,15 +13,13 @@ type Span[V any] struct {
 	Val    V
 }
 
-// chunkSpans limits the spans of a chunk: an insertion moves few spans, and the list of
-// chunks stays short.
+// chunkSpans limits the spans of a chunk: an insertion moves few spans, and the list of chunks stays short.
 const chunkSpans = 256
 
 // Map holds disjoint address ranges in order, in chunks. A search takes O(log n), an
 // insertion O(chunkSpans + n/chunkSpans). Its zero value is empty.
 //
-// A balanced tree would need more code. A Go map by address cannot find ranges that begin
-// at another address.
+// A balanced tree would need more code. A Go map by address cannot find ranges that begin at another address.
 type Map[V any] struct {
 	chunks [][]Span[V]
 }
@@ -92,8 +90,7 @@ func (m *Map[V]) Gaps(lo, hi uint64) []Span[V] {
 	return gaps
 }
 
-// Cut removes [lo, hi) and returns the removed spans, cut to that range. The parts of
-// spans outside the range stay.
+// Cut removes [lo, hi) and returns the removed spans, cut to that range. The parts of spans outside the range stay.
 func (m *Map[V]) Cut(lo, hi uint64) []Span[V] {
 	var rest []Span[V]
 	hit := slices.Collect(m.Overlapping(lo, hi))
