@@ -5,10 +5,9 @@
 // random samples, so that benchstat accepts one capture on each side. There are no configuration lines, because
 // benchstat does not compare results whose configuration differs.
 //
-// The units are those of info: peak-bytes and peak-requested-bytes, each the maximum of its series; end-bytes
-// and end-requested-bytes, the levels at the end; reserved-bytes, the maximum reserved from the device; allocs
-// and frees of the window; live-buffers at the end; frag-ratio at the end. Numbers that the capture does not
-// have are omitted.
+// The units are those of info: peak-bytes and peak-requested-bytes, each the maximum of its series; end-bytes and
+// end-requested-bytes, the levels at the end; reserved-bytes, the maximum reserved from the device; allocs and frees of
+// the window; live-buffers at the end; frag-ratio at the end. Numbers that the capture does not have are omitted.
 package benchfmt
 
 import (

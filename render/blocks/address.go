@@ -12,8 +12,7 @@ import (
 // extent is a range of addresses [lo, hi).
 type extent struct{ lo, hi uint64 }
 
-// addressMap maps addresses to the page: extents one above the other, without the gaps
-// between them.
+// addressMap maps addresses to the page: extents one above the other, without the gaps between them.
 type addressMap struct {
 	extents []extent
 	below   []uint64 // bytes of the extents below each one
@@ -92,8 +91,7 @@ func (m *addressMap) height(v uint64) point {
 	return m.scale.At(v) + point(i)*m.gap
 }
 
-// span returns the distances of [addr, addr+size) from the bottom of the plot. The
-// range is part of one extent.
+// span returns the distances of [addr, addr+size) from the bottom of the plot. The range is part of one extent.
 func (m *addressMap) span(addr uint64, size int64) (lo, hi point) {
 	i := sort.Search(len(m.extents), func(i int) bool { return m.extents[i].hi > addr })
 	if i == len(m.extents) || m.extents[i].lo > addr {
@@ -110,8 +108,7 @@ type union struct {
 	fresh   []extent // not merged yet
 }
 
-// freshMost is the maximum length of union.fresh. A merge visits all extents, so it must
-// not run too often.
+// freshMost is the maximum length of union.fresh. A merge visits all extents, so it must not run too often.
 const freshMost = 1 << 16
 
 func (u *union) add(addr uint64, size int64) {

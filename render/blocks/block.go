@@ -11,7 +11,8 @@ import (
 const outlined = 80
 
 // blocks draws the shapes in groups by class, so that the colour is in the file once per
-// group. Without groups, browsers take minutes for so many blocks with tooltips. Blocks without a tooltip are one path per group.
+// group. Without groups, browsers take minutes for so many blocks with tooltips. Blocks without a tooltip are one path
+// per group.
 func (p *picture) blocks(l *layout) {
 	groups := make([][]int32, 2*len(p.classes))
 	for i := range l.shapes {

@@ -35,40 +35,35 @@ const (
 	ByShape                  // types and shapes
 )
 
-// Options are the options of a picture. The zero value draws the whole window, stacked,
-// by site.
+// Options are the options of a picture. The zero value draws the whole window, stacked, by site.
 type Options struct {
 	Layout Layout
 	Color  Color
 	Format canvas.Format
 	Theme  canvas.Theme
 
-	// Width and Height are in pixels. The default is 960 x 420, the minimum 480 x 240,
-	// without Others.
+	// Width and Height are in pixels. The default is 960 x 420, the minimum 480 x 240, without Others.
 	Width, Height int
 
-	// Others are other spaces of the capture. The bytes in use of up to eight of them are
-	// drawn below, each in a small panel, on the same scale of bytes, if a given Height has
-	// room for them.
+	// Others are other spaces of the capture. The bytes in use of up to eight of them are drawn below, each in a small
+	// panel, on the same scale of bytes, if a given Height has room for them.
 	Others []*lifetime.Space
 
 	// Title is the headline. The default names the device, the layout and the colours.
 	Title string
 
-	// From and To select a part [From, To) of the window, in the unit of Buffer.Begin.
-	// 0, 0 is the whole window.
+	// From and To select a part [From, To) of the window, in the unit of Buffer.Begin. 0, 0 is the whole window.
 	From, To int64
 
-	// MaxBlocks is the maximum number of buffers with a shape and a tooltip. The smallest have none if the file
-	// would exceed about 2 MB, or in proportion for more than 10000, which browsers take long to open. 0 is as many as a file of about 40 KB
-	// has, in proportion to the size of a larger picture.
+	// MaxBlocks is the maximum number of buffers with a shape and a tooltip. The smallest have none if the file would
+	// exceed about 2 MB, or in proportion for more than 10000, which browsers take long to open. 0 is as many as a file
+	// of about 40 KB has, in proportion to the size of a larger picture.
 	MaxBlocks int
 
 	// Advice says how to record what was there before the recording. It is written below a broken axis.
 	Advice string
 
-	// Marks are the sites that leak, nil for none. They have strong hatched colours for
-	// every Color.
+	// Marks are the sites that leak, nil for none. They have strong hatched colours for every Color.
 	Marks *finding.Marks
 
 	// Outline is drawn over the stacked layout, nil for none.
@@ -98,8 +93,7 @@ func (o Options) withDefaults(s *lifetime.Space) Options {
 	return o
 }
 
-// Write draws the space s of c. It fails if s lacks what the picture needs. The same
-// input gives the same bytes.
+// Write draws the space s of c. It fails if s lacks what the picture needs. The same input gives the same bytes.
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
 	p, err := newPicture(c, s, o)
 	if err == nil {
@@ -261,8 +255,7 @@ type shape struct {
 	titled   bool // has a tooltip
 }
 
-// step is a part of a block that begins at x. lo and hi are distances from the bottom of
-// the plot.
+// step is a part of a block that begins at x. lo and hi are distances from the bottom of the plot.
 type step struct {
 	x, lo, hi point
 }

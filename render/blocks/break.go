@@ -5,7 +5,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// findBreak breaks the vertical axis if nearly all of it is memory that was there before the recording, without events and names.
+// findBreak breaks the vertical axis if nearly all of it is memory that was there before the recording, without events
+// and names.
 func (p *picture) findBreak() {
 	still, below := p.stillBuffers()
 	if below >= p.peak.Bytes || !p.BreakAt(below, p.most(), p.ceiling) {
@@ -17,7 +18,8 @@ func (p *picture) findBreak() {
 	}
 }
 
-// stillBuffers returns the buffers about which only their size is known, with their bytes and Base: they are there in all of the visible part.
+// stillBuffers returns the buffers about which only their size is known, with their bytes and Base: they are there in
+// all of the visible part.
 func (p *picture) stillBuffers() (still map[int]bool, bytes int64) {
 	still, bytes = map[int]bool{}, p.s.Base
 	named := map[lifetime.Row]bool{}

@@ -45,8 +45,7 @@ type usage struct {
 	sites  []lifetime.SiteID
 }
 
-// classify assigns the classes and counts the buffers: first leaks, then the classes of
-// Color.
+// classify assigns the classes and counts the buffers: first leaks, then the classes of Color.
 func (p *picture) classify() {
 	sites := p.usages()
 	n := 0
@@ -91,8 +90,7 @@ func (p *picture) classify() {
 	}
 }
 
-// ownRows returns how many of n sites get a separate class. If some do not, the last row
-// is for these.
+// ownRows returns how many of n sites get a separate class. If some do not, the last row is for these.
 func ownRows(n, colours, room int) int {
 	if n <= min(colours, room) {
 		return n

@@ -18,8 +18,7 @@ const mostBytes = 1 << 60
 
 var errTooLarge = errors.New("the sizes add up to more than 1 EiB: the capture is damaged or was misread")
 
-// columns is a space sampled for drawing: for each column of the plot, the time at which
-// most bytes are alive in it.
+// columns is a space sampled for drawing: for each column of the plot, the time at which most bytes are alive in it.
 type columns struct {
 	plot.Window
 	at    []int64 // never decreases
@@ -69,8 +68,7 @@ func sample(s *lifetime.Space, w plot.Window) (columns, error) {
 		if at >= w.To {
 			break
 		}
-		// A level counts after all changes of one time: levels between them were never
-		// the state of the heap.
+		// A level counts after all changes of one time: levels between them were never the state of the heap.
 		if at > since {
 			c.fill(level, since, at)
 			since = at
@@ -106,8 +104,7 @@ func (c *columns) floors(s *lifetime.Space) []int64 {
 	return floors
 }
 
-// first returns the first column whose time is not before t, the begin or end of a
-// buffer.
+// first returns the first column whose time is not before t, the begin or end of a buffer.
 func (c *columns) first(t int64) int {
 	// Columns before the one of t have earlier times. The next one has t or a later time,
 	// because the level that begins at t extends into it.

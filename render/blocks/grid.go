@@ -14,11 +14,12 @@ type grid struct {
 	parts               [][]float64 // by class; rows of columns+1 differences. The last class is drawn by others
 }
 
-// area is a rectangle with exact edges, in tenths of a pixel: x from the left of the page, lo and hi from the bottom of the plot.
+// area is a rectangle with exact edges, in tenths of a pixel: x from the left of the page, lo and hi from the bottom of
+// the plot.
 type area struct{ x, end, lo, hi float64 }
 
-// mosaic returns the outlines of classes of rectangles that fill adds to a grid. It doubles the size of the cells until there are few enough
-// pieces.
+// mosaic returns the outlines of classes of rectangles that fill adds to a grid. It doubles the size of the cells until
+// there are few enough pieces.
 func (p *picture) mosaic(classes int, fill func(*grid)) []canvas.Path {
 	for cell := point(10); ; cell *= 2 {
 		g := p.newGrid(cell, classes)
@@ -36,7 +37,8 @@ func (p *picture) newGrid(cell point, classes int) *grid {
 	return g
 }
 
-// add adds a rectangle. It changes at most four cells of a row, because a buffer may be one cell high and as wide as the plot.
+// add adds a rectangle. It changes at most four cells of a row, because a buffer may be one cell high and as wide as
+// the plot.
 func (g *grid) add(a area, class int) {
 	x, end := (a.x-float64(g.left))/float64(g.cell), (a.end-float64(g.left))/float64(g.cell)
 	lo, hi := a.lo/float64(g.cell), min(a.hi/float64(g.cell), float64(g.rows))
@@ -104,8 +106,9 @@ func (g *grid) paths() (paths []canvas.Path, pieces int) {
 	return paths, pieces
 }
 
-// choose writes the class of each cell of row r. A cell has one colour, so what it cannot show is owed to the cells above it in its column:
-// the area of a class is right within two cells per column. owed has for each column the area owed to each class, and last to free memory.
+// choose writes the class of each cell of row r. A cell has one colour, so what it cannot show is owed to the cells
+// above it in its column: the area of a class is right within two cells per column. owed has for each column the area
+// owed to each class, and last to free memory.
 func (g *grid) choose(row []uint8, owed []float64, r int) {
 	for _, parts := range g.parts {
 		if parts != nil { // from differences to parts

@@ -52,9 +52,9 @@ func namer(c *lifetime.Capture, s *lifetime.Space, color Color) func(r lifetime.
 	return func(r lifetime.Row) string { return c.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose) }
 }
 
-// Telling returns the colour of a picture of a space without categories that tell: by call site, unless those that have colours cover less than half
-// of the bytes at the peak of which anything is known. Then it is the one of layers, operations and shapes that covers most, and the size if none
-// covers half.
+// Telling returns the colour of a picture of a space without categories that tell: by call site, unless those that have
+// colours cover less than half of the bytes at the peak of which anything is known. Then it is the one of layers,
+// operations and shapes that covers most, and the size if none covers half.
 func Telling(c *lifetime.Capture, s *lifetime.Space) Color {
 	rows := map[lifetime.Row]int64{}
 	for _, i := range s.LiveAt(s.Peak(lifetime.Occupied).At) {
@@ -81,7 +81,8 @@ func Telling(c *lifetime.Capture, s *lifetime.Space) Color {
 	return BySize
 }
 
-// covers returns the bytes of the largest groups with a name, as many as there are colours, and adds the rows with a name to known.
+// covers returns the bytes of the largest groups with a name, as many as there are colours, and adds the rows with a
+// name to known.
 func covers(rows map[lifetime.Row]int64, known map[lifetime.Row]bool, name func(lifetime.Row) string) (sum int64) {
 	groups := map[string]int64{}
 	for r, bytes := range rows {
@@ -126,7 +127,8 @@ func (p *picture) addGroups(room int) {
 	}
 }
 
-// look returns the look of a group: that of a category is the same in every picture, others have the colour of their rank.
+// look returns the look of a group: that of a category is the same in every picture, others have the colour of their
+// rank.
 func (g *group) look(color Color, rank int) canvas.Look {
 	switch {
 	case g.name == groupings[color].none:

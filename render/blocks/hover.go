@@ -52,7 +52,8 @@ func (p *picture) appendRequested(out []byte, b *lifetime.Buffer) []byte {
 	return append(out, " %"...)
 }
 
-// appendOffset appends the address of a buffer, in a picture of addresses also its offset, for comparison with other buffers.
+// appendOffset appends the address of a buffer, in a picture of addresses also its offset, for comparison with other
+// buffers.
 func (p *picture) appendOffset(out []byte, addr uint64) []byte {
 	if p.lowest != 0 && p.m == nil {
 		return strconv.AppendUint(append(out, "\naddress 0x"...), addr, 16)
@@ -97,8 +98,7 @@ func (p *picture) appendLife(out []byte, b *lifetime.Buffer) []byte {
 	return out
 }
 
-// appendInstructions appends the first and the last instruction of a buffer of a compiled
-// program.
+// appendInstructions appends the first and the last instruction of a buffer of a compiled program.
 func appendInstructions(out []byte, b *lifetime.Buffer) []byte {
 	open := b.Edge&lifetime.EndOpen != 0
 	if b.Begin < 0 && open {

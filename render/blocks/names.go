@@ -21,7 +21,8 @@ type profile struct {
 // nameHeight is the height that a name on an area needs.
 const nameHeight point = 150
 
-// spots returns the names of the classes, with their bytes and their share at the peak, each on its largest area, as far as they fit there.
+// spots returns the names of the classes, with their bytes and their share at the peak, each on its largest area, as
+// far as they fit there.
 func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.Text) {
 	all := p.profiles(l, b, height)
 	called := map[string]int{}
@@ -105,8 +106,8 @@ func (p *picture) profileOf(l *layout, sh shape) profile {
 	return f
 }
 
-// widest returns the place of the given width where a profile is highest: its first column and its edges there. It tries
-// every second column.
+// widest returns the place of the given width where a profile is highest: its first column and its edges there. It
+// tries every second column.
 func (f *profile) widest(columns int) (at int, lo, hi point) {
 	for k := 0; k+columns <= len(f.lo); k += 2 {
 		if f.hi[k]-f.lo[k] < nameHeight {

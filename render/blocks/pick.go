@@ -21,16 +21,14 @@ type candidate struct {
 	class  uint8
 }
 
-// largest moves the n candidates with the largest area to the front of all,
-// largest first, and returns them.
+// largest moves the n candidates with the largest area to the front of all, largest first, and returns them.
 func largest(all []candidate, n int) []candidate {
 	n = min(n, len(all))
 	if n == 0 {
 		return nil
 	}
-	// Sorting a million candidates costs more than drawing them. The upper bits of
-	// positive floats have the order of the floats: count by these bits, and sort only
-	// candidates that can be among the first n.
+	// Sorting a million candidates costs more than drawing them. The upper bits of positive floats have the order of
+	// the floats: count by these bits, and sort only candidates that can be among the first n.
 	key := func(c *candidate) uint64 { return math.Float64bits(c.area) >> 48 }
 	count := make([]int, 1<<16)
 	for i := range all {
@@ -61,15 +59,17 @@ func inOrder(own []candidate) []candidate {
 	return own
 }
 
-// Bytes of a file: the markup of a block with a tooltip besides its outline and its text, and what the outlines and tooltips of a picture of
-// the default size may have, so that all of it has 40 KB. With MaxBlocks, each block may have as many as outlines and tooltips usually need.
+// Bytes of a file: the markup of a block with a tooltip besides its outline and its text, and what the outlines and
+// tooltips of a picture of the default size may have, so that all of it has 40 KB. With MaxBlocks, each block may have
+// as many as outlines and tooltips usually need.
 const (
 	blockCost     = 35
 	defaultBudget = 26_000
 	perBlock      = 170
 )
 
-// budgetOf returns how many bytes the outlines and tooltips of a picture may have. asked are the options as they were given, of with defaults.
+// budgetOf returns how many bytes the outlines and tooltips of a picture may have. asked are the options as they were
+// given, of with defaults.
 func budgetOf(asked, of Options) int {
 	if asked.MaxBlocks > 0 {
 		return perBlock * max(defaultMaxBlocks, asked.MaxBlocks)
@@ -77,8 +77,8 @@ func budgetOf(asked, of Options) int {
 	return int(defaultBudget * max(1, float64(of.Width)*float64(of.Height)/(defaultWidth*defaultHeight)))
 }
 
-// affordable returns how many of the largest blocks to try next: all of own if their outlines fit two thirds of the budget with other
-// bytes, or a quarter, otherwise fewer. The rest is for tooltips.
+// affordable returns how many of the largest blocks to try next: all of own if their outlines fit two thirds of the
+// budget with other bytes, or a quarter, otherwise fewer. The rest is for tooltips.
 func (p *picture) affordable(own []candidate, l *layout, others int) int {
 	cost, room := 0, max(p.budget*2/3-others, p.budget/4)
 	for i := range l.shapes {

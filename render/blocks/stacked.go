@@ -11,9 +11,8 @@ import (
 // stack puts the buffers on top of each other, in tiers. Within a tier blocks are in order of allocation, and buffers
 // without a separate shape are on top of them, as one band per class.
 //
-// In order of allocation, blocks move rarely: most lifetimes are nested, and a block moves
-// only when an older one below it ends. Small buffers at the bottom would move everything
-// in every column.
+// In order of allocation, blocks move rarely: most lifetimes are nested, and a block moves only when an older one below
+// it ends. Small buffers at the bottom would move everything in every column.
 func (p *picture) stack() layout {
 	height := p.height()
 	all, small := p.sort(height)
@@ -40,9 +39,9 @@ func (p *picture) stack() layout {
 // thin is the height below which blocks look like stripes, in tenths of a pixel.
 const thin = 40
 
-// tierOf returns the tier of each class, and the number of tiers. In a picture of leaks these are at the bottom, so that
-// they form one shape that other buffers do not move. In a picture by category, and if most of the picture would be
-// stripes, each class has its own tier: the longer its buffers live the lower, so that they move little.
+// tierOf returns the tier of each class, and the number of tiers. In a picture of leaks these are at the bottom, so
+// that they form one shape that other buffers do not move. In a picture by category, and if most of the picture would
+// be stripes, each class has its own tier: the longer its buffers live the lower, so that they move little.
 func (p *picture) tierOf(height plot.Scale) (tiers []int, n int) {
 	tiers = make([]int, len(p.classes))
 	if p.o.Color == ByLeak && p.leaks > 0 {
@@ -99,9 +98,8 @@ func (p *picture) sort(height plot.Scale) ([]candidate, *bands) {
 	return all, bands
 }
 
-// slide lays out blocks and bands on the floors. A block gets a new step in
-// every column in which its height changes. A column has room for few blocks, so it is
-// cheap to visit all live ones.
+// slide lays out blocks and bands on the floors. A block gets a new step in every column in which its height changes. A
+// column has room for few blocks, so it is cheap to visit all live ones.
 func (p *picture) slide(own []candidate, height plot.Scale, b *bands) layout {
 	var moves []move
 	q := pile{own: own}

@@ -42,8 +42,7 @@ type Canvas interface {
 	Group(look Look)
 	End()
 
-	// Fill fills p with the look of the group, or with look if it is not the zero value.
-	// title is the tooltip.
+	// Fill fills p with the look of the group, or with look if it is not the zero value. title is the tooltip.
 	Fill(p *Path, look Look, title []byte)
 
 	// Stroke draws the lines of p. title is the tooltip.

@@ -70,8 +70,7 @@ func (c *raster) Fill(p *Path, l Look, _ []byte) {
 	}
 }
 
-// area fills p. It limits the rasterizer to the part of the page that p touches, for
-// speed.
+// area fills p. It limits the rasterizer to the part of the page that p touches, for speed.
 func (c *raster) area(p *Path, ink image.Image) {
 	if p.Empty() {
 		return
@@ -93,8 +92,7 @@ func (c *raster) area(p *Path, ink image.Image) {
 	c.shape.Draw(c.img, box, ink, box.Min)
 }
 
-// hatching is an image of stripes over a colour, like the pattern in an SVG: 2 of 6 pixels,
-// along the falling diagonal.
+// hatching is an image of stripes over a colour, like the pattern in an SVG: 2 of 6 pixels, along the falling diagonal.
 type hatching struct{ c color.NRGBA }
 
 func (h hatching) ColorModel() color.Model { return color.NRGBAModel }

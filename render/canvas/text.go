@@ -8,10 +8,9 @@ import (
 	"github.com/memlane/memlane/internal/shorten"
 )
 
-// appendText appends a text to a page. All texts of a page must pass it. It escapes markup
-// and drops characters that do not print. XML 1.0 forbids most of them, marks of the
-// writing direction would reorder the line, and control characters would affect a terminal
-// that shows the file.
+// appendText appends a text to a page. All texts of a page must pass it. It escapes markup and drops characters that do
+// not print. XML 1.0 forbids most of them, marks of the writing direction would reorder the line, and control
+// characters would affect a terminal that shows the file.
 func appendText(b, s []byte) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -58,8 +57,7 @@ func Clean(s string) string {
 // Cut returns s as one line of at most n characters. Names lose their middle.
 func Cut(s string, n int) string { return shorten.Name(Clean(s), n) }
 
-// Width estimates the width of s at a font size in pixels, for the widest of the usual
-// system fonts.
+// Width estimates the width of s at a font size in pixels, for the widest of the usual system fonts.
 func Width(s string, size int) Length {
 	em := 0
 	for _, r := range s {

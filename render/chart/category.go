@@ -24,8 +24,8 @@ type band struct {
 // mostBands is the number of categories with a band of their own.
 const mostBands = 6
 
-// bandsOf returns the categories of the buffers of a space, those with long lives first; none without categories, or if other
-// memory than that of buffers is in use.
+// bandsOf returns the categories of the buffers of a space, those with long lives first; none without categories, or if
+// other memory than that of buffers is in use.
 func (u *usage) bandsOf(w plot.Window) []band {
 	s := u.s
 	if s.UsageOnly() || s.Base != 0 || len(s.Stack) > 0 {

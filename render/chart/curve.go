@@ -78,8 +78,7 @@ func (c *curve) equal(o *curve) bool {
 	return c.first == o.first && slices.Equal(c.low, o.low) && slices.Equal(c.high, o.high) && slices.Equal(c.at, o.at)
 }
 
-// coarser returns the curve with every by columns merged into one. The number of
-// columns must be a multiple of by.
+// coarser returns the curve with every by columns merged into one. The number of columns must be a multiple of by.
 func (c *curve) coarser(by int) *curve {
 	o := newBlank(plot.Window{From: c.From, To: c.To, Columns: c.Columns / by})
 	for k := c.first; k < c.Columns; k++ {

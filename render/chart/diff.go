@@ -35,10 +35,9 @@ type timeline struct {
 	named canvas.Length // y of these
 }
 
-// Diff draws the bytes in use of a pair of spaces of d under the verdict of the comparison.
-// "before" is above "after"; both share one scale of bytes and one of time. Below is what changed
-// at the peak, unless a given Height has no room for it. It fails if neither used memory. The same
-// input gives the same bytes.
+// Diff draws the bytes in use of a pair of spaces of d under the verdict of the comparison. "before" is above "after";
+// both share one scale of bytes and one of time. Below is what changed at the peak, unless a given Height has no room
+// for it. It fails if neither used memory. The same input gives the same bytes.
 func Diff(w io.Writer, d *diff.Result, pair *diff.Pair, o Options) error {
 	const least = 480 // pixels
 	steps := stepsOf(d, pair)

@@ -7,8 +7,7 @@
 // A curve has the lowest and the highest value of every pixel column. No peak is lost,
 // and the picture stays small, however many events there are.
 //
-// go-chart computes the ranges and draws every curve ([figure.draw]) with a [pen], in
-// tenths of a pixel. Its ticks and axes are not used: sizes need ticks at powers of two,
-// and all plots of [Diff] and [Multiples] must have the same size and the axes of
-// package blocks.
+// go-chart computes the ranges and draws every curve ([figure.draw]) with a [pen], in tenths of a pixel. Its ticks and
+// axes are not used: sizes need ticks at powers of two, and all plots of [Diff] and [Multiples] must have the same size
+// and the axes of package blocks.
 package chart

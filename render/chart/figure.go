@@ -21,8 +21,7 @@ type figure struct {
 	occupied, reserved *curve // nil if not recorded
 }
 
-// newFigure returns a figure of a space without curves, for a page whose width is in
-// pixels.
+// newFigure returns a figure of a space without curves, for a page whose width is in pixels.
 func newFigure(s *lifetime.Space, width int) figure {
 	f := figure{Plot: plot.New(width), peak: s.Peak(lifetime.Occupied)}
 	f.Space, f.From, f.To = s, s.Begin, s.End
@@ -92,8 +91,7 @@ func (f *figure) reservedRows() []plot.Row {
 	return []plot.Row{{Look: freeLook, Name: "reserved", Below: "maximum " + units.Bytes(f.reserved.highest())}}
 }
 
-// pen draws one series of go-chart on a page, in tenths of a pixel. Series call only
-// the methods below.
+// pen draws one series of go-chart on a page, in tenths of a pixel. Series call only the methods below.
 type pen struct {
 	gochart.Renderer // nil
 	page             canvas.Canvas

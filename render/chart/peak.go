@@ -42,10 +42,10 @@ var (
 	errNotFound  = errors.New("no buffer has this name")
 )
 
-// Peak draws what was alive at the peak as a list of bars with shares: a bar for each buffer of a compiled program, else
-// for each call site, in the colours of the categories. Above are the curves of the bytes in use with and without padding,
-// unless no history was recorded. buffer is the number of a buffer, or the name of its instruction, operation or function;
-// Peak marks it and its lifetime. "" marks none. Peak fails if there are no buffers or none has this name.
+// Peak draws what was alive at the peak as a list of bars with shares: a bar for each buffer of a compiled program,
+// else for each call site, in the colours of the categories. Above are the curves of the bytes in use with and without
+// padding, unless no history was recorded. buffer is the number of a buffer, or the name of its instruction, operation
+// or function; Peak marks it and its lifetime. "" marks none. Peak fails if there are no buffers or none has this name.
 //
 // The list determines the height unless Options has one. The same input gives the same bytes.
 func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o Options) error {

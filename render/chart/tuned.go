@@ -45,8 +45,8 @@ const (
 )
 
 // Tune draws the reserved bytes over time of two replays on one scale, and below it the segments of both at their
-// peaks, also on one scale. It fails if nothing was reserved, and ignores Options.Height: the maps determine the height.
-// The same input gives the same bytes.
+// peaks, also on one scale. It fails if nothing was reserved, and ignores Options.Height: the maps determine the
+// height. The same input gives the same bytes.
 func Tune(w io.Writer, info lifetime.SpaceInfo, file string, own, other *Tuned, o Options) error {
 	t := &tuned{o: o.withDefaults(0, 0), own: own, other: other}
 	t.figure = figure{Plot: plot.New(t.o.Width)}

@@ -23,8 +23,8 @@ type Options struct {
 	Width, Height int // pixels; too small values are raised
 
 	Categories bool // Usage stacks the memory in use by category
-	// Others are other spaces of the capture. Usage draws the bytes in use of up to plot.MostOthers of them below, each in a small panel,
-	// on the same scale of bytes, if a given Height has room for them.
+	// Others are other spaces of the capture. Usage draws the bytes in use of up to plot.MostOthers of them below, each
+	// in a small panel, on the same scale of bytes, if a given Height has room for them.
 	Others []*lifetime.Space
 
 	// Frame is set by Usage to where the plot is in the picture. nil = not wanted.
@@ -140,8 +140,7 @@ func (u *usage) explanation() string {
 // columnNote is the last sentence below every picture of curves.
 const columnNote = ". Every pixel column shows the lowest and the highest value."
 
-// curves draws grid lines, areas and lines from back to front. area and edge show the
-// bytes in use.
+// curves draws grid lines, areas and lines from back to front. area and edge show the bytes in use.
 func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 	u.Upwards("bytes in use")
 	u.Sizes(u.ceiling, 500, u.height)
@@ -172,8 +171,7 @@ func (u *usage) upTo(bytes int64, look canvas.Look) {
 	}
 }
 
-// free returns the look of free memory: that of the page if the capacity is above the
-// top of the plot.
+// free returns the look of free memory: that of the page if the capacity is above the top of the plot.
 func (u *usage) free() canvas.Look {
 	if uint64(u.s.Limit) <= u.ceiling {
 		return freeLook

@@ -6,8 +6,7 @@
 // peak of occupied bytes. Bytes that no buffer represents have separate lines: [before the window], [stack] and
 // [usage]. A frame is "function (file.py:12)". For a buffer without a stack, the operation replaces it.
 //
-// Text from captures is cleaned: characters that would end a frame or a line, or control a terminal, become
-// "_".
+// Text from captures is cleaned: characters that would end a frame or a line, or control a terminal, become "_".
 package collapsed
 
 import (

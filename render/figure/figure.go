@@ -1,5 +1,5 @@
-// Package figure draws the picture of a memory ID that everybody shares: the file of memlane svg, the first thing on the page, and
-// what a notebook shows are the same bytes.
+// Package figure draws the picture of a memory ID that everybody shares: the file of memlane svg, the first thing on
+// the page, and what a notebook shows are the same bytes.
 //
 // Its place in the pipeline: it chooses between packages blocks and chart, from what is known of the memory ID.
 package figure
@@ -52,12 +52,13 @@ type Options struct {
 	// Outline is drawn over Blocks in the layout Stacked, nil for none. Its times are those of OnAxis.
 	Outline *plot.Outline
 
-	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of time is drawn.
+	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of
+	// time is drawn.
 	Frame *plot.Frame
 }
 
-// Write draws the space s of c. others are the spaces of c among which s was chosen, found the findings of c. It fails if s lacks what
-// the picture needs. The same input gives the same bytes.
+// Write draws the space s of c. others are the spaces of c among which s was chosen, found the findings of c. It fails
+// if s lacks what the picture needs. The same input gives the same bytes.
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifetime.Space, found []finding.Finding, o Options) error {
 	whole := s // what is known of the space, on its own axis
 	s = OnAxis(s, o.Axis)
@@ -105,8 +106,8 @@ func leaksOf(found []finding.Finding, s *lifetime.Space) (leaks []finding.Findin
 	return leaks
 }
 
-// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with too
-// little memory to see on the scale of s.
+// othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with
+// too little memory to see on the scale of s.
 func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
 	least := s.Peak(lifetime.Occupied).Bytes / 200
 	return slices.DeleteFunc(slices.Clone(spaces), func(o *lifetime.Space) bool {
@@ -114,8 +115,8 @@ func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
 	})
 }
 
-// colorOf returns the requested colours. Without a request, it returns categories where they tell more than call sites, else the groups that
-// tell most.
+// colorOf returns the requested colours. Without a request, it returns categories where they tell more than call sites,
+// else the groups that tell most.
 func colorOf(c *lifetime.Capture, s *lifetime.Space, asked *blocks.Color) blocks.Color {
 	switch {
 	case asked != nil:

@@ -27,8 +27,9 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 	return all > 0 && known >= all/2 && most < all/10*9
 }
 
-// Crowded reports whether an axis of time says little: half of the allocations and frees of a space take place in a twentieth
-// of its window or less, because the program set up for long or failed within an instant. Pictures are by event then.
+// Crowded reports whether an axis of time says little: half of the allocations and frees of a space take place in a
+// twentieth of its window or less, because the program set up for long or failed within an instant. Pictures are by
+// event then.
 func Crowded(s *lifetime.Space) bool {
 	length := uint64(s.End) - uint64(s.Begin)
 	events := 2 * len(s.Buffers)

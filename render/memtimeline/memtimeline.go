@@ -1,9 +1,10 @@
 // Package memtimeline writes the buffers of a device as a raw memory timeline, the form of torch.profiler's
 // export_memory_timeline for files named .raw.json.gz.
 //
-// Its place in the pipeline: the last step. The file is a JSON list of rows [nanoseconds, action, bytes, category], as in
-// torch/profiler/_memory_profiler.py: actions are preexisting (1, at -1), create (2) and destroy (4), categories the numbers of
-// _CATEGORY_TO_INDEX. Bytes are requested bytes. A buffer whose category PyTorch does not have, such as a workspace, is unknown.
+// Its place in the pipeline: the last step. The file is a JSON list of rows [nanoseconds, action, bytes, category], as
+// in torch/profiler/_memory_profiler.py: actions are preexisting (1, at -1), create (2) and destroy (4), categories the
+// numbers of _CATEGORY_TO_INDEX. Bytes are requested bytes. A buffer whose category PyTorch does not have, such as a
+// workspace, is unknown.
 package memtimeline
 
 import (
@@ -32,7 +33,8 @@ var numbers = map[string]int{
 	purpose.Activation.String(): 4, purpose.Gradient.String(): 5, "autograd detail": 6,
 }
 
-// Write writes the space of c with the highest peak that is no compiled program. It fails if there is none with buffers.
+// Write writes the space of c with the highest peak that is no compiled program. It fails if there is none with
+// buffers.
 func Write(w io.Writer, c *lifetime.Capture) error {
 	s := highest(c)
 	if s == nil {

@@ -117,8 +117,7 @@ type buffer struct {
 	Confidence float32 `json:"category_confidence"` // 0 to 1
 }
 
-// value is a logical buffer of a compiled program. If the schedule does not allocate it, it ends before it
-// begins.
+// value is a logical buffer of a compiled program. If the schedule does not allocate it, it ends before it begins.
 type value struct {
 	ID         int64           `json:"id"`
 	Root       int64           `json:"root"`

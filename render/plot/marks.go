@@ -147,7 +147,8 @@ func refusedText(m *lifetime.Mark) string {
 }
 
 // Ceiling returns the bytes at the top of a plot that must show most bytes, the capacity of the device, unless it would
-// leave more than half of the plot empty, and failed allocations. If these are very large, their blocks are cut. What is below a break takes no part.
+// leave more than half of the plot empty, and failed allocations. If these are very large, their blocks are cut. What
+// is below a break takes no part.
 func (p *Plot) Ceiling(most uint64) uint64 {
 	capacity, _ := Capacity(p.Space)
 	return p.WithRefused(p.Below + WithLimit(most-p.Below, capacity-int64(p.Below)))
@@ -164,8 +165,8 @@ func (p *Plot) WithRefused(ceiling uint64) uint64 {
 	return ceiling
 }
 
-// Refusals draws the failed allocations: a line, and where height is not nil a hollow block of the requested bytes above
-// the bytes in use. height converts bytes to a distance from the bottom.
+// Refusals draws the failed allocations: a line, and where height is not nil a hollow block of the requested bytes
+// above the bytes in use. height converts bytes to a distance from the bottom.
 func (p *Plot) Refusals(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	for i := range p.Space.Marks {
 		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM && m.Begin >= p.From && m.Begin < p.To {
@@ -204,9 +205,10 @@ func (p *Plot) RefusedRows() []Row {
 	return []Row{{Look: RefusedLook, Name: "refused", Below: units.Bytes(p.refused[len(p.refused)-1].requested) + " requested"}}
 }
 
-// Labels arranges the labels above the plot in rows: of the peak, of failed allocations, and of a capacity whose line has
-// no free room above it, because it is at the top or below most, the highest bytes in the plot. No label is on another one
-// or on the plot. It returns the top of the plot for a heading that ends at y. A peak without bytes has no label.
+// Labels arranges the labels above the plot in rows: of the peak, of failed allocations, and of a capacity whose line
+// has no free room above it, because it is at the top or below most, the highest bytes in the plot. No label is on
+// another one or on the plot. It returns the top of the plot for a heading that ends at y. A peak without bytes has no
+// label.
 func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64, right canvas.Length) canvas.Length {
 	var all []canvas.Text
 	if peak.Bytes > 0 {

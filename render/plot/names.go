@@ -52,7 +52,8 @@ func CategoryLook(name string) canvas.Look {
 // BaseLook is the look of bytes that were allocated before the window.
 var BaseLook = canvas.Look{RGB: 0x8b949e}
 
-// BaseRow returns the legend row of the bytes that were allocated before the window. They are hatched where the axis is broken.
+// BaseRow returns the legend row of the bytes that were allocated before the window. They are hatched where the axis is
+// broken.
 func BaseRow(bytes int64, broken bool) Row {
 	look := BaseLook
 	look.Hatched = broken
@@ -68,8 +69,7 @@ func Words(s *lifetime.Space) (requested, padding string) {
 	return "requested", "rounding"
 }
 
-// Device returns the display name of a space: its device, or its whole ID if the
-// device is not known.
+// Device returns the display name of a space: its device, or its whole ID if the device is not known.
 func Device(s *lifetime.Space) string {
 	return canvas.Cut(cmp.Or(s.Device, s.ID(), "memory"), 60)
 }
@@ -77,8 +77,8 @@ func Device(s *lifetime.Space) string {
 // Unknown is the name of a site without a recorded function or operation.
 const Unknown = "unknown site"
 
-// Name returns the name of a site and where that is, as lifetime.Place does. Without a stack these are its operation and
-// module.
+// Name returns the name of a site and where that is, as lifetime.Place does. Without a stack these are its operation
+// and module.
 func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, place string) {
 	site := &c.Sites[id]
 	if f, ok := c.FrameOf(id); ok && f.Kind == frame.Scope {
@@ -104,9 +104,8 @@ func Name(c *lifetime.Capture, s *lifetime.Space, id lifetime.SiteID) (name, pla
 	return cmp.Or(name, Unknown), place
 }
 
-// Apart returns short names for files that are shown side by side: the last parts of
-// their paths. If two of these are equal, it returns the paths without their common
-// folder.
+// Apart returns short names for files that are shown side by side: the last parts of their paths. If two of these are
+// equal, it returns the paths without their common folder.
 func Apart(files []string) []string {
 	var paths [][]string
 	var last []string

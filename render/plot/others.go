@@ -23,9 +23,9 @@ const (
 	othersLeast canvas.Length = 1200 // minimum width of a panel
 )
 
-// FindOthers chooses the spaces that are drawn in small panels below the plot, and returns the height of the page in pixels and of all
-// panels. The page grows for them; if its height is fixed, they are left out, and Source says so, if the
-// rest would be less than least pixels.
+// FindOthers chooses the spaces that are drawn in small panels below the plot, and returns the height of the page in
+// pixels and of all panels. The page grows for them; if its height is fixed, they are left out, and Source says so, if
+// the rest would be less than least pixels.
 func (p *Plot) FindOthers(spaces []*lifetime.Space, height, least int, fixed bool) (page int, panels canvas.Length) {
 	p.others = spaces
 	_, panels = p.otherRows()
@@ -50,8 +50,8 @@ func (p *Plot) otherRows() (inRow int, height canvas.Length) {
 	return inRow, rows*othersPitch + 300
 }
 
-// Others draws the panels above the footer of a page whose height is in pixels. Each has its own axis. curve draws the bytes in use of
-// panel.Space, on the scale of bytes of p; title is the text of its tooltip.
+// Others draws the panels above the footer of a page whose height is in pixels. Each has its own axis. curve draws the
+// bytes in use of panel.Space, on the scale of bytes of p; title is the text of its tooltip.
 func (p *Plot) Others(height int, curve func(panel Plot, title string)) {
 	inRow, below := p.otherRows()
 	if inRow == 0 {
@@ -75,7 +75,8 @@ func (p *Plot) Others(height int, curve func(panel Plot, title string)) {
 	}
 }
 
-// alike returns the length of what all IDs begin with, such as a host: the parts up to a slash that names have no need of.
+// alike returns the length of what all IDs begin with, such as a host: the parts up to a slash that names have no need
+// of.
 func (p *Plot) alike() int {
 	id := p.Space.ID()
 	alike := strings.LastIndexByte(id, '/') + 1

@@ -82,7 +82,8 @@ func (p *Plot) Heading(title string, facts ...string) {
 	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
 }
 
-// Source returns the file name and the memory ID of the space, cut to fit in a heading, and how many others have no room below.
+// Source returns the file name and the memory ID of the space, cut to fit in a heading, and how many others have no
+// room below.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	width := (p.Width - p.Left - 160) / 3
 	file := c.Sources[p.Space.Source].File
@@ -184,7 +185,8 @@ const (
 	keyRoom  canvas.Length = 2000 // for a name and its place or bytes
 )
 
-// Narrow widens the plot by the room of the legend if the picture is narrow, and returns the height of the keys below it, else 0.
+// Narrow widens the plot by the room of the legend if the picture is narrow, and returns the height of the keys below
+// it, else 0.
 func (p *Plot) Narrow() (keys canvas.Length) {
 	if p.Width >= narrow*10 {
 		return 0
@@ -274,8 +276,7 @@ func (p *Plot) Footer(height int, text string) {
 	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))
 }
 
-// OfLimit returns the capacity of the device as " of 16.0 GiB", or "" if it was not
-// recorded.
+// OfLimit returns the capacity of the device as " of 16.0 GiB", or "" if it was not recorded.
 func OfLimit(s *lifetime.Space) string {
 	if s.Limit <= 0 {
 		return ""

@@ -16,7 +16,8 @@ const (
 	ribbonHigh   canvas.Length = 140
 )
 
-// phaseLooks are the looks of the parts of a program over time. They differ in lightness. Categories have other colours.
+// phaseLooks are the looks of the parts of a program over time. They differ in lightness. Categories have other
+// colours.
 var phaseLooks = map[string]canvas.Look{
 	"forward": {RGB: 0xdbe4f0}, "backward": {RGB: 0x8fa6c4}, "optimizer": {RGB: 0x47618a}, "evaluation": {RGB: 0xc3d9cf}, "other": {RGB: 0xebedf0},
 }
@@ -138,7 +139,8 @@ func (p *Plot) Ribbon() {
 	}
 }
 
-// narrowRun is the width below which the runs of a phase share a path and a tooltip: the mouse can hardly tell them apart.
+// narrowRun is the width below which the runs of a phase share a path and a tooltip: the mouse can hardly tell them
+// apart.
 const narrowRun canvas.Length = 200
 
 func (p *Plot) fillPhase(path *canvas.Path, name, title string) {

@@ -11,7 +11,8 @@ import (
 )
 
 // Scale maps [0, From] to [0, To] and rounds to the nearest. It uses integers so that
-// every machine draws the same picture. If Below is not 0, the scale has a break: [0, Below] is mapped to [0, Band], and the rest to the rest.
+// every machine draws the same picture. If Below is not 0, the scale has a break: [0, Below] is mapped to [0, Band],
+// and the rest to the rest.
 type Scale struct{ From, To, Below, Band uint64 }
 
 // Above returns the scale of lengths above the break.
@@ -37,8 +38,7 @@ type Tick struct {
 	Label string
 }
 
-// Bytes returns ticks at round sizes from 0 to most: at most lines+1 of them, or at
-// most 3 if lines is less than 2.
+// Bytes returns ticks at round sizes from 0 to most: at most lines+1 of them, or at most 3 if lines is less than 2.
 func Bytes(most uint64, lines int) (ticks []Tick) {
 	step := uint64(1)
 	for most/step > uint64(max(lines, 2)) {

@@ -286,8 +286,8 @@ func (b *builder) frame(id lifetime.FrameID) uint64 {
 	return b.frames[id]
 }
 
-// locationOf returns the ID of the location of a frame. Its function is named with the line, because go tool pprof adds up
-// functions of one name, and two lines of a function are two call sites.
+// locationOf returns the ID of the location of a frame. Its function is named with the line, because go tool pprof adds
+// up functions of one name, and two lines of a function are two call sites.
 func (b *builder) locationOf(f *frame.Frame) uint64 {
 	name := cmp.Or(f.Function, f.File, noName)
 	if f.Function != "" && f.Line > 0 && !b.options.byFunction {
@@ -296,8 +296,8 @@ func (b *builder) locationOf(f *frame.Frame) uint64 {
 	return b.location(name, f.File, int64(f.Line))
 }
 
-// location interns a line of a function and returns its ID. SystemName stays empty: if it equals Name, pprof treats the name as a
-// mangled C++ name and prints Python's "<module>" as "<unknown>".
+// location interns a line of a function and returns its ID. SystemName stays empty: if it equals Name, pprof treats the
+// name as a mangled C++ name and prints Python's "<module>" as "<unknown>".
 func (b *builder) location(function, file string, line int64) uint64 {
 	key := functionKey{clean(function), clean(file)}
 	f := b.functions[key]

@@ -86,9 +86,8 @@ func losses(c *lifetime.Capture) []string {
 // former and 31 years on the latter.
 const epoch = 1e18 // nanoseconds
 
-// setTimes sets the time and duration of the profile from the spaces with a clock: the earliest window that
-// begins at a time of day, and the longest window. Windows are not combined, because the clocks of several
-// captures may differ.
+// setTimes sets the time and duration of the profile from the spaces with a clock: the earliest window that begins at a
+// time of day, and the longest window. Windows are not combined, because the clocks of several captures may differ.
 func setTimes(to *profile.Profile, parts []part) {
 	for _, p := range parts {
 		s := p.space

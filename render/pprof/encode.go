@@ -25,8 +25,8 @@ type number struct {
 	value     int64
 }
 
-// encoder writes a profile.proto while it is built, with the bytes of package profile, which would keep every sample with
-// its own list of locations. Field numbers: https://github.com/google/pprof/blob/main/proto/profile.proto
+// encoder writes a profile.proto while it is built, with the bytes of package profile, which would keep every sample
+// with its own list of locations. Field numbers: https://github.com/google/pprof/blob/main/proto/profile.proto
 type encoder struct {
 	out     io.Writer
 	err     error

@@ -69,8 +69,8 @@ func (c *cell) merge(o *cell) {
 // key is the class of size and lifetime of a cell, on the step of its site.
 type key struct{ size, life int64 }
 
-// siteCells are the cells of one site, kind, purpose and holder. Keys and cells are separate slices, because every buffer is
-// looked up among the keys.
+// siteCells are the cells of one site, kind, purpose and holder. Keys and cells are separate slices, because every
+// buffer is looked up among the keys.
 type siteCells struct {
 	site    lifetime.SiteID
 	kind    lifetime.Kind
@@ -133,8 +133,8 @@ type heldCells struct {
 	holder  lifetime.HolderID
 }
 
-// merge groups the buffers of a space that count in any sample type, by site, kind, purpose and the labels of holders. index is scratch
-// space indexed by site and kind; it is zero before and after.
+// merge groups the buffers of a space that count in any sample type, by site, kind, purpose and the labels of holders.
+// index is scratch space indexed by site and kind; it is zero before and after.
 func merge(p *part, index []uint32) []siteCells {
 	var sites []siteCells
 	purposes := labelled[lifetime.PurposeID](p.capture.Purposes, func(p purpose.Purpose) any { return [3]any{p.Category, p.Phase, p.Module} })
@@ -208,7 +208,8 @@ func labelled[ID ~uint32, T any](all []T, labels func(T) any) []ID {
 	return same
 }
 
-// holderLabels returns the name of a buffer and what holds it as a whole, both with "*" for indexes, so that samples stay few.
+// holderLabels returns the name of a buffer and what holds it as a whole, both with "*" for indexes, so that samples
+// stay few.
 func holderLabels(h *holder.Holder) [2]string {
 	return [2]string{holder.FoldIndexes(h.Label()), holder.FoldIndexes(h.Whole())}
 }

@@ -95,8 +95,7 @@ func (b *builder) addParts(parts []part) {
 	setTimes(b.profile, parts)
 }
 
-// WriteDiff writes after minus before, each with its own options, as one profile: the same numbers as pprof
-// -diff_base.
+// WriteDiff writes after minus before, each with its own options, as one profile: the same numbers as pprof -diff_base.
 func WriteDiff(w io.Writer, before, after *lifetime.Capture, ofBefore, ofAfter Options) error {
 	ofBefore.byFunction, ofAfter.byFunction = true, true
 	base, err := Profile([]*lifetime.Capture{before}, ofBefore)

@@ -13,8 +13,7 @@ import (
 // maxChanged is the maximum number of places in a comparison.
 const maxChanged = 50
 
-// WriteDiff writes a comparison as Markdown, for a pull request, with links to the lines of
-// the repository.
+// WriteDiff writes a comparison as Markdown, for a pull request, with links to the lines of the repository.
 func WriteDiff(w io.Writer, d *answer.Diff, in Repository) error {
 	m := &markdown{in: in, files: in.files(Changes(d))}
 	m.line("# Memory: before and after\n")

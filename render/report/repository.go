@@ -26,9 +26,9 @@ const (
 // cleaned returns a recorded path with slashes and without empty parts: "//x" would be the name of a host.
 func cleaned(file string) string { return path.Clean(strings.ReplaceAll(file, `\`, "/")) }
 
-// files returns the paths in the repository of the files that findings name, by their recorded path. A program may be recorded
-// on another machine. Then its files are looked for under the ends of their paths, and must agree on the folder there
-// that is the checkout here. It holds if most of the program's files are found.
+// files returns the paths in the repository of the files that findings name, by their recorded path. A program may be
+// recorded on another machine. Then its files are looked for under the ends of their paths, and must agree on the
+// folder there that is the checkout here. It holds if most of the program's files are found.
 func (in Repository) files(all []Located) map[string]string {
 	files := map[string]string{}
 	elsewhere := map[string]bool{}

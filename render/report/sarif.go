@@ -40,8 +40,7 @@ func withState(found []answer.Finding, state string) (all []Located) {
 // onDrive matches absolute paths on Windows.
 var onDrive = regexp.MustCompile("^[A-Za-z]:/")
 
-// address returns a file as URI: a relative reference, or a file URI (RFC 8089) for an
-// absolute path.
+// address returns a file as URI: a relative reference, or a file URI (RFC 8089) for an absolute path.
 func address(file string) string {
 	u := url.URL{Path: file}
 	if onDrive.MatchString(file) {
@@ -146,9 +145,8 @@ var (
 	ofProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// WriteAnnotations writes findings as workflow commands of GitHub Actions, which annotate
-// the lines of a pull request. Fixed findings are notices. Files outside the repository are
-// not named: a pull request has no lines of them.
+// WriteAnnotations writes findings as workflow commands of GitHub Actions, which annotate the lines of a pull request.
+// Fixed findings are notices. Files outside the repository are not named: a pull request has no lines of them.
 func WriteAnnotations(w io.Writer, all []Located, in Repository) error {
 	files := in.files(all)
 	for i := range all {

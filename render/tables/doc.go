@@ -1,5 +1,5 @@
-// Package tables writes captures as tables, for spreadsheets (CSV) and, with package parquet, for databases (Parquet, for
-// DuckDB, pandas and Spark). Tables and columns are the same in both formats; a file contains one table.
+// Package tables writes captures as tables, for spreadsheets (CSV) and, with package parquet, for databases (Parquet,
+// for DuckDB, pandas and Spark). Tables and columns are the same in both formats; a file contains one table.
 //
 // Its place in the pipeline: a reader made a [lifetime.Capture]; [WriteCSV] and [WriteParquet] turn it into rows, one
 // at a time.
@@ -22,7 +22,8 @@
 //     buffers, and bytes outside the heap: the maximum is the peak. If only the usage is known, occupied is the
 //     producer's number.
 //
-// Fleet tables (WriteGroups of package parquet) are in the order of the names of their captures, and a row group has whole captures:
+// Fleet tables (WriteGroups of package parquet) are in the order of the names of their captures, and a row group has
+// whole captures:
 //
 //   - ranks: one row per memory of a capture, and one for each capture without any: state and reason say why it was
 //     not read. usage is the maximum of occupied bytes in each of 64 equal parts of the window.

@@ -20,8 +20,8 @@ const (
 	Usage   = "usage"
 )
 
-// WriteParquet writes a table of a capture as a Parquet file. It fails if there is no such table. It is nil unless package
-// render/tables/parquet is part of the program.
+// WriteParquet writes a table of a capture as a Parquet file. It fails if there is no such table. It is nil unless
+// package render/tables/parquet is part of the program.
 var WriteParquet func(w io.Writer, c *lifetime.Capture, table string) error
 
 // Names returns the names of the tables, the default first.
@@ -237,8 +237,7 @@ func StackRows(c *lifetime.Capture) iter.Seq[StackRow] {
 	}
 }
 
-// Clean replaces invalid UTF-8 and unprintable characters by U+FFFD, so that any reader of tables accepts the
-// text.
+// Clean replaces invalid UTF-8 and unprintable characters by U+FFFD, so that any reader of tables accepts the text.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\u00a0' && !unicode.IsPrint(r) {

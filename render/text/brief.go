@@ -15,8 +15,8 @@ import (
 // maxBrief is the maximum number of captures that are named.
 const maxBrief = 5
 
-// Brief writes what a person asks first: what the captures are, what filled the memory, why the program died or what leaks, what to do, and
-// the commands that tell more.
+// Brief writes what a person asks first: what the captures are, what filled the memory, why the program died or what
+// leaks, what to do, and the commands that tell more.
 func Brief(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
 	for i := range r.Captures[:min(len(r.Captures), maxBrief)] {

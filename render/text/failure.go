@@ -16,8 +16,8 @@ import (
 // FailureLine is one of the lines about a failure.
 type FailureLine struct{ Label, Text string }
 
-// FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what the memory held, the reason, what
-// to do, the next command, and what would have got past it.
+// FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what the memory
+// held, the reason, what to do, the next command, and what would have got past it.
 func FailureLines(f *answer.Failure) []FailureLine {
 	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Words
 	if f.Proof != nil {
@@ -255,7 +255,8 @@ func compiled(f *answer.Failure) bool {
 	return f.Of != nil && f.Of.Axis == lifetime.ProgramOrder
 }
 
-// byCategory describes the live bytes by category and by holder, largest first, as far as the capture has categories and holders.
+// byCategory describes the live bytes by category and by holder, largest first, as far as the capture has categories
+// and holders.
 func byCategory(f *answer.Failure) string {
 	if compiled(f) {
 		return ""

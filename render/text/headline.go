@@ -13,9 +13,9 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who held it,
-// else what leaks, else what fills the highest peak. found are the findings, failures those of answer.OOMsOf, o the outline of the
-// capture. "" if the capture has no memory ID.
+// Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who
+// held it, else what leaks, else what fills the highest peak. found are the findings, failures those of answer.OOMsOf,
+// o the outline of the capture. "" if the capture has no memory ID.
 func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		return failureHeadline(&failures[0])
@@ -36,8 +36,8 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 	return peakSentence(&p)
 }
 
-// Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else what leaks, else what fills
-// the peak. found and failures are those of the memory ID. "" if nothing of it is known.
+// Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
+// what leaks, else what fills the peak. found and failures are those of the memory ID. "" if nothing of it is known.
 func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		who, _, _ := strings.Cut(asked(&failures[0]), ", called by ")

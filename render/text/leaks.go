@@ -188,8 +188,7 @@ const (
 	maxFrames = 8
 )
 
-// compiled writes the instruction of a finding in a compiled program, and the calls of its
-// source.
+// compiled writes the instruction of a finding in a compiled program, and the calls of its source.
 func (p *Page) compiled(f *answer.Finding) {
 	if text := instruction(*f.Instruction, p.width-4); text != "" {
 		p.Line("    %s", text)
@@ -278,8 +277,7 @@ func (p *Page) ranks(r *answer.RankSummary) {
 	p.outliers(r)
 }
 
-// compareRanks writes the ranks with the highest and the lowest peak. For many ranks it adds
-// a table.
+// compareRanks writes the ranks with the highest and the lowest peak. For many ranks it adds a table.
 func (p *Page) compareRanks(r *answer.RankSummary) {
 	byPeak := func(a, b answer.Rank) int { return cmp.Compare(a.Peak, b.Peak) }
 	most, least := slices.MaxFunc(r.Rows, byPeak), slices.MinFunc(r.Rows, byPeak)

@@ -11,8 +11,8 @@ import (
 // maxFailures is the maximum number of failures that are written in full, and of those that a line names.
 const maxFailures = 8
 
-// OOMs writes failed allocations: who asked, what was there, who held it, why it failed, and what to do. Failures with the
-// same request, place and reason, such as those of many ranks, are written once.
+// OOMs writes failed allocations: who asked, what was there, who held it, why it failed, and what to do. Failures with
+// the same request, place and reason, such as those of many ranks, are written once.
 func OOMs(w io.Writer, a *answer.OOMs, s Style) error {
 	p := NewPage(s)
 	p.failures(a.OOMs)

@@ -48,8 +48,8 @@ func (p *Page) savings(k *answer.Peak) {
 	}
 }
 
-// OfCapacity tells how much of a capacity is in use: "96.9 % of the capacity of 64.0 MiB, 2.00 MiB below it". What is left is told only if it is the
-// smaller part: rounded, it would else look like the capacity.
+// OfCapacity tells how much of a capacity is in use: "96.9 % of the capacity of 64.0 MiB, 2.00 MiB below it". What is
+// left is told only if it is the smaller part: rounded, it would else look like the capacity.
 func OfCapacity(used, capacity int64) string {
 	share := Percent(float64(used) / float64(capacity))
 	if used > 0 && float64(used) < 0.0005*float64(capacity) {

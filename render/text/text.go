@@ -1,9 +1,8 @@
 // Package text writes answers for a terminal.
 //
-// Its place in the pipeline: the last step, after package lifetime/answer. It only lays
-// out text for a terminal of a given width. Without one, programs and searches read the
-// text, so no line break is inside a sentence. In names from captures, it replaces
-// characters that do not print.
+// Its place in the pipeline: the last step, after package lifetime/answer. It only lays out text for a terminal of a
+// given width. Without one, programs and searches read the text, so no line break is inside a sentence. In names from
+// captures, it replaces characters that do not print.
 package text
 
 import (
@@ -66,9 +65,8 @@ func (p *Page) Para(first, indent, text string) {
 	p.Line("%s%s", first, wrap(text, indent, shorten.Columns(first), width))
 }
 
-// Table writes rows under a head, or without a head if it is nil. The cells of a row are
-// aligned to the right, except the last: it is a name that gets the rest of the width. Different
-// names stay different.
+// Table writes rows under a head, or without a head if it is nil. The cells of a row are aligned to the right, except
+// the last: it is a name that gets the rest of the width. Different names stay different.
 func (p *Page) Table(head []string, rows [][]string) {
 	if head != nil {
 		rows = append([][]string{head}, rows...)
@@ -127,8 +125,7 @@ func (p *Page) severity(s finding.Severity) string {
 	return fmt.Sprintf("\033[%sm%s\033[0m", colors[s], s)
 }
 
-// Wrap breaks text at spaces so that lines with indent fit 80 columns, and makes it
-// printable.
+// Wrap breaks text at spaces so that lines with indent fit 80 columns, and makes it printable.
 func Wrap(text, indent string) string { return wrap(text, indent, len(indent), UsualWidth) }
 
 // number matches a number: the word after it is its unit.

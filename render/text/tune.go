@@ -51,7 +51,8 @@ func (p *Page) tuned(a *answer.Tune) {
 	}
 }
 
-// settings writes a table of the settings that tell something. Their names are long, so each has a line above its figures.
+// settings writes a table of the settings that tell something. Their names are long, so each has a line above its
+// figures.
 func (p *Page) settings(a *answer.Tune, all []answer.TuneSetting) {
 	const row = "%10s %10s %10s %8s %8s  %s"
 	p.Line(row, "reserved", "live", "slack", "segments", "retries", "result")

@@ -26,8 +26,8 @@ func poolName(p *answer.Pool) string {
 	return fmt.Sprintf("%s, stream %d", p.Pool, *p.Stream)
 }
 
-// When formats an instant of a memory ID: "+14.8 ms", "instruction 5 of 120". Of an answer that was read from JSON, s is nil, and
-// the instant a number.
+// When formats an instant of a memory ID: "+14.8 ms", "instruction 5 of 120". Of an answer that was read from JSON, s
+// is nil, and the instant a number.
 func When(s *lifetime.SpaceInfo, t int64) string {
 	switch {
 	case s == nil:

@@ -164,8 +164,8 @@ type shownFinding struct {
 	Failure      bool              `json:"failure"` // it is about failed allocations
 }
 
-// documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If compared, it has what a
-// comparison needs.
+// documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If
+// compared, it has what a comparison needs.
 func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool) document {
 	outline, failures := outline.Of(c.Capture), answer.FoundOOMs(c.Capture, c.Findings)
 	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}

@@ -36,9 +36,8 @@ func (c *Columns) AddSteps(n int, at func(i int) int64) {
 	})
 }
 
-// spaceColumns returns the columns of a space in the order of decode.js: buffers, levels
-// of reserved memory, reported totals. Times are relative to the start of the window,
-// addresses to place.lowest.
+// spaceColumns returns the columns of a space in the order of decode.js: buffers, levels of reserved memory, reported
+// totals. Times are relative to the start of the window, addresses to place.lowest.
 func spaceColumns(s *lifetime.Space, place places) []byte {
 	c := &Columns{Bytes: make([]byte, 0, 16*len(s.Buffers))}
 	n := len(s.Buffers)
@@ -74,8 +73,7 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 // edgeBits is the number of bits for the edges of a buffer; its kind is in the higher bits.
 const edgeBits = 6
 
-// shownTotals returns the totals that the page draws: those with a fragmentation, or all if
-// nothing else was recorded.
+// shownTotals returns the totals that the page draws: those with a fragmentation, or all if nothing else was recorded.
 func shownTotals(s *lifetime.Space) []lifetime.Total {
 	var shown []lifetime.Total
 	for _, t := range s.Totals {
@@ -95,7 +93,8 @@ func perMillion(t lifetime.Total) int64 {
 	return int64(math.Round(share * 1e6))
 }
 
-// packers are compressors. A new one takes a megabyte, however little it compresses, and a page may have thousands of spaces.
+// packers are compressors. A new one takes a megabyte, however little it compresses, and a page may have thousands of
+// spaces.
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(io.Discard) }}
 
 // pack compresses data and writes it to w in base64.

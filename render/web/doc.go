@@ -11,8 +11,8 @@
 //
 // # What is drawn by hand
 //
-// uPlot draws all curves, axes and bars, and handles the mouse. The rest is drawn here because uPlot has no such chart, and a second
-// library would be larger than the page:
+// uPlot draws all curves, axes and bars, and handles the mouse. The rest is drawn here because uPlot has no such chart,
+// and a second library would be larger than the page:
 //
 //   - blocks (raster.js, blocks.js): up to a million rectangles. Each pixel looks up its buffer, so the cost depends on the screen.
 //   - segments (map.js): rows with lengths of their own, with blocks at addresses.
@@ -24,9 +24,8 @@
 //
 // # Security of the server
 //
-// Everyone who can reach the address of a Server can read the captures, and cannot change
-// anything. memlane serve listens on 127.0.0.1 by default. Server defends against foreign
-// pages in the user's browser:
+// Everyone who can reach the address of a Server can read the captures, and cannot change anything. memlane serve
+// listens on 127.0.0.1 by default. Server defends against foreign pages in the user's browser:
 //
 //   - Host must be an address, localhost or Server.Host: an attacker can point other names
 //     to this server (421).
@@ -40,12 +39,11 @@
 //   - Every answer forbids scripts, requests, frames, type guessing and caching. The page
 //     allows its own script and style, and requests to its server.
 //
-// Limits for clients of Serve: 256 requests at a time, headers of 64 KiB that arrive within ten seconds,
-// half a minute to accept 64 KiB of an answer. A further request is refused (503). Of more than 256 connections
-// without a request, the oldest one is closed. Four answers of the API are made at a time, large ones into temporary
-// files, and the page is built once, so memory does not grow with the number of clients, and
-// none waits for a slow one. During a reload, both old and new captures are in memory. A panic ends only one
-// answer. At shutdown, running answers have two seconds.
+// Limits for clients of Serve: 256 requests at a time, headers of 64 KiB that arrive within ten seconds, half a minute
+// to accept 64 KiB of an answer. A further request is refused (503). Of more than 256 connections without a request,
+// the oldest one is closed. Four answers of the API are made at a time, large ones into temporary files, and the page
+// is built once, so memory does not grow with the number of clients, and none waits for a slow one. During a reload,
+// both old and new captures are in memory. A panic ends only one answer. At shutdown, running answers have two seconds.
 //
 // The script and the style in folder assets are bundled from folder page:
 //

@@ -11,7 +11,8 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// picture is where the plot is in the picture of a space, as the page has it. The plot is empty if the picture has no axis of time.
+// picture is where the plot is in the picture of a space, as the page has it. The plot is empty if the picture has no
+// axis of time.
 type picture struct {
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
@@ -31,8 +32,8 @@ func pictureOf(f *plot.Frame) *picture {
 // lineParts is the number of points of a line over a picture.
 const lineParts = 240
 
-// lineOf returns the heights of levels in equal parts of a plot, from left to right, in pixels from the top of the picture; none if there are
-// no levels, or the plot has no axis of bytes.
+// lineOf returns the heights of levels in equal parts of a plot, from left to right, in pixels from the top of the
+// picture; none if there are no levels, or the plot has no axis of bytes.
 func lineOf(levels []lifetime.Level, f *plot.Frame) []float64 {
 	all := []float64{}
 	if len(levels) == 0 || f.Bytes.From == 0 {
@@ -44,11 +45,12 @@ func lineOf(levels []lifetime.Level, f *plot.Frame) []float64 {
 	return all
 }
 
-// mostPictures is how many pictures a page has of one capture. Each is as large as the whole of what is said of a device that did little.
+// mostPictures is how many pictures a page has of one capture. Each is as large as the whole of what is said of a
+// device that did little.
 const mostPictures = 64
 
-// picturesOf returns for each space of c the frame of the picture that memlane svg draws of it, nil if there is none, and passes its SVG to take. Of
-// more than mostPictures spaces, those with the highest peaks have one.
+// picturesOf returns for each space of c the frame of the picture that memlane svg draws of it, nil if there is none,
+// and passes its SVG to take. Of more than mostPictures spaces, those with the highest peaks have one.
 func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
 	all := make([]*plot.Frame, len(c.Spaces))
 	main, recorded := mainOf(c.Spaces)
@@ -93,7 +95,8 @@ func highest(spaces []*lifetime.Space, n int) []int {
 	return all
 }
 
-// mainOf returns the space that memlane svg draws of several, and those recorded while a program ran, or all if there are none.
+// mainOf returns the space that memlane svg draws of several, and those recorded while a program ran, or all if there
+// are none.
 func mainOf(spaces []*lifetime.Space) (main *lifetime.Space, recorded []*lifetime.Space) {
 	recorded = selection.Recorded(spaces)
 	main, _ = selection.Largest(recorded)

@@ -46,8 +46,7 @@ func (s *Server) refuse(r *http.Request) (status int, why string) {
 	return 0, ""
 }
 
-// knows reports whether a request has the token. Other users of the machine reach the
-// address, but do not know it.
+// knows reports whether a request has the token. Other users of the machine reach the address, but do not know it.
 func (s *Server) knows(r *http.Request) bool {
 	if s.Token == "" {
 		return true
@@ -73,9 +72,8 @@ func (s *Server) opensOnce(token string) bool {
 // equal takes the same time wherever the texts differ.
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// cookie returns the cookie with the token. Its name differs by server, because browsers
-// send the cookies of all servers on localhost. It is sent after a link to the page, but not
-// with requests of foreign pages.
+// cookie returns the cookie with the token. Its name differs by server, because browsers send the cookies of all
+// servers on localhost. It is sent after a link to the page, but not with requests of foreign pages.
 func (s *Server) cookie() *http.Cookie {
 	sum := sha256.Sum256([]byte(s.Token))
 	return &http.Cookie{Name: fmt.Sprintf("memlane-%x", sum[:4]), Value: s.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
@@ -92,10 +90,9 @@ func (s *Server) ownsHost(host string) bool {
 	return net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || s.Host != "" && strings.EqualFold(host, s.Host)
 }
 
-// fromForeignPage reports whether the headers of a browser name a foreign page, even one
-// on another port of this machine. Browsers prevent such pages from reading the answer,
-// but not from sending the request. Links to the page are accepted from anywhere, because
-// the linking page cannot read the new page. Programs without these headers, such as
+// fromForeignPage reports whether the headers of a browser name a foreign page, even one on another port of this
+// machine. Browsers prevent such pages from reading the answer, but not from sending the request. Links to the page are
+// accepted from anywhere, because the linking page cannot read the new page. Programs without these headers, such as
 // curl, are accepted.
 //
 // CrossOriginProtection of net/http does not check GET, so it does not help here.

@@ -39,8 +39,8 @@ type connections struct {
 // connectionKey is the key of the connection in the context of its requests.
 type connectionKey struct{}
 
-// changed takes a change of state. Of more than maxConnections without a whole request it closes the one that has not changed
-// for longest, so that slow clients cannot hold others off.
+// changed takes a change of state. Of more than maxConnections without a whole request it closes the one that has not
+// changed for longest, so that slow clients cannot hold others off.
 func (o *connections) changed(c net.Conn, now http.ConnState) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -64,8 +64,7 @@ func Write(w io.Writer, captures []Capture) error {
 	return write(w, captures, "'none'", "")
 }
 
-// write writes the page of captures. Its policy allows connections to connect. attributes
-// are those of its body.
+// write writes the page of captures. Its policy allows connections to connect. attributes are those of its body.
 func write(w io.Writer, captures []Capture, connect, attributes string) error {
 	var names []string
 	for _, c := range captures {
@@ -76,8 +75,7 @@ func write(w io.Writer, captures []Capture, connect, attributes string) error {
 	})
 }
 
-// write writes a page; data writes its data. The policy comes first, because it applies
-// only to later elements.
+// write writes a page; data writes its data. The policy comes first, because it applies only to later elements.
 func (b *Bundle) write(w io.Writer, title, connect, attributes string, data func(out io.Writer) error) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(out, `<!DOCTYPE html>
@@ -120,9 +118,9 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Parts passes the data of the page of captures to take, one part after the other: for each capture the pictures and the columns of its
-// spaces, and its document. Then it calls complete: the page can be shown, and only switches of changes follow, which take longer. It returns
-// the first error of take.
+// Parts passes the data of the page of captures to take, one part after the other: for each capture the pictures and
+// the columns of its spaces, and its document. Then it calls complete: the page can be shown, and only switches of
+// changes follow, which take longer. It returns the first error of take.
 func Parts(captures []Capture, take func(Part) error, complete func()) error {
 	frames := make([][]*plot.Frame, len(captures))
 	for number, c := range captures {

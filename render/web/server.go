@@ -24,8 +24,9 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// Server shows captures in a browser. It shows progress while it reads them: the program calls Load, in a goroutine if the page is to
-// open before. In a server of the program's own it may be below a path that ends with a slash, behind http.StripPrefix.
+// Server shows captures in a browser. It shows progress while it reads them: the program calls Load, in a goroutine if
+// the page is to open before. In a server of the program's own it may be below a path that ends with a slash, behind
+// http.StripPrefix.
 type Server struct {
 	// Read reads the captures. It calls started for each file, and the returned function
 	// with the number of bytes of every part.
@@ -34,8 +35,7 @@ type Server struct {
 	Stamp func() string
 	// api has the answers in JSON by path; nil means answers.
 	api map[string]func(w io.Writer, captures []Capture, query url.Values) error
-	// Token, if set, is what requests must have as the parameter token, or as the cookie that
-	// the page then sets.
+	// Token, if set, is what requests must have as the parameter token, or as the cookie that the page then sets.
 	Token string
 	// Once, if set, opens the page once instead of Token: for the command line of a browser,
 	// which other users may see. Forget invalidates it.
@@ -73,8 +73,7 @@ type fileStatus struct {
 	Size int64  `json:"size"`
 }
 
-// Load reads the captures and builds their page. The old page stays until then, and also
-// if Load fails.
+// Load reads the captures and builds their page. The old page stays until then, and also if Load fails.
 func (s *Server) Load() error {
 	s.set(func(st *status) { st.State, st.Read, st.Size, st.Error, st.Files = "reading", 0, 0, "", nil })
 	captures, err := s.Read(s.started)
@@ -255,9 +254,8 @@ func (s *Server) serveStatus(w http.ResponseWriter) {
 	w.Write(append(model.Escape(data), '\n'))
 }
 
-// serveAPI makes an answer and then sends it. Answers may need as much memory as the model,
-// so only maxAnswers are made at a time and other clients wait. They do not wait for clients
-// that are slow to take theirs.
+// serveAPI makes an answer and then sends it. Answers may need as much memory as the model, so only maxAnswers are made
+// at a time and other clients wait. They do not wait for clients that are slow to take theirs.
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io.Writer, []Capture, url.Values) error) {
 	s.start.Do(func() { s.making = make(chan struct{}, maxAnswers) })
 	select {

@@ -12,8 +12,7 @@ import (
 // maxInMemory is the size of an answer that is kept in memory, in bytes.
 const maxInMemory = 1 << 20
 
-// spool keeps an answer until its client has taken it: in memory, or in a temporary file if
-// it is large.
+// spool keeps an answer until its client has taken it: in memory, or in a temporary file if it is large.
 type spool struct {
 	head   bytes.Buffer
 	file   *os.File
@@ -35,8 +34,7 @@ func (s *spool) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// writeTo writes the answer. It ignores errors of the client, and sends no end after one of
-// the file.
+// writeTo writes the answer. It ignores errors of the client, and sends no end after one of the file.
 func (s *spool) writeTo(w io.Writer) {
 	if _, err := w.Write(s.head.Bytes()); err != nil || s.file == nil {
 		return

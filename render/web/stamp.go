@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// StillFiles returns an error if a capture was replaced by something that a second read
-// would wait for, such as a pipe.
+// StillFiles returns an error if a capture was replaced by something that a second read would wait for, such as a pipe.
 func StillFiles(captures []string) error {
 	for _, file := range captures {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !info.IsDir() {

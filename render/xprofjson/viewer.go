@@ -26,8 +26,8 @@ type Selection struct {
 // has no allocation in that memory space, only its names are written. It fails if the module is missing or
 // ambiguous, and the error lists the available modules.
 //
-// XProf counts two values that use the same memory twice. So the capture must be read with build.Overlaps; otherwise the
-// curve counts memory once.
+// XProf counts two values that use the same memory twice. So the capture must be read with build.Overlaps; otherwise
+// the curve counts memory once.
 func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySpace int64) error {
 	spaces, err := Selection{module, memorySpace}.spaces(c)
 	if err != nil {
@@ -165,8 +165,7 @@ func (v *viewer) largest(r *lifetime.Region) *lifetime.Value {
 	return best
 }
 
-// allocations fills in the sums over buffer allocations, and the allocations that live through the whole
-// program.
+// allocations fills in the sums over buffer allocations, and the allocations that live through the whole program.
 func (v *viewer) allocations(out *preprocessed) {
 	var parameters, fixed, results, total, whole int64
 	for i := range v.s.Regions {
@@ -373,8 +372,8 @@ func (v *viewer) sourceInfo(s *lifetime.Site) *sourceInfo {
 // white is the color of the block of an allocation.
 const white = "#ffffff"
 
-// palette has XProf's colors of buffers, used in turn: by a buffer of the peak with the number of its row, else with the number of
-// rectangles before it.
+// palette has XProf's colors of buffers, used in turn: by a buffer of the peak with the number of its row, else with
+// the number of rectangles before it.
 var palette = strings.Fields(`
 	e91e63 2196f3 81c784 4dd0e1 3f51b5 e53935 ff9100 b39ddb 90a4ae 26c6da ad1457 03a9f4 2196f3 c2185b 795548 f9a825 00bfa5 880e4f d500f9
 	ce93d8 ec407a 4caf50 ff8f00 ffca28 ab47bc 00e5ff ff9800 40c4ff 1e88e5 9fa8da bf360c 00b8d4 f57f17 64b5f6 e040fb ffab91 4caf50 01579b
@@ -388,8 +387,7 @@ var palette = strings.Fields(`
 	9ccc65 512da8 ffc107 757575 0277bd ff3d00 33691e 03a9f4 00838f ff8a80 283593 f50057 1a237e 90caf9 9c27b0 aa00ff aed581 afb42b 9575cd
 	d32f2f 64dd17 f44336 795548 cddc39 ff9e80 7986cb dd2c00 0288d1 ff9800 263238 00796b 42a5f5 8c9eff 1b5e20 ffab40 536dfe 00bcd4 f06292`)
 
-// blocks fills in the rectangles of temporary values, on top of their allocations, one allocation after the
-// other.
+// blocks fills in the rectangles of temporary values, on top of their allocations, one allocation after the other.
 func (v *viewer) blocks(out *preprocessed) {
 	type drawn struct {
 		region  *lifetime.Region

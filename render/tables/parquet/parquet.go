@@ -1,5 +1,6 @@
-// Package parquet writes tables as Parquet files, for DuckDB, pandas and Spark. A program that contains it can write them by
-// [tables.WriteParquet]. It is a package of its own because the library of the format takes a quarter of the time to build memlane.
+// Package parquet writes tables as Parquet files, for DuckDB, pandas and Spark. A program that contains it can write
+// them by [tables.WriteParquet]. It is a package of its own because the library of the format takes a quarter of the
+// time to build memlane.
 package parquet
 
 import (
@@ -42,8 +43,7 @@ func writeRows[R any](w io.Writer, rows iter.Seq[R]) error {
 	return WriteGroups(w, func(yield func(iter.Seq[R]) bool) { yield(rows) })
 }
 
-// WriteGroups writes each group of rows as a separate row group, or as several if it has more than rowGroup
-// rows.
+// WriteGroups writes each group of rows as a separate row group, or as several if it has more than rowGroup rows.
 func WriteGroups[R any](w io.Writer, groups iter.Seq[iter.Seq[R]]) error {
 	out := parquet.NewGenericWriter[R](w,
 		parquet.CreatedBy("memlane", "", ""), // without the version of this build, so that files are reproducible
