@@ -56,12 +56,10 @@ func Start(t *testing.T) context.Context {
 	return browser
 }
 
-// Limit is the maximum time of a browser for one test, so that a hanging page fails only
-// this test.
+// Limit is the maximum time of a browser for one test, so that a hanging page fails only this test.
 const Limit = 3 * time.Minute
 
-// Tab is a page in a browser. Errors and warnings on its console, and requests outside the
-// page, fail the test.
+// Tab is a page in a browser. Errors and warnings on its console, and requests outside the page, fail the test.
 type Tab struct {
 	T   *testing.T
 	Ctx context.Context

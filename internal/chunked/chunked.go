@@ -30,8 +30,7 @@ func (c *List[T]) Add(v T) {
 // At returns element i.
 func (c *List[T]) At(i int) *T { return &c.chunks[i/Len][i%Len] }
 
-// Release frees the chunks before that of element i. Their elements must not be used
-// afterwards.
+// Release frees the chunks before that of element i. Their elements must not be used afterwards.
 func (c *List[T]) Release(i int) {
 	for k := i/Len - 1; k >= 0 && c.chunks[k] != nil; k-- {
 		c.chunks[k] = nil

@@ -1,9 +1,8 @@
 // Package hostile contains the content of malicious captures: texts that try to be more
 // than text, and a capture with such a text in every name.
 //
-// Its place in the pipeline: none; only tests import it. One test per target checks the
-// output: terminals, logs and browsers in cmd/memlane, code hosts in render/report, pictures
-// and other programs in render.
+// Its place in the pipeline: none; only tests import it. One test per target checks the output: terminals, logs and
+// browsers in cmd/memlane, code hosts in render/report, pictures and other programs in render.
 package hostile
 
 import (
@@ -96,8 +95,7 @@ var Texts = []string{
 	"e" + strings.Repeat("\u0301", 500),
 }
 
-// Capture returns a capture with text in every name: a device with leaks, and a compiled
-// program.
+// Capture returns a capture with text in every name: a device with leaks, and a compiled program.
 func Capture(text string) *lifetime.Capture {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: text, Format: text, Producer: text})

@@ -34,8 +34,7 @@ type Limit struct {
 // watched is the part of a limit that objects may take while Watch watches. The rest is for garbage, stacks and gaps.
 const watched = 0.8
 
-// partForModel is the part of a limit for captures. The rest is for sorting, analysing and
-// drawing them.
+// partForModel is the part of a limit for captures. The rest is for sorting, analysing and drawing them.
 const partForModel = 0.4
 
 // New returns a limit of limit bytes. of names what sets it: --max-memory.
@@ -82,8 +81,8 @@ func (l *Limit) tooSmall(live int64, taken string) error {
 		units.Bytes(l.limit), l.of, units.Bytes(live), taken)
 }
 
-// Reading says that another capture is being read, or one no longer. While any is, Check reports a full heap, which knows the capture,
-// and Watch does not.
+// Reading says that another capture is being read, or one no longer. While any is, Check reports a full heap, which
+// knows the capture, and Watch does not.
 func (l *Limit) Reading(begins bool) {
 	switch {
 	case l == nil:
@@ -95,12 +94,14 @@ func (l *Limit) Reading(begins bool) {
 	}
 }
 
-// Short reports whether the heap, garbage included, exceeds half of the part for captures: then only one is to be read at a time.
+// Short reports whether the heap, garbage included, exceeds half of the part for captures: then only one is to be read
+// at a time.
 func (l *Limit) Short() bool { return l != nil && heapBytes() > l.model/2 }
 
-// Watch calls full, with an error as Check returns it, if the heap without garbage exceeds the limit at any later
-// time: while captures are analysed or written, that is after the first Reading(false). It sets debug.SetMemoryLimit, so that garbage is collected in time, and
-// leaves more of the limit to Check. It returns a function that ends the watch. full may be called once more after that.
+// Watch calls full, with an error as Check returns it, if the heap without garbage exceeds the limit at any later time:
+// while captures are analysed or written, that is after the first Reading(false). It sets debug.SetMemoryLimit, so that
+// garbage is collected in time, and leaves more of the limit to Check. It returns a function that ends the watch. full
+// may be called once more after that.
 func (l *Limit) Watch(full func(error)) (stop func()) {
 	l.model = int64(watched * float64(l.limit))
 	l.next = l.model
@@ -137,8 +138,9 @@ func afterCollection(check func() bool) {
 	})
 }
 
-// The heap may grow by so many percent of what is in use before its garbage is collected. A heap is large if it has more than largeHeap bytes
-// in use. Measured: a large one takes 15 to 30 % less memory than with 100, and about the same time.
+// The heap may grow by so many percent of what is in use before its garbage is collected. A heap is large if it has
+// more than largeHeap bytes in use. Measured: a large one takes 15 to 30 % less memory than with 100, and about the
+// same time.
 const (
 	largeHeap                  = 16 << 20
 	smallPercent, largePercent = 100, 50

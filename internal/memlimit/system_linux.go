@@ -26,10 +26,10 @@ func addressSpaceLeft() (left int64, limited bool) {
 	return max((int64(limit.Cur)-pages*int64(os.Getpagesize()))/2, 1), true
 }
 
-// groupMemory returns the memory limit of this process's control group or one around it, in bytes, whichever is
-// lowest; limited is false if there is none. root is "/". In version 2 of control groups the limit is memory.max, in version 1
-// memory.limit_in_bytes (https://docs.kernel.org/admin-guide/cgroup-v2.html, https://docs.kernel.org/admin-guide/cgroup-v1/memory.html).
-// A container may see its group as the root of the tree.
+// groupMemory returns the memory limit of this process's control group or one around it, in bytes, whichever is lowest;
+// limited is false if there is none. root is "/". In version 2 of control groups the limit is memory.max, in version 1
+// memory.limit_in_bytes (https://docs.kernel.org/admin-guide/cgroup-v2.html,
+// https://docs.kernel.org/admin-guide/cgroup-v1/memory.html). A container may see its group as the root of the tree.
 func groupMemory(root string) (limit int64, limited bool) {
 	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	for line := range strings.Lines(string(groups)) { // NUMBER:CONTROLLERS:GROUP

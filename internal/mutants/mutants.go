@@ -1,6 +1,6 @@
-// Package mutants changes captures and keeps their structure: operations of pickles, fields of protocol buffers, values of JSON
-// and lines of text are dropped, doubled, exchanged, nested and given extreme values. Mutants of bytes rarely get past the first
-// check of a reader; these do.
+// Package mutants changes captures and keeps their structure: operations of pickles, fields of protocol buffers, values
+// of JSON and lines of text are dropped, doubled, exchanged, nested and given extreme values. Mutants of bytes rarely
+// get past the first check of a reader; these do.
 //
 // Its place in the pipeline: none; only tests import it.
 package mutants

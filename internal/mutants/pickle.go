@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// arguments tells what follows an operation of a pickle, for those with an argument: so many bytes, or a length of so many
-// bytes and the text of that length, or lines. (Python, Lib/pickletools.py)
+// arguments tells what follows an operation of a pickle, for those with an argument: so many bytes, or a length of so
+// many bytes and the text of that length, or lines. (Python, Lib/pickletools.py)
 var arguments = map[byte]struct{ fixed, length, lines int }{
 	'\x80': {fixed: 1}, '\x82': {fixed: 1}, '\x83': {fixed: 2}, '\x84': {fixed: 4}, '\x95': {fixed: 8},
 	'K': {fixed: 1}, 'M': {fixed: 2}, 'J': {fixed: 4}, 'G': {fixed: 8},

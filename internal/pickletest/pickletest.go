@@ -1,5 +1,4 @@
-// Package pickletest writes pickles of made-up Python data: PyTorch snapshots, and
-// files that only look like one.
+// Package pickletest writes pickles of made-up Python data: PyTorch snapshots, and files that only look like one.
 //
 // Its place in the pipeline: none; only tests and cmd/memlane-bench import it.
 package pickletest
@@ -23,23 +22,20 @@ type (
 	Raw   string // opcodes, written unchanged
 )
 
-// Stream is a list of N items that are made one at a time, in order. It may be larger
-// than memory.
+// Stream is a list of N items that are made one at a time, in order. It may be larger than memory.
 type Stream struct {
 	N    int
 	Item func(i int) any
 }
 
-// Shared is a value that occurs several times: the first use writes it, the others
-// fetch it from the memo.
+// Shared is a value that occurs several times: the first use writes it, the others fetch it from the memo.
 type Shared struct {
 	v    any
 	by   *pickler // that wrote it last
 	memo int      // its index in the memo of by
 }
 
-// Share returns v as a value that may occur several times. For Write, v is a list or a
-// dict.
+// Share returns v as a value that may occur several times. For Write, v is a list or a dict.
 func Share(v any) *Shared { return &Shared{v: v} }
 
 // Pickle returns the pickle of v in protocol 2. Only Shared values are in the memo.
@@ -49,9 +45,8 @@ func Pickle(v any) []byte {
 	return b.Bytes()
 }
 
-// Write writes the pickle of v in protocol 2 as CPython does: every list, dict and
-// string goes into the memo, integers are as short as possible, and a list of one item
-// has no mark.
+// Write writes the pickle of v in protocol 2 as CPython does: every list, dict and string goes into the memo, integers
+// are as short as possible, and a list of one item has no mark.
 func Write(w io.Writer, v any) error {
 	p := &pickler{Writer: bufio.NewWriterSize(w, 1<<20), texts: map[string]int{}}
 	return p.pickle(v)

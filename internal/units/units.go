@@ -12,8 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Bytes returns a size in IEC units with three significant digits: "512 B",
-// "4.00 MiB", "-1.50 GiB".
+// Bytes returns a size in IEC units with three significant digits: "512 B", "4.00 MiB", "-1.50 GiB".
 func Bytes(n int64) string {
 	sign, u := "", uint64(n)
 	if n < 0 {
@@ -50,8 +49,7 @@ func Signed(n int64) string {
 	return Bytes(n)
 }
 
-// Exact formats a size like Bytes, with the exact count if Bytes rounds:
-// "4.00 MiB (4,194,304 B)".
+// Exact formats a size like Bytes, with the exact count if Bytes rounds: "4.00 MiB (4,194,304 B)".
 func Exact(n int64) string {
 	if n > -1024 && n < 1024 {
 		return Bytes(n)
@@ -79,8 +77,7 @@ func ParseBytes(s string) (int64, error) {
 	return int64(n), nil
 }
 
-// Span formats a length on an axis: for the unit "ns" as "65.2 ms", otherwise as a count
-// with the name of the unit.
+// Span formats a length on an axis: for the unit "ns" as "65.2 ms", otherwise as a count with the name of the unit.
 func Span(n int64, unit string) string { return string(AppendSpan(nil, n, unit)) }
 
 // AppendSpan appends Span to b, for callers with millions of them.
