@@ -17,9 +17,8 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 )
 
-// cache keeps records by the content of their captures and by the program that made them.
-// An interrupted run can continue, and copies of a capture are read once. Records in it have
-// no name. A nil cache is always empty.
+// cache keeps records by the content of their captures and by the program that made them. An interrupted run can
+// continue, and copies of a capture are read once. Records in it have no name. A nil cache is always empty.
 type cache struct {
 	of      *blob.Bucket
 	dir     string // its folder on this machine, "" in a store
@@ -177,8 +176,7 @@ func plain(r *fleet.Record) []byte {
 	return one.AppendBinary(nil)
 }
 
-// bounded returns a record that unpack accepts: r, or its refusal if it has more than limit
-// bytes.
+// bounded returns a record that unpack accepts: r, or its refusal if it has more than limit bytes.
 func bounded(r *fleet.Record, limit int) *fleet.Record {
 	if len(plain(r)) <= limit {
 		return r

@@ -180,8 +180,7 @@ func rankNames(c *cli.Command) (finding.RankNames, error) {
 	return by, nil
 }
 
-// limitMemory sets the memory limit of the garbage collector to --max-memory, and returns
-// that in bytes.
+// limitMemory sets the memory limit of the garbage collector to --max-memory, and returns that in bytes.
 func limitMemory(c *cli.Command) (int64, error) {
 	n, err := units.ParseBytes(c.String("max-memory"))
 	if err != nil || n < leastBudget {

@@ -107,8 +107,8 @@ func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, err error) {
 	return m, nil
 }
 
-// each makes the records of captures concurrently. It calls begin when it begins one, and take when its record is made, in any
-// order. It stops at the first error.
+// each makes the records of captures concurrently. It calls begin when it begins one, and take when its record is made,
+// in any order. It stops at the first error.
 func (m *mapper) each(ctx context.Context, names []string, begin func(i int) error, take func(i int, r *fleet.Record) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(m.workers)
@@ -294,9 +294,8 @@ func (m *mapper) fromContent(ctx context.Context, file, content string, size int
 // leastBudget is the least memory for reading captures, in bytes.
 const leastBudget = 128 << 20
 
-// needOf estimates the memory for reading a file, in bytes: twice its size, as for the
-// densest formats, or twelve times if it is compressed. If a file needs more, m.read
-// returns crowded.
+// needOf estimates the memory for reading a file, in bytes: twice its size, as for the densest formats, or twelve times
+// if it is compressed. If a file needs more, m.read returns crowded.
 func needOf(file string, size int64) int64 {
 	const base, plain, packed = 32 << 20, 2, 12
 	if formats.Compressed(file) {
@@ -357,8 +356,7 @@ func whyEmpty(capture *lifetime.Capture) string {
 	return why + ": " + capture.Losses[0].Reason.Doc() // sorted, worst first
 }
 
-// systemFailed reports whether the machine caused an error of a reader: a full disk or an
-// unreadable file.
+// systemFailed reports whether the machine caused an error of a reader: a full disk or an unreadable file.
 func systemFailed(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number)

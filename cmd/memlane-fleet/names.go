@@ -133,8 +133,7 @@ func address(bucket, key string) string {
 	return bucket + "/" + key
 }
 
-// shownName returns the name of a capture for results: an address without options and
-// credentials.
+// shownName returns the name of a capture for results: an address without options and credentials.
 func shownName(name string) string {
 	bucket, key, err := splitAddress(name)
 	if !remote(name) || err != nil {

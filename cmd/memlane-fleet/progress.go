@@ -12,8 +12,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 )
 
-// progress shows on a terminal how many captures were read, and prints the totals at the
-// end.
+// progress shows on a terminal how many captures were read, and prints the totals at the end.
 type progress struct {
 	out     io.Writer // nil with --quiet
 	live    bool      // out is a terminal

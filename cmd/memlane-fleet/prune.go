@@ -129,7 +129,8 @@ func openRun(ctx context.Context, name string) (*storedRun, error) {
 // cached matches the keys of entries of a cache in the folder of a run.
 var cached = regexp.MustCompile(`^cache/[0-9a-f]{16}/(records|versions)/[0-9a-f]{2}/[0-9a-f]{64}$`)
 
-// remove removes the files of the program, the records last: a run that was removed in part is still found. It returns the other files.
+// remove removes the files of the program, the records last: a run that was removed in part is still found. It returns
+// the other files.
 func (r *storedRun) remove(ctx context.Context, dry bool) (kept []string, err error) {
 	keys, err := keysOf(ctx, r.bucket, "")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
-// readers read captures in processes of their own: a capture that ends or stalls its process is refused by name, and the others are
-// read.
+// readers read captures in processes of their own: a capture that ends or stalls its process is refused by name, and
+// the others are read.
 type readers struct {
 	program string
 	args    []string
@@ -86,7 +86,8 @@ const patience = 10 * time.Second
 // statusStalled is the status of a process with a capture that takes too long.
 const statusStalled = -1
 
-// read reads captures in another process. If that dies, it returns why, the captures that it had begun, and those that it had not.
+// read reads captures in another process. If that dies, it returns why, the captures that it had begun, and those that
+// it had not.
 func (r *readers) read(ctx context.Context, names []string, workers int, take func(line) error) (left, suspects []string, why string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -162,8 +163,8 @@ func (r *readers) read(ctx context.Context, names []string, workers int, take fu
 	return left, suspects, why, err
 }
 
-// readCommand is the process. It reads the names as JSON, and ends when its standard input does: then the process that started it has
-// died, or wants it to stop.
+// readCommand is the process. It reads the names as JSON, and ends when its standard input does: then the process that
+// started it has died, or wants it to stop.
 func readCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "read-captures",

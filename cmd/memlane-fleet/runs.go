@@ -17,8 +17,8 @@ import (
 	"github.com/memlane/memlane/cmd/memlane-fleet/report"
 )
 
-// runsIn returns the folders of results that names mean: a folder with records itself, and for any other folder all runs below it
-// in the order of their own names, in which numbers count as numbers.
+// runsIn returns the folders of results that names mean: a folder with records itself, and for any other folder all
+// runs below it in the order of their own names, in which numbers count as numbers.
 func runsIn(ctx context.Context, names []string) (all []string, err error) {
 	for _, name := range names {
 		some, err := runsBelow(ctx, name)
@@ -107,7 +107,8 @@ func storedRuns(ctx context.Context, name string) (runs []string, err error) {
 // label matches a part of a path that is a label, as DuckDB and Spark read it: model=llama.
 var label = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
 
-// splitLabels divides the name of a run into the labels that it is grouped by, and the rest: its labels of other names, and its own name.
+// splitLabels divides the name of a run into the labels that it is grouped by, and the rest: its labels of other names,
+// and its own name.
 func splitLabels(name string, by []string) (group, rest string) {
 	var labels, others []string
 	parts := strings.Split(filepath.ToSlash(withoutSecrets(shownName(name))), "/")

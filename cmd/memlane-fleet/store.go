@@ -157,8 +157,7 @@ func (d diskWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// attempts is how often a request is tried, with pauses from firstPause on, each about twice
-// as long as the last.
+// attempts is how often a request is tried, with pauses from firstPause on, each about twice as long as the last.
 const (
 	attempts   = 7
 	firstPause = 100 * time.Millisecond
@@ -207,15 +206,13 @@ func cause(err error) error {
 	return err
 }
 
-// secret matches credentials in texts: user names and passwords in addresses, signatures and
-// tokens in their options.
+// secret matches credentials in texts: user names and passwords in addresses, signatures and tokens in their options.
 var secret = regexp.MustCompile(`(?i)(://)[^/\s@]+@|([?&;](?:[a-z0-9-]*(?:sig|signature|token|credential|secret|password|key)[a-z0-9_-]*)=)[^&\s"]+`)
 
 // secretVariables are the names of environment variables that hold credentials.
 var secretVariables = []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"}
 
-// withoutSecrets returns text without credentials: error messages of stores may contain any
-// part of a request.
+// withoutSecrets returns text without credentials: error messages of stores may contain any part of a request.
 func withoutSecrets(text string) string {
 	for _, name := range secretVariables {
 		if value := os.Getenv(name); len(value) >= 8 {

@@ -3,8 +3,7 @@
 //
 //	go run ./cmd/memlane-web build/page
 //
-// Run it in the root of a checkout. The same sources and version of Go give the same bytes.
-// The folder contains:
+// Run it in the root of a checkout. The same sources and version of Go give the same bytes. The folder contains:
 //
 //   - index.html: the page of package render/web (page/local.js), and inside it the worker
 //     (page/worker.js) with Go's wasm_exec.js;

@@ -144,8 +144,7 @@ func fromGo(name string) ([]byte, error) {
 	return os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), name))
 }
 
-// licences returns the licence texts of memlane, Go and all modules in the program. That of
-// uPlot is in the page.
+// licences returns the licence texts of memlane, Go and all modules in the program. That of uPlot is in the page.
 func licences() ([]byte, error) {
 	text, err := fromGo("LICENSE")
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// maxAhead bounds the captures that are read at once, and maxBytesAhead their files: whole captures take several times these.
+	// maxAhead bounds the captures that are read at once, and maxBytesAhead their files: whole captures take several
+	// times these.
 	maxAhead      = 16
 	maxBytesAhead = 256 << 20
 )
@@ -34,8 +35,8 @@ type aheadRead[C any] struct {
 	done    chan struct{}
 }
 
-// eachAhead is eachOf for the first captures: it reads several at once. It ends before the first one for which memory is short, and returns
-// its number.
+// eachAhead is eachOf for the first captures: it reads several at once. It ends before the first one for which memory
+// is short, and returns its number.
 func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *selection.Selection, limit *memlimit.Limit, take func(C) error) (n int, err error) {
 	in := newAhead[C](c, len(files), limit)
 	defer in.end()

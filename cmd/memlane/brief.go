@@ -46,7 +46,8 @@ func writeBrief(c *cli.Context) error {
 	return text.Brief(c.App.Writer, out, styleOf(c.App.Writer))
 }
 
-// isCapture reports whether an argument in the place of a command is a capture: a file, a folder, a pattern of files, or standard input.
+// isCapture reports whether an argument in the place of a command is a capture: a file, a folder, a pattern of files,
+// or standard input.
 func isCapture(arg string) bool {
 	if _, err := os.Stat(arg); err == nil || arg == "-" {
 		return true

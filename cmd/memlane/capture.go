@@ -135,8 +135,7 @@ func has(c *lifetime.Capture, s *lifetime.Space) bool {
 	})
 }
 
-// openAll reads the captures of a command line and returns the parts that its flags
-// select.
+// openAll reads the captures of a command line and returns the parts that its flags select.
 func openAll(c *cli.Context) (all []*lifetime.Capture, selection selection.Selection, err error) {
 	if selection, err = selectionOf(c); err != nil {
 		return nil, selection, err
@@ -245,8 +244,8 @@ func (r reading[C]) check(c *cli.Context, chosen *selection.Selection, file stri
 	return capture, nil
 }
 
-// limitOf returns the limit of --max-memory, or else that of the system; nil if there is none. A command that exceeds it
-// later, while it analyses or writes, ends with the same error.
+// limitOf returns the limit of --max-memory, or else that of the system; nil if there is none. A command that exceeds
+// it later, while it analyses or writes, ends with the same error.
 func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	limit := memlimit.System()
 	if size := c.String("max-memory"); size != "" {
@@ -276,8 +275,7 @@ func watch(c *cli.Context, limit *memlimit.Limit) *memlimit.Limit {
 	return limit
 }
 
-// openShowing opens a capture and shows the progress on a terminal, unless r.in shows it
-// elsewhere.
+// openShowing opens a capture and shows the progress on a terminal, unless r.in shows it elsewhere.
 func (r reading[C]) openShowing(c *cli.Context, file string) (C, error) {
 	in := r.in
 	in.Stdin, in.Format = c.App.Reader, c.String("input-format")

@@ -68,9 +68,8 @@ func completion(c *cli.Context) error {
 	return err
 }
 
-// complete prints the words that can follow a command line, one per line, with a
-// description after a tab. If a file name can follow it fails, so that the shell looks
-// for files, as it does without memlane.
+// complete prints the words that can follow a command line, one per line, with a description after a tab. If a file
+// name can follow it fails, so that the shell looks for files, as it does without memlane.
 func complete(c *cli.Context) error {
 	prefix := c.String("word")
 	words, ok := candidates(c.App, c.Args().Slice(), prefix)

@@ -11,9 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst moves the flags of a command before its captures, because cli treats flags
-// after the first capture as captures. It also checks the flags, for better messages
-// than those of cli.
+// flagsFirst moves the flags of a command before its captures, because cli treats flags after the first capture as
+// captures. It also checks the flags, for better messages than those of cli.
 func flagsFirst(app *cli.App, args []string) ([]string, error) {
 	if len(args) < 2 {
 		return args, nil

@@ -35,8 +35,7 @@ func manCommand() *cli.Command {
 	}
 }
 
-// The pages in memlane(1). The page of the commands is generated, because its file is
-// for the web.
+// The pages in memlane(1). The page of the commands is generated, because its file is for the web.
 const (
 	commandsPage = "commands"
 	backPage     = "reference"
@@ -110,8 +109,7 @@ func commandsMarkdown(app *cli.App) string {
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
-// describe writes the description of a command as Markdown. Indented lines are commands
-// and lists; they become code.
+// describe writes the description of a command as Markdown. Indented lines are commands and lists; they become code.
 func describe(page *strings.Builder, text string) {
 	fenced := false
 	for line := range strings.Lines("\n" + strings.TrimRight(text, "\n") + "\n") {

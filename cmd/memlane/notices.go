@@ -12,8 +12,7 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// notices writes each warning once, although a capture may be named twice or be read
-// again.
+// notices writes each warning once, although a capture may be named twice or be read again.
 type notices struct {
 	to io.Writer
 

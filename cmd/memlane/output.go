@@ -24,8 +24,7 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// output writes results and keeps the first error, because most printing code ignores
-// errors.
+// output writes results and keeps the first error, because most printing code ignores errors.
 type output struct {
 	to   io.Writer
 	stop func() error // returns an error after an interrupt

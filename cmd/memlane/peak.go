@@ -68,8 +68,7 @@ func peak(c *cli.Context) error {
 	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Peaks(w, out, s) })
 }
 
-// peaksAt returns a breakdown of every space that contains the moment. It fails if none
-// does.
+// peaksAt returns a breakdown of every space that contains the moment. It fails if none does.
 func peaksAt(c *cli.Context, chosen *selection.Selection, at selection.Moment) (all []answer.Peak, err error) {
 	var omitted error // why the first omitted space does not contain the moment
 	err = captures(0).each(c, chosen, func(capture *lifetime.Capture) error {

@@ -26,8 +26,7 @@ const (
 	htmlReport     = "html"
 )
 
-// reportFormats has the extension of the output file that selects each format; "" if
-// only --format selects it.
+// reportFormats has the extension of the output file that selects each format; "" if only --format selects it.
 var reportFormats = []struct{ name, extension string }{
 	{textReport, ".txt"}, {markdownReport, ".md"}, {jsonReport, ".json"}, {htmlReport, ".html"}, {sarifReport, ".sarif"}, {githubReport, ""},
 }
@@ -114,8 +113,8 @@ func writeReport(c *cli.Context) error {
 	return r.checkFailOn()
 }
 
-// repository returns the checkout around the current folder: the workspace of GitHub Actions, the repository of git, or else the
-// folder itself.
+// repository returns the checkout around the current folder: the workspace of GitHub Actions, the repository of git, or
+// else the folder itself.
 func repository() report.Repository {
 	here, err := os.Getwd()
 	if err != nil {
@@ -135,8 +134,8 @@ func repository() report.Repository {
 	return in
 }
 
-// reportFormat returns the format that --format, --json or the name of -o selects. others are extensions that select what
-// the command writes besides.
+// reportFormat returns the format that --format, --json or the name of -o selects. others are extensions that select
+// what the command writes besides.
 func reportFormat(c *cli.Context, others ...string) (string, error) {
 	name := c.String("format")
 	switch {

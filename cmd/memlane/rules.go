@@ -205,9 +205,8 @@ func printWords(w io.Writer, words ...word) {
 	}
 }
 
-// each reads the captures of a command line, applies the rules to each and passes it to
-// take. The rules of other tools apply to calls, so they also accept captures without
-// memory.
+// each reads the captures of a command line, applies the rules to each and passes it to take. The rules of other tools
+// apply to calls, so they also accept captures without memory.
 func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *outline.Outline, []finding.Finding)) error {
 	chosen, err := selectionOf(c)
 	if err != nil {

@@ -136,9 +136,8 @@ func printError(stderr io.Writer, err error) int {
 	return statusOf(err)
 }
 
-// untilSignal returns a context that a signal cancels, with the signal's error as the
-// cause. If the command does not end within gracePeriod, the program exits. The caller
-// must call done.
+// untilSignal returns a context that a signal cancels, with the signal's error as the cause. If the command does not
+// end within gracePeriod, the program exits. The caller must call done.
 func untilSignal(stderr io.Writer) (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals, ended := make(chan os.Signal, 2), make(chan struct{})

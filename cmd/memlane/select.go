@@ -26,8 +26,7 @@ func captureFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "to", Usage: "only until `TIME`"})...)
 }
 
-// functionFlag returns --function of the commands that show buffers. leaks and report
-// have another one.
+// functionFlag returns --function of the commands that show buffers. leaks and report have another one.
 func functionFlag() cli.Flag {
 	return &cli.StringFlag{Name: "function", Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
 }
@@ -81,8 +80,7 @@ func categoriesOf(c *cli.Context) (*category.Overrides, error) {
 	return own, nil
 }
 
-// categories are those of the buffers of compiled programs. Other captures have the
-// categories of their producers.
+// categories are those of the buffers of compiled programs. Other captures have the categories of their producers.
 var categories = named(lifetime.Parameter.String(), lifetime.Output.String(), lifetime.Temporary.String(), lifetime.Constant.String())
 
 // selectionOf reads the flags that select a part of the captures.

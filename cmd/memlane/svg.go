@@ -75,8 +75,7 @@ func svgCommand() *cli.Command {
 	}
 }
 
-// choiceFlag returns a flag that accepts the keys of values. Its help calls the value
-// placeholder.
+// choiceFlag returns a flag that accepts the keys of values. Its help calls the value placeholder.
 func choiceFlag[V any](name, usual, placeholder string, values map[string]V) cli.Flag {
 	words := wordsOf(values)
 	return oneOf(&cli.StringFlag{Name: name, Value: usual, Usage: "`" + placeholder + "`: " + orList(words)}, words...)
@@ -178,7 +177,8 @@ func colorFlag() cli.Flag {
 	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it what names most of the peak\n"}, words...)
 }
 
-// chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the size.
+// chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the
+// size.
 func chartOptions(c *cli.Context) chart.Options {
 	o := chart.Options{Format: canvas.SVG, Theme: themes[c.String("theme")]}
 	o.Width, _ = strconv.Atoi(c.String("width"))

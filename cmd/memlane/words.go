@@ -70,12 +70,10 @@ func orList(words []word) string {
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
-// minSimilarity is the similarity (Jaro-Winkler, 1 = equal) from which on a word counts
-// as mistyped.
+// minSimilarity is the similarity (Jaro-Winkler, 1 = equal) from which on a word counts as mistyped.
 const minSimilarity = 0.82
 
-// suggestion asks whether the most similar of the words was meant; "" if no word is
-// similar.
+// suggestion asks whether the most similar of the words was meant; "" if no word is similar.
 func suggestion(given string, words []word) string {
 	best, most := "", minSimilarity
 	for _, w := range words {

@@ -16,8 +16,8 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// Version is the version of the content of records. It is part of their binary form. Those since oldest are read too; what they do
-// not have is unknown.
+// Version is the version of the content of records. It is part of their binary form. Those since oldest are read too;
+// what they do not have is unknown.
 const (
 	Version = 7
 	oldest  = 5
@@ -29,8 +29,7 @@ const magic = "memlane fleet "
 // ErrVersion is the error of records that another version made.
 var ErrVersion = errors.New("made by another version of memlane; make it again from the captures")
 
-// AppendBinary appends the canonical form of the set. It leaves out table entries that no
-// record refers to any more.
+// AppendBinary appends the canonical form of the set. It leaves out table entries that no record refers to any more.
 func (f *Fleet) AppendBinary(b []byte) []byte {
 	records := f.inOrder()
 	c := codec{f: f, version: Version, strings: newRefs(), frames: newRefs(), sites: newRefs()}
@@ -46,8 +45,7 @@ func (f *Fleet) AppendBinary(b []byte) []byte {
 	return c.data
 }
 
-// ReadBinary puts the records of a binary form into the set. If it fails, it adds none of
-// them.
+// ReadBinary puts the records of a binary form into the set. If it fails, it adds none of them.
 func (f *Fleet) ReadBinary(data []byte) error {
 	rest, ok := bytes.CutPrefix(data, []byte(magic))
 	if !ok {
@@ -71,9 +69,8 @@ func (f *Fleet) ReadBinary(data []byte) error {
 	return nil
 }
 
-// codec reads or writes the binary form. Its methods read a field into their argument, or
-// append their argument, so that each list of fields serves both directions. After an error
-// it reads zeros.
+// codec reads or writes the binary form. Its methods read a field into their argument, or append their argument, so
+// that each list of fields serves both directions. After an error it reads zeros.
 type codec struct {
 	f                      *Fleet
 	version                uint64
@@ -83,8 +80,7 @@ type codec struct {
 	strings, frames, sites refs
 }
 
-// refs are the numbers of the entries of a table: those of the fleet, and those of the
-// binary form.
+// refs are the numbers of the entries of a table: those of the fleet, and those of the binary form.
 type refs struct {
 	fleet []uint32          // by number in the form
 	form  map[uint32]uint32 // by number in the fleet, for writing
@@ -256,8 +252,7 @@ func (c *codec) totals(k *kept, memory int) {
 	}
 }
 
-// amounts reads or writes the figures of a site. Most are 0, so only the others follow a
-// mask.
+// amounts reads or writes the figures of a site. Most are 0, so only the others follow a mask.
 func (c *codec) amounts(t *SiteTotals) {
 	a, p, e, l := &t.Allocated, &t.AtPeak, &t.AtEnd, &t.Leaked
 	figures := [...]*int64{&a.Count, &a.Bytes, &a.Requested, &p.Count, &p.Bytes, &p.Requested, &e.Count, &e.Bytes, &e.Requested, &l.Count, &l.Bytes, &l.Requested}

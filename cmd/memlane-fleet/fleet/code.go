@@ -18,8 +18,8 @@ type OtherCode struct {
 	Ranks    []string
 }
 
-// leastMoved is the number of functions that an edit must have moved. A single function with calls at other lines may have taken
-// another branch of the same code.
+// leastMoved is the number of functions that an edit must have moved. A single function with calls at other lines may
+// have taken another branch of the same code.
 const leastMoved = 2
 
 type function struct{ file, name uint32 }
@@ -30,8 +30,8 @@ type edit struct {
 	lines int
 }
 
-// OtherCode finds ranks that run another version of the program: several functions of a file lie as many lines elsewhere as the
-// same functions on most ranks, and nothing between them lies where it lies there.
+// OtherCode finds ranks that run another version of the program: several functions of a file lie as many lines
+// elsewhere as the same functions on most ranks, and nothing between them lies where it lies there.
 func (f *Fleet) OtherCode() (all []OtherCode) {
 	of := map[*kept]map[function][]int{}
 	counts := map[function]map[int]int{} // records that have a line
@@ -83,8 +83,8 @@ func (f *Fleet) OtherCode() (all []OtherCode) {
 	return all
 }
 
-// editsOf returns the edits that tell the lines of a rank from the usual ones: the functions that each moved, with the first usual
-// line of each that moved.
+// editsOf returns the edits that tell the lines of a rank from the usual ones: the functions that each moved, with the
+// first usual line of each that moved.
 func editsOf(have, usual map[function][]int) map[edit]map[function]int {
 	edits, last := map[edit]map[function]int{}, map[edit]int{}
 	for fn, lines := range have {
@@ -119,8 +119,8 @@ func editsOf(have, usual map[function][]int) map[edit]map[function]int {
 	return edits
 }
 
-// movedFrom returns the first usual line of a function that moved by some lines; ok is false unless all from there on did, and
-// all before stayed.
+// movedFrom returns the first usual line of a function that moved by some lines; ok is false unless all from there on
+// did, and all before stayed.
 func movedFrom(usual, lines []int, by int) (from int, ok bool) {
 	gone, new := less(usual, lines), less(lines, usual)
 	if by == 0 || len(gone) == 0 || len(new) == 0 {

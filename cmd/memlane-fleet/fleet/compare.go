@@ -28,7 +28,8 @@ type KindChange struct {
 	Grown, Shrunk         *RankChange
 }
 
-// RankChange is the memories whose peak changed by more than a twentieth in one direction, and the medians of their changes.
+// RankChange is the memories whose peak changed by more than a twentieth in one direction, and the medians of their
+// changes.
 type RankChange struct {
 	Ranks      []string
 	Role       string // as in OutlierGroup
@@ -192,8 +193,8 @@ func mediansOf[K comparable](all map[K][]int64, n int) map[K]int64 {
 // lineOf matches the line in the name of a place: "step (train.py:41)".
 var lineOf = regexp.MustCompile(`:\d+\)`)
 
-// newPlaces returns the places at the peaks of a run that the earlier run does not have, most bytes first. A place whose line alone
-// differs from one that is gone was moved by an edit, and is not new.
+// newPlaces returns the places at the peaks of a run that the earlier run does not have, most bytes first. A place
+// whose line alone differs from one that is gone was moved by an edit, and is not new.
 func newPlaces(was, is *grouping) (all []PlaceSum) {
 	places := func(g *grouping) map[string][]int64 {
 		all := map[string][]int64{}

@@ -33,8 +33,7 @@ type (
 	}
 )
 
-// kept is a record in the set. The totals of its memories are packed, because each has
-// hundreds of sites.
+// kept is a record in the set. The totals of its memories are packed, because each has hundreds of sites.
 type kept struct {
 	Record
 	totals [][]byte // by memory
@@ -82,10 +81,9 @@ func (f *Fleet) framesOf(stack uint32) (frames []uint32) {
 // Len returns the number of records.
 func (f *Fleet) Len() int { return len(f.records) }
 
-// Add puts a record into the set. Of two records with the same name, Add keeps the one that
-// was read, otherwise the one that exists, otherwise the one with the greater hash, otherwise
-// the one with the greater binary form. So a capture that was overwritten meanwhile counts
-// once, and always as the same record.
+// Add puts a record into the set. Of two records with the same name, Add keeps the one that was read, otherwise the one
+// that exists, otherwise the one with the greater hash, otherwise the one with the greater binary form. So a capture
+// that was overwritten meanwhile counts once, and always as the same record.
 func (f *Fleet) Add(r *Record) {
 	k := &kept{Record: *r}
 	k.Memories = slices.Clone(r.Memories)

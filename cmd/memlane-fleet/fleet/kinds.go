@@ -19,8 +19,7 @@ type Kind struct {
 	Places   []PlaceSum `json:"places"`
 }
 
-// PlaceSum contains the bytes of a place of the program at the peaks of the memories of a
-// kind.
+// PlaceSum contains the bytes of a place of the program at the peaks of the memories of a kind.
 type PlaceSum struct {
 	Place    string `json:"place"` // as in findings
 	Bytes    int64  `json:"bytes"`

@@ -23,8 +23,8 @@ type Outlier struct {
 // Measure returns the figure that differs, as in rank_outlier.
 func (o *Outlier) Measure() string { return o.Text(finding.FigMeasure) }
 
-// OutlierGroup is the outliers with one cause: the same figure is off in the same direction, because of the same leak, category
-// or place.
+// OutlierGroup is the outliers with one cause: the same figure is off in the same direction, because of the same leak,
+// category or place.
 type OutlierGroup struct {
 	Measure  string // as in rank_outlier
 	Severity string
@@ -35,8 +35,8 @@ type OutlierGroup struct {
 	Value    int64  // the median of the outliers, in bytes
 	Others   int64  // the median of all memories that were compared, also these
 
-	// What differs at the peak, in bytes: the medians of the outliers less those of the others. Both are sorted by size, and end
-	// at a tenth of the largest.
+	// What differs at the peak, in bytes: the medians of the outliers less those of the others. Both are sorted by
+	// size, and end at a tenth of the largest.
 	Categories []CategoryExcess
 	Places     []PlaceExcess
 
@@ -58,8 +58,9 @@ type PlaceExcess struct {
 	Bytes int64
 }
 
-// Outliers compares the memories of all captures that were read as a whole, as finding.CompareRanks does: a capture that ends early
-// is not judged. Where ranks have roles with memory of their own, each is compared with its peers first.
+// Outliers compares the memories of all captures that were read as a whole, as finding.CompareRanks does: a capture
+// that ends early is not judged. Where ranks have roles with memory of their own, each is compared with its peers
+// first.
 func (f *Fleet) Outliers(given *Roles) []OutlierGroup {
 	roles := f.rolesOf(given)
 	var all []finding.RankFigures
@@ -117,7 +118,8 @@ func usualGrowth(members map[*lifetime.Space]*member) map[string]int64 {
 // idle returns the bytes that were reserved at most beyond the peak, 0 if reserved memory is unknown.
 func (m *Memory) idle() int64 { return max(0, m.ReservedPeak-m.Peak) }
 
-// segment is what PyTorch reserves at once for requests of 1 to 10 MiB: one more or less is rounding, not another use of memory.
+// segment is what PyTorch reserves at once for requests of 1 to 10 MiB: one more or less is rounding, not another use
+// of memory.
 const segment = 20 << 20
 
 // compare returns the outliers among peers, and those among all that are none there.
@@ -351,7 +353,8 @@ func (g *OutlierGroup) total() (sum int64) {
 	return sum
 }
 
-// leakOf returns the leak that makes at least half of what a member has more, if less than half of the members of its kind have it.
+// leakOf returns the leak that makes at least half of what a member has more, if less than half of the members of its
+// kind have it.
 func (g *grouping) leakOf(m *member, one *finding.Finding) (largest *Group) {
 	if one.Severity == finding.Info {
 		return nil

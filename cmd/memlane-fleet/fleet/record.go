@@ -85,8 +85,8 @@ type Memory struct {
 	Categories []finding.CategoryBytes `json:"-" parquet:"-"`
 	Parts      []Part                  `json:"-" parquet:"-"`
 
-	// Failed is why the last allocation failed that the program did not survive: the reason and its words; "" if none did.
-	// Requester is the place that asked.
+	// Failed is why the last allocation failed that the program did not survive: the reason and its words; "" if none
+	// did. Requester is the place that asked.
 	Failed    string `json:"failed" parquet:"failed,dict"`
 	Requester string `json:"-" parquet:"requester,dict"`
 
@@ -105,8 +105,8 @@ type Role struct {
 	Number int64
 }
 
-// Change is what the peak of a memory would have been with a change of the program. The zero value means that no change is known that
-// lowers it.
+// Change is what the peak of a memory would have been with a change of the program. The zero value means that no change
+// is known that lowers it.
 type Change struct {
 	Edits     string // as memlane whatif takes them; "" = without what leaks keep
 	Advice    string // what to do, in a sentence
@@ -183,9 +183,8 @@ type Finding struct {
 // usageParts is the length of Memory.Usage: the columns of a small picture.
 const usageParts = 64
 
-// Of returns the record of a capture that was read. It has no name (see Named) and no
-// Content, so that a cache can keep it by content. Compiled programs are left out: they are
-// equal on all ranks.
+// Of returns the record of a capture that was read. It has no name (see Named) and no Content, so that a cache can keep
+// it by content. Compiled programs are left out: they are equal on all ranks.
 func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 	r := &Record{State: Read}
 	if len(c.Sources) > 0 {
@@ -348,8 +347,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigur
 	return m
 }
 
-// leakedBySite returns the amounts that leaked in a space. A buffer of several findings counts
-// once.
+// leakedBySite returns the amounts that leaked in a space. A buffer of several findings counts once.
 func leakedBySite(s *lifetime.Space, found []finding.Finding) map[lifetime.SiteID]lifetime.Amount {
 	of, counted := map[lifetime.SiteID]lifetime.Amount{}, map[int]bool{}
 	for i := range found {

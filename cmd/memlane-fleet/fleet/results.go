@@ -13,8 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
-// Records returns all records in the order of their names, without the sites of their
-// memories (see SiteRows).
+// Records returns all records in the order of their names, without the sites of their memories (see SiteRows).
 func (f *Fleet) Records() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for _, k := range f.inOrder() {
@@ -109,10 +108,9 @@ func (f *Fleet) Ranks() []string {
 	return slices.SortedFunc(maps.Keys(ranks), CompareRanks)
 }
 
-// Gaps returns the ranks without a record between the least and the greatest number: their
-// captures were never written, or not given. by finds the ranks of captures that were not
-// read. If more numbers are absent than present, Gaps returns none: such numbers do not
-// count ranks.
+// Gaps returns the ranks without a record between the least and the greatest number: their captures were never written,
+// or not given. by finds the ranks of captures that were not read. If more numbers are absent than present, Gaps
+// returns none: such numbers do not count ranks.
 func (f *Fleet) Gaps(by finding.RankNames) (absent []string) {
 	var numbers []int
 	add := func(rank string) {
@@ -196,8 +194,7 @@ func (f *Fleet) Sites() []SiteSum {
 	return all
 }
 
-// Group is a finding that one or more memories have: the same rule at the same
-// place.
+// Group is a finding that one or more memories have: the same rule at the same place.
 type Group struct {
 	Rule, Severity, Place string // the worst severity
 	Found                 []Where

@@ -28,8 +28,8 @@ var axisNames = map[string]string{
 	"dp": "data rank", "data": "data rank", "ep": "expert rank", "expert": "expert rank", "cp": "context rank", "context": "context rank",
 }
 
-// ReadRoles reads a table with a head line and a line for each rank. Commas or tabs separate its columns. Column "rank" has the
-// number; each other column is an axis.
+// ReadRoles reads a table with a head line and a line for each rank. Commas or tabs separate its columns. Column "rank"
+// has the number; each other column is an axis.
 func ReadRoles(in io.Reader) (*Roles, error) {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -89,9 +89,9 @@ func (r *Roles) name(axis int, values []string) string {
 	return name + " " + strings.Join(values, " and ")
 }
 
-// common returns what the ranks of some memories have in common: at most three values of an axis, such that nine tenths of them have
-// these values, and most memories with these values are among them: nine tenths of those that are free, without a cause of their
-// own. n is how many have them.
+// common returns what the ranks of some memories have in common: at most three values of an axis, such that nine tenths
+// of them have these values, and most memories with these values are among them: nine tenths of those that are free,
+// without a cause of their own. n is how many have them.
 func (r *Roles) common(ranks, free, all []string) (name string, n int) {
 	if len(ranks) < 2 {
 		return "", 0
@@ -124,8 +124,8 @@ func (r *Roles) common(ranks, free, all []string) (name string, n int) {
 // sameSize is the axis of ranks whose parameters have one size.
 const sameSize = "parameters"
 
-// peers is the axis whose values have memory of their own: ranks are also compared with those of the same value. It is -1 if
-// there is none.
+// peers is the axis whose values have memory of their own: ranks are also compared with those of the same value. It is
+// -1 if there is none.
 func (r *Roles) peers() int {
 	return slices.IndexFunc(r.axes, func(name string) bool { return name == "pipeline stage" || name == sameSize })
 }
@@ -134,8 +134,8 @@ func (r *Roles) peers() int {
 var axesOfGroups = []string{"pipeline stage", "expert rank", "tensor rank", "context rank", "data rank"}
 
 // recordedRoles returns the roles that the names of process groups tell: "mesh_pp", as PyTorch's DeviceMesh names them,
-// "PIPELINE_MODEL_PARALLEL_GROUP", as Megatron does, and "pp" or "pipeline". A group of one process divides nothing. If two groups tell
-// different numbers of an axis, it is unknown.
+// "PIPELINE_MODEL_PARALLEL_GROUP", as Megatron does, and "pp" or "pipeline". A group of one process divides nothing. If
+// two groups tell different numbers of an axis, it is unknown.
 func recordedRoles(groups []lifetime.Group) (roles []Role) {
 	for _, axis := range axesOfGroups {
 		numbers := map[int]bool{}
@@ -155,7 +155,8 @@ func recordedRoles(groups []lifetime.Group) (roles []Role) {
 	return roles
 }
 
-// groupRoles returns the values of ranks on an axis by the names of their process groups. A rank whose captures differ has none.
+// groupRoles returns the values of ranks on an axis by the names of their process groups. A rank whose captures differ
+// has none.
 func (f *Fleet) groupRoles(axis string) map[string]string {
 	values := map[string]string{}
 	for _, k := range f.inOrder() {
@@ -176,8 +177,8 @@ func (f *Fleet) groupRoles(axis string) map[string]string {
 	return values
 }
 
-// rolesOf returns the roles that captures tell: the host of each rank, and, without a table, those of its process groups and the size of
-// its parameters. Ranks of a pipeline stage have parameters of equal size.
+// rolesOf returns the roles that captures tell: the host of each rank, and, without a table, those of its process
+// groups and the size of its parameters. Ranks of a pipeline stage have parameters of equal size.
 func (f *Fleet) rolesOf(given *Roles) *Roles {
 	r := &Roles{values: map[string][]string{}}
 	if given != nil {

@@ -216,7 +216,8 @@ func (t *Trend) Changes() (all []ChangePoint) {
 	return all
 }
 
-// twoLevels are those that values are divided into best. at is the index of the first value of the second, 0 if there are too few.
+// twoLevels are those that values are divided into best. at is the index of the first value of the second, 0 if there
+// are too few.
 type twoLevels struct {
 	at            int
 	before, after float64
@@ -265,8 +266,9 @@ func distances(values []float64) []float64 {
 	return sums
 }
 
-// counts reports whether the levels of n runs are a change: more than a twentieth of the peak, and more than the noise of these values
-// and of those of nine tenths of the other memories. Of many memories, some have little noise in a few runs by chance.
+// counts reports whether the levels of n runs are a change: more than a twentieth of the peak, and more than the noise
+// of these values and of those of nine tenths of the other memories. Of many memories, some have little noise in a few
+// runs by chance.
 func (l *twoLevels) counts(n int, peak, usual float64) bool {
 	off, least := math.Abs(l.after-l.before), max(l.noise, usual)
 	if l.at == n-1 { // a single run does not make a level

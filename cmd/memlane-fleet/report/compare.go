@@ -10,7 +10,8 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// WriteComparison writes what differs between two runs, at most textLines lines: what grew, on which ranks, and what is new.
+// WriteComparison writes what differs between two runs, at most textLines lines: what grew, on which ranks, and what is
+// new.
 func WriteComparison(w io.Writer, c *fleet.Comparison) error {
 	t := &page{text.NewPage(text.Style{Width: text.UsualWidth})}
 	const most, shown = 2, 3

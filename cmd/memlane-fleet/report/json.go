@@ -19,8 +19,7 @@ import (
 // fleetSchema names the version of the JSON of fleets.
 const fleetSchema = "memlane-fleet/1"
 
-// writeJSON writes everything about a fleet, one row per line: the JSON of
-// docs/manual/fleet.md.
+// writeJSON writes everything about a fleet, one row per line: the JSON of docs/manual/fleet.md.
 func writeJSON(w io.Writer, d *Data) error {
 	memories := 0
 	for _, r := range d.Read {

@@ -21,8 +21,7 @@ var gauges = [...]struct {
 	{"leaked_bytes", "Memory of leaks.", func(m *fleet.Memory) int64 { return m.Leaked }},
 }
 
-// writeMetrics writes the figures as OpenMetrics text.
-// (https://prometheus.io/docs/specs/om/open_metrics_spec)
+// writeMetrics writes the figures as OpenMetrics text. (https://prometheus.io/docs/specs/om/open_metrics_spec)
 func writeMetrics(w io.Writer, d *Data) error {
 	out := bufio.NewWriter(w)
 	head := func(name, unit, help string) {

@@ -190,8 +190,7 @@ func categoriesOf(d *Data, kind string) []string {
 	return append([]string{}, names[:min(maxColumns, len(names))]...)
 }
 
-// pageOf returns the address of the page of a capture, "" if it could lead to another host
-// or run a script.
+// pageOf returns the address of the page of a capture, "" if it could lead to another host or run a script.
 func pageOf(d *Data, capture string) string {
 	address := d.Pages(capture)
 	if u, err := url.Parse(address); err != nil || u.Scheme != "" || u.Host != "" {

@@ -1,6 +1,5 @@
-// Package report writes the results of memlane-fleet about all captures of a fleet: text,
-// Markdown, a page, JSON, tables and a profile. The page is bundled from folder page and
-// from parts of render/web/page:
+// Package report writes the results of memlane-fleet about all captures of a fleet: text, Markdown, a page, JSON,
+// tables and a profile. The page is bundled from folder page and from parts of render/web/page:
 //
 //	go generate ./report
 package report
@@ -88,8 +87,8 @@ type Loss struct {
 	Captures int
 }
 
-// Of returns the data of a fleet. by finds the ranks of captures that were not read. roles is nil if no table is given, pages if
-// captures have no pages.
+// Of returns the data of a fleet. by finds the ranks of captures that were not read. roles is nil if no table is given,
+// pages if captures have no pages.
 func Of(f *fleet.Fleet, by finding.RankNames, roles *fleet.Roles, pages func(capture string) string) *Data {
 	if pages == nil {
 		pages = func(string) string { return "" }
@@ -144,8 +143,7 @@ func ranksOf(g *fleet.Group) []string {
 	return slices.Compact(ranks)
 }
 
-// Headline returns the counts of captures and ranks: "64 captures: 63 read, 2 of them damaged; 1
-// missing; 63 ranks".
+// Headline returns the counts of captures and ranks: "64 captures: 63 read, 2 of them damaged; 1 missing; 63 ranks".
 func (d *Data) Headline() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s read", units.Plural(d.Fleet.Len(), "capture"), units.Count(int64(len(d.Read))))
@@ -223,8 +221,7 @@ func lossDoc(l fleet.Loss) string {
 	return l.Reason + ", " + r.Doc()
 }
 
-// MadeOf is the share of a place in the peaks of a kind of memory, or the share of memory
-// from before the windows.
+// MadeOf is the share of a place in the peaks of a kind of memory, or the share of memory from before the windows.
 type MadeOf struct {
 	fleet.PlaceSum
 	Share float64

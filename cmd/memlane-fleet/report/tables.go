@@ -28,8 +28,7 @@ func writeFindings(w io.Writer, d *Data) error {
 	return parquet.WriteGroups(w, inShards(findingRows(d.Fleet), func(r *findingRow) string { return r.Capture }))
 }
 
-// rankRow is one memory of a capture, or a capture without memories, for example one that
-// could not be read.
+// rankRow is one memory of a capture, or a capture without memories, for example one that could not be read.
 type rankRow struct {
 	Capture   string `parquet:"capture"`
 	Content   string `parquet:"content"` // SHA-256 in hexadecimal
@@ -84,8 +83,7 @@ type findingRow struct {
 	Description  string  `parquet:"description,dict"`
 }
 
-// inShards divides rows, which are in the order of their captures, into groups of shard
-// captures.
+// inShards divides rows, which are in the order of their captures, into groups of shard captures.
 func inShards[R any](rows iter.Seq[R], captureOf func(*R) string) iter.Seq[iter.Seq[R]] {
 	return func(yield func(iter.Seq[R]) bool) {
 		next, stop := iter.Pull(rows)

@@ -43,8 +43,8 @@ const (
 // textName is the longest name on a separate line.
 const textName = 76
 
-// writeText writes the report for a terminal: ranks that differ and why, failed allocations, shared findings, the largest places, and
-// captures that were not read. It has at most textLines lines of 80 columns.
+// writeText writes the report for a terminal: ranks that differ and why, failed allocations, shared findings, the
+// largest places, and captures that were not read. It has at most textLines lines of 80 columns.
 func writeText(w io.Writer, d *Data) error {
 	for l := (limits{8, 3, 2, 6, 2, 10, 4, 4}); ; {
 		var b strings.Builder

@@ -14,8 +14,8 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// WriteTrends writes the changes of runs over time and their figures, at most textLines lines. Runs are grouped by their labels; "" has
-// those without.
+// WriteTrends writes the changes of runs over time and their figures, at most textLines lines. Runs are grouped by
+// their labels; "" has those without.
 func WriteTrends(w io.Writer, groups map[string]*fleet.Trend) error {
 	p := &page{text.NewPage(text.Style{Width: text.UsualWidth})}
 	names := slices.Sorted(maps.Keys(groups))

@@ -27,8 +27,8 @@ func ranksText(ranks []string, of string) string {
 	return units.Plural(len(ranks), "rank") + of + " (" + words + ")"
 }
 
-// GroupText says which ranks differ, and by how much: "38 ranks of pipeline stage 3 (96-133): peak 30.1 GiB, 4.20 GiB more than the
-// median of 25.9 GiB".
+// GroupText says which ranks differ, and by how much: "38 ranks of pipeline stage 3 (96-133): peak 30.1 GiB, 4.20 GiB
+// more than the median of 25.9 GiB".
 func GroupText(g *fleet.OutlierGroup) string {
 	off, direction := g.Value-g.Others, "more"
 	if off < 0 {
@@ -42,7 +42,8 @@ func GroupText(g *fleet.OutlierGroup) string {
 		units.Bytes(g.Others))
 }
 
-// GroupWhy says what makes the difference: the leak, the categories with their layers, the places. It is "" if nothing is known.
+// GroupWhy says what makes the difference: the leak, the categories with their layers, the places. It is "" if nothing
+// is known.
 func GroupWhy(g *fleet.OutlierGroup) string {
 	var parts []string
 	if g.Measure == finding.IdleReserved {

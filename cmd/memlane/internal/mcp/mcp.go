@@ -31,7 +31,8 @@ const (
 	maxFiles  = 10_000           // in a folder
 )
 
-// Run runs a command of memlane: its name, flags and captures. It returns what the command writes, and whether it failed.
+// Run runs a command of memlane: its name, flags and captures. It returns what the command writes, and whether it
+// failed.
 type Run func(ctx context.Context, args []string) (stdout, stderr string, failed bool)
 
 // Server answers the questions of one client, one after the other: memory is for one capture.
@@ -281,8 +282,8 @@ func (s *Server) below(file string) bool {
 	})
 }
 
-// allowed returns the real path of a capture, a file or a folder, and what its contents depend on. It fails if that is not below a root, and
-// if a link in the folder leads out of the roots.
+// allowed returns the real path of a capture, a file or a folder, and what its contents depend on. It fails if that is
+// not below a root, and if a link in the folder leads out of the roots.
 func (s *Server) allowed(path string) (file, state string, err error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(s.roots[0], path)

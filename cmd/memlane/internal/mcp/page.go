@@ -31,7 +31,8 @@ type call struct {
 	Arguments map[string]any `json:"arguments"`
 }
 
-// pageOf returns the page that begins at a piece of an answer in JSON, in at most maxAnswer bytes. ok is false if it is no JSON.
+// pageOf returns the page that begins at a piece of an answer in JSON, in at most maxAnswer bytes. ok is false if it is
+// no JSON.
 func (s *Server) pageOf(q question, text string) (p page, ok bool) {
 	var whole bytes.Buffer
 	if json.Compact(&whole, []byte(text)) != nil {
@@ -66,7 +67,8 @@ func (p *page) String() string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-// piecesOf appends the pieces of a compact value. A value that is too long is split into its members, and a text loses its middle.
+// piecesOf appends the pieces of a compact value. A value that is too long is split into its members, and a text loses
+// its middle.
 func piecesOf(path string, value json.RawMessage, to []piece) []piece {
 	if len(value) <= maxPiece {
 		return append(to, piece{path, value})

@@ -16,8 +16,8 @@ import (
 
 const maxMessage = 1 << 20 // bytes of a message of a client
 
-// connection is one message on each line. The SDK's own ends at the first line that is none; this one answers with an error of JSON-RPC
-// and goes on. At the end of the input it waits for the answers to what was asked.
+// connection is one message on each line. The SDK's own ends at the first line that is none; this one answers with an
+// error of JSON-RPC and goes on. At the end of the input it waits for the answers to what was asked.
 type connection struct {
 	in     *bufio.Reader
 	lines  chan []byte // closed at the end of in
