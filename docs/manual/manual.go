@@ -1,5 +1,4 @@
-// Package manual holds the manual of memlane: Markdown pages, which people read
-// on the web and memlane man prints.
+// Package manual holds the manual of memlane: Markdown pages, which people read on the web and memlane man prints.
 package manual
 
 import (

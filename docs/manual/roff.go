@@ -98,8 +98,7 @@ func literal(text []byte) []byte {
 	return []byte(strings.NewReplacer("-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(string(text)))
 }
 
-// definition returns a row of a table as an entry of a list: the first cell is the term,
-// the others are its text.
+// definition returns a row of a table as an entry of a list: the first cell is the term, the others are its text.
 func definition(row string) string {
 	cells := strings.Split(strings.ReplaceAll(strings.Trim(row, "|\n"), `\|`, "\x00"), "|")
 	var text []string
