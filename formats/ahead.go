@@ -26,7 +26,8 @@ const (
 
 // readAhead starts to read in. The caller must call stop.
 func readAhead(in io.Reader, progress func()) *ahead {
-	a := &ahead{pieces: make(chan piece, aheadPieces), spare: make(chan []byte, aheadPieces+1), done: make(chan struct{}), progress: progress}
+	a := &ahead{pieces: make(chan piece, aheadPieces), spare: make(chan []byte, aheadPieces+1),
+		done: make(chan struct{}), progress: progress}
 	for range aheadPieces + 1 {
 		a.spare <- nil // allocated at first use: most files are small
 	}

@@ -414,7 +414,8 @@ func (e *expansion) Read(p []byte) (int, error) {
 // that recognises head. It fails if there is none, and describes the file.
 func choose(file string, head []byte, name string, all []Format) (Format, error) {
 	if name == "" && isJSONSnapshot(head) { // a list would pass as a trace
-		return Format{}, errors.New("a memory snapshot written as JSON, which memlane does not read; write the same object with pickle.dump, or call " + `torch.cuda.memory._dump_snapshot("FILE")`)
+		return Format{},
+			errors.New("a memory snapshot written as JSON, which memlane does not read; write the same object with pickle.dump, or call " + `torch.cuda.memory._dump_snapshot("FILE")`)
 	}
 	for _, f := range all {
 		if name == f.Name || name == "" && f.Sniff(head) {

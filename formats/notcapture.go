@@ -136,7 +136,8 @@ func isPprof(head []byte) bool {
 		}
 		if number == 1 || number == 11 {
 			body, m := protowire.ConsumeBytes(head[n:])
-			return wire == protowire.BytesType && m > 0 && len(body) >= 4 && len(body) <= 12 && body[0] == 0x08 && bytes.IndexByte(body, 0x10) > 0
+			return wire == protowire.BytesType && m > 0 && len(body) >= 4 && len(body) <= 12 && body[0] == 0x08 &&
+				bytes.IndexByte(body, 0x10) > 0
 		}
 		m := protowire.ConsumeFieldValue(number, wire, head[n:])
 		if m < 0 {

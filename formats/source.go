@@ -42,7 +42,8 @@ func open(file string, in Input) (*source, error) {
 	} else if file != "-" {
 		f, err := os.Open(file)
 		if strings.Contains(file, "://") && err != nil {
-			return nil, errors.New("is an address, but memlane reads files: download it first; memlane-fleet reads s3, gs and azblob addresses")
+			return nil,
+				errors.New("is an address, but memlane reads files: download it first; memlane-fleet reads s3, gs and azblob addresses")
 		} else if err != nil {
 			return nil, err
 		}

@@ -73,7 +73,8 @@ func (r *reader) attribute() {
 	if len(allocations) == 0 {
 		return
 	}
-	a := attribution{r: r, callers: map[*thread]*callers{}, scopes: make([]scope, 1), cut: r.lastPython(), equal: map[equalCalls]lifetime.StackID{}}
+	a := attribution{r: r, callers: map[*thread]*callers{}, scopes: make([]scope, 1), cut: r.lastPython(),
+		equal: map[equalCalls]lifetime.StackID{}}
 	trails := a.trails(allocations)
 	made := r.madeBy(allocations, trails)
 	inBackward := map[*thread][]query{} // where the forward operators ran

@@ -53,7 +53,8 @@ func (r *reader) call(kind callKind, e *scan.Event) {
 	switch kind {
 	case python:
 		c.from = r.names.id(e.Args.CallFrom)
-		c.id, c.parent = pythonID(e.Args.Has&scan.HasPythonID, e.Args.PythonID), pythonID(e.Args.Has&scan.HasPythonParent, e.Args.PythonParent)
+		c.id, c.parent = pythonID(e.Args.Has&scan.HasPythonID, e.Args.PythonID),
+			pythonID(e.Args.Has&scan.HasPythonParent, e.Args.PythonParent)
 	case runtime:
 		t.runtime = true
 	case operator:

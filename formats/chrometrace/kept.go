@@ -70,7 +70,8 @@ func (r *reader) keptKind() func(c *call) bool {
 		}
 	}
 	if len(user) == 0 {
-		return func(c *call) bool { return c.kind != runtime && !numbered.MatchString(r.names.text(c.name)) } // steps have different names
+		// steps have different names
+		return func(c *call) bool { return c.kind != runtime && !numbered.MatchString(r.names.text(c.name)) }
 	}
 	return func(c *call) bool { return c.kind == python && user[c.name] }
 }

@@ -14,7 +14,8 @@ import (
 
 // deviceTypes are the names of c10::DeviceType.
 var deviceTypes = [...]string{
-	0: "cpu", 1: "cuda", 2: "mkldnn", 3: "opengl", 4: "opencl", 5: "ideep", 6: "hip", 7: "fpga", 8: "maia", 9: "xla", 10: "vulkan", 11: "metal",
+	0: "cpu", 1: "cuda", 2: "mkldnn", 3: "opengl", 4: "opencl", 5: "ideep", 6: "hip", 7: "fpga", 8: "maia", 9: "xla",
+	10: "vulkan", 11: "metal",
 	12: "xpu", 13: "mps", 14: "meta", 15: "hpu", 16: "ve", 17: "lazy", 18: "ipu", 19: "mtia", 20: "privateuseone",
 }
 
@@ -78,8 +79,8 @@ func (r *reader) memoryEvent(e *scan.Event) {
 		return
 	}
 	m := memoryEvent{
-		at: e.TS.NS, addr: a.Addr, known: a.Has&scan.HasAddr != 0, bytes: a.Bytes, total: -1, reserved: -1, thread: r.thread(e.PID, e.TID),
-		failed: string(e.Name) == failedRow,
+		at: e.TS.NS, addr: a.Addr, known: a.Has&scan.HasAddr != 0, bytes: a.Bytes, total: -1, reserved: -1,
+		thread: r.thread(e.PID, e.TID), failed: string(e.Name) == failedRow,
 	}
 	m.heap = heap{r.pid(e.PID), int16(a.DeviceType), -1, false}
 	if a.Has&scan.HasDeviceID != 0 {
@@ -186,7 +187,8 @@ func (r *reader) fail(ref build.SpaceRef, m *memoryEvent) {
 
 // sized returns a report with only an address and a size in bytes.
 func sized(addr uint64, bytes int64) lifetime.AllocatorEvent {
-	return lifetime.AllocatorEvent{Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1, Available: -1, Peak: -1, Step: -1}
+	return lifetime.AllocatorEvent{Addr: addr, Requested: bytes, Occupied: bytes, Allocated: -1, Stack: -1,
+		Available: -1, Peak: -1, Step: -1}
 }
 
 // time converts a time of the trace to nanoseconds since 1970, if the start of its clock is recorded.

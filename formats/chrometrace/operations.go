@@ -13,8 +13,8 @@ import (
 
 // hidden are the operators that PyTorch's tables omit (_filter_name of torch.autograd).
 var hidden = map[string]bool{
-	"profiler::_record_function_enter": true, "profiler::_record_function_enter_new": true, "profiler::_record_function_exit": true,
-	"aten::is_leaf": true, "aten::output_nr": true, "aten::_version": true,
+	"profiler::_record_function_enter": true, "profiler::_record_function_enter_new": true,
+	"profiler::_record_function_exit": true, "aten::is_leaf": true, "aten::output_nr": true, "aten::_version": true,
 }
 
 // changes contains running sums of allocated and freed bytes.
@@ -68,8 +68,8 @@ func (r *reader) byTime() []int {
 
 // operations adds the table of operators, equal to PyTorch's key_averages.
 func (r *reader) operations(byTime []int) {
-	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1), functions: make([]function, len(r.names.all)),
-		every: newSplit(len(byTime)), own: map[*thread]*split{}}
+	t := table{r: r, rows: make([]uint32, len(r.names.all)+2), depth: make([]int, len(byTime)+1),
+		functions: make([]function, len(r.names.all)), every: newSplit(len(byTime)), own: map[*thread]*split{}}
 	for _, i := range byTime {
 		m := &r.memory[i]
 		if t.own[m.thread] == nil {
@@ -207,7 +207,8 @@ func (t *table) outside(byTime []int) map[*thread][]lone {
 			name = failedRow
 		}
 		if depth += t.depth[place]; depth == 0 || m.failed {
-			all[m.thread] = append(all[m.thread], lone{call{begin: m.at, end: m.at, name: t.r.names.id([]byte(name)), kind: alone}, place})
+			all[m.thread] = append(all[m.thread],
+				lone{call{begin: m.at, end: m.at, name: t.r.names.id([]byte(name)), kind: alone}, place})
 		}
 	}
 	return all

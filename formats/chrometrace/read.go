@@ -155,7 +155,8 @@ func kindOfCall(category []byte) (callKind, bool) {
 		return python, true
 	case "user_annotation":
 		return annotation, true
-	case "cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver", "glow_runtime", "overhead":
+	case "cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "mtia_runtime", "privateuse1_runtime",
+		"privateuse1_driver", "glow_runtime", "overhead":
 		return runtime, true
 	}
 	return 0, false
@@ -176,7 +177,8 @@ func (r *reader) event(e *scan.Event) {
 	case 'C':
 		r.counter(e)
 	case 'M':
-		if string(e.Name) == "process_name" && (bytes.HasPrefix(e.Args.Name, []byte("/device:")) || bytes.HasPrefix(e.Args.Name, []byte("/host:"))) {
+		if string(e.Name) == "process_name" &&
+			(bytes.HasPrefix(e.Args.Name, []byte("/device:")) || bytes.HasPrefix(e.Args.Name, []byte("/host:"))) {
 			r.xprof = true
 		}
 	case 'N', 'D', 'O':

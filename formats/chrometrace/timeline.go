@@ -9,7 +9,8 @@ import (
 )
 
 // timelineCategories are the categories of torch.profiler's memory timeline.
-var timelineCategories = [...]string{"parameter", "optimizer state", "input", "temporary", "activation", "gradient", "autograd detail", "unknown"}
+var timelineCategories = [...]string{"parameter", "optimizer state", "input", "temporary", "activation", "gradient",
+	"autograd detail", "unknown"}
 
 // Actions of rows of the raw memory timeline.
 const (

@@ -68,7 +68,8 @@ func (p *program) donation(color int64, blocks []block) compiled.Donation {
 	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
 		return compiled.Donation{}
 	}
-	d := donor{flows: flows{p: p, computations: map[int64]*flowComputation{}, budget: leastBudget + (p.module.End-p.module.At)*wordsOfByte}, color: color,
+	d := donor{flows: flows{p: p, computations: map[int64]*flowComputation{},
+		budget: leastBudget + (p.module.End-p.module.At)*wordsOfByte}, color: color,
 		at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[part]int{}}
 	if !d.read() || !d.place() {
 		return compiled.Donation{}
@@ -100,11 +101,13 @@ func (p *program) mayDonate(color int64) bool {
 }
 
 func isArgument(a *allocation) bool {
-	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForParameter && a.uses&(compiled.ForThreadLocal|compiled.ForTuple) == 0
+	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForParameter &&
+		a.uses&(compiled.ForThreadLocal|compiled.ForTuple) == 0
 }
 
 func isResult(a *allocation) bool {
-	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForOutput && a.uses&(compiled.ForThreadLocal|compiled.ForTuple|compiled.ForConstant) == 0
+	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForOutput &&
+		a.uses&(compiled.ForThreadLocal|compiled.ForTuple|compiled.ForConstant) == 0
 }
 
 // read reads the computations and the schedule of the entry computation. It reports whether all is there.
@@ -496,7 +499,8 @@ func (d *donor) over(op *flowOp, operand int) bool {
 			if o < 0 || !from[o] {
 				continue
 			}
-			if root := int32(i) == c.root; !elementwiseOps[in.opcode] && !(root && (in.opcode == "tuple" || in.opcode == "dynamic-update-slice" && k == 0)) {
+			if root := int32(i) == c.root; !elementwiseOps[in.opcode] &&
+				!(root && (in.opcode == "tuple" || in.opcode == "dynamic-update-slice" && k == 0)) {
 				return false
 			}
 			from[i] = true

@@ -132,7 +132,8 @@ func (p *program) readModule(message wire.Span) error {
 		case moduleParameters:
 			p.shardings.parameters = append(p.shardings.parameters, f.Body)
 		case moduleDevices:
-			m.Inside("device_assignment", -1, wire.Numbers(p.proto, f.Body, map[uint64]*int64{devicesComputations: &p.shardings.devices}))
+			m.Inside("device_assignment", -1,
+				wire.Numbers(p.proto, f.Body, map[uint64]*int64{devicesComputations: &p.shardings.devices}))
 		case moduleComputations:
 			m.Inside("computations", computations, p.readComputation(f.Body))
 			computations++

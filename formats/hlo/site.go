@@ -60,7 +60,8 @@ type sites struct {
 }
 
 func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, whole: make([]site, len(p.instructions)), definitions: map[int32]*definition{}, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
+	return &sites{p: p, b: b, whole: make([]site, len(p.instructions)), definitions: map[int32]*definition{},
+		tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
 		shapes: map[string]array{}, opcodes: map[string]string{}}
 }
 

@@ -169,8 +169,8 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 		}
 		moving[root.allocation], k.placed = true, true
 		buf := lifetime.Buffer{
-			Begin: k.begin, End: k.end, Addr: addTo(a.start, root.offset), Size: root.size, Requested: x.sites[k.root].unpadded,
-			Site: x.sites[k.value].id, Kind: kindOf(a.uses),
+			Begin: k.begin, End: k.end, Addr: addTo(a.start, root.offset), Size: root.size,
+			Requested: x.sites[k.root].unpadded, Site: x.sites[k.value].id, Kind: kindOf(a.uses),
 		}
 		if k.end == math.MaxInt64 {
 			buf.End, buf.Edge = end, lifetime.EndOpen

@@ -124,7 +124,8 @@ func (t *textReader) read() error {
 			}
 		case line == "InstructionSequence:", line == "BufferLiveRange:":
 			part = line
-		case strings.HasPrefix(line, "Live ranges at "), line == "Used values:", strings.HasPrefix(line, "Allocations sorted by size with"):
+		case strings.HasPrefix(line, "Live ranges at "), line == "Used values:", strings.HasPrefix(line,
+			"Allocations sorted by size with"):
 			part = "rest"
 		case part == "InstructionSequence:":
 			if n, name, ok := strings.Cut(line, ":"); ok {
@@ -189,7 +190,8 @@ func (t *textReader) allocation(m []string, report bool) error {
 	for _, use := range []struct {
 		word string
 		use  compiled.Uses
-	}{{", parameter ", compiled.ForParameter}, {", maybe-live-out", compiled.ForOutput}, {", constant", compiled.ForConstant}, {", thread-local", compiled.ForThreadLocal}} {
+	}{{", parameter ", compiled.ForParameter}, {", maybe-live-out", compiled.ForOutput}, {", constant",
+		compiled.ForConstant}, {", thread-local", compiled.ForThreadLocal}} {
 		if strings.Contains(m[4], use.word) {
 			a.uses |= use.use
 		}
@@ -206,7 +208,8 @@ func (t *textReader) allocation(m []string, report bool) error {
 
 // value adds a value to the last allocation.
 func (t *textReader) value(m []string) {
-	v := value{id: naturalOf(m[1]), size: naturalOf(m[5]), color: naturalOf(m[4]), offset: naturalOf(m[6]), allocation: int32(len(t.p.allocations) - 1)}
+	v := value{id: naturalOf(m[1]), size: naturalOf(m[5]), color: naturalOf(m[4]), offset: naturalOf(m[6]),
+		allocation: int32(len(t.p.allocations) - 1)}
 	a := &t.p.allocations[v.allocation]
 	if _, twice := t.p.byID.get(v.id); twice || v.size > a.size || v.offset > a.size-v.size {
 		t.p.skip("value %d: it does not fit its allocation, or is listed twice", v.id)
@@ -500,7 +503,8 @@ func (t *textReader) settle() {
 		case i >= 0 && math.Abs(float64(rest)) <= roundingShare*float64(t.p.allocations[i].size)*float64(len(t.inexact)):
 			t.p.allocations[i].size += rest
 		case rest > 0:
-			t.p.allocations = append(t.p.allocations, allocation{index: int64(len(t.p.allocations)), color: color, size: rest, trace: -1})
+			t.p.allocations = append(t.p.allocations,
+				allocation{index: int64(len(t.p.allocations)), color: color, size: rest, trace: -1})
 		}
 	}
 }

@@ -60,7 +60,8 @@ func (r *reader) event(f *fields, list pickle.Value) pickle.Value {
 		if n, ok := r.d.Int64(f.get(keyDeviceFree)); ok {
 			free = failure.BytesOf(n)
 		}
-		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size, Free: free, Stream: r.stream(f.get(keyStream))})
+		r.b.Mark(tr.space, lifetime.Mark{Begin: t, End: t, Kind: lifetime.OOM, Site: r.site(f), Requested: size,
+			Free: free, Stream: r.stream(f.get(keyStream))})
 	case actSnapshot:
 		// Its size is torch.cuda.memory_allocated().
 		r.b.Total(tr.space, lifetime.Total{T: t, Bytes: size, Measure: lifetime.OccupiedLessPending})

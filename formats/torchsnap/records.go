@@ -372,7 +372,8 @@ func (r *reader) segment(f *fields) pickle.Value {
 	if !hasAddr || !hasDevice {
 		return r.lose()
 	}
-	region := lifetime.Region{Addr: addr, Size: r.size(f.get(keyTotalSize)), Kind: r.d.Str(f.get(keySegmentType)), Stream: r.stream(f.get(keyStream))}
+	region := lifetime.Region{Addr: addr, Size: r.size(f.get(keyTotalSize)), Kind: r.d.Str(f.get(keySegmentType)),
+		Stream: r.stream(f.get(keyStream))}
 	region.Small = region.Kind == "small"
 	if f.get(keyIsExpandable).Kind() == pickle.Bool && f.get(keyIsExpandable).Int() == 1 {
 		region.Kind = lifetime.Expandable

@@ -131,7 +131,8 @@ func (e *event) report(to *lifetime.AllocatorEvent, free bool) {
 	*to = lifetime.AllocatorEvent{
 		Free: free, Addr: uint64(e.number(address, 0)), Requested: e.number(requestedBytes, -1), Occupied: e.number(allocationBytes, -1),
 		Allocated: e.number(bytesAllocated, -1), Stack: e.number(bytesReserved, -1), Available: e.number(bytesAvailable, -1),
-		Peak: e.number(peakBytesInUse, -1), Fragmentation: e.fragmentation, HasFragmentation: e.is(fragmentation), RawTime: e.offset, Step: -1,
+		Peak: e.number(peakBytesInUse, -1), Fragmentation: e.fragmentation, HasFragmentation: e.is(fragmentation),
+		RawTime: e.offset, Step: -1,
 	}
 }
 
@@ -335,7 +336,8 @@ func (d *decoder) commonStats(b []byte, i int, e *event) int {
 		case u.kind == fragmentation && tag == statDouble<<3|fixed64Type && end == next+8:
 			e.fragmentation = math.Float64frombits(value)
 			e.has |= 1 << fragmentation
-		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-next-1 && end-next < 8: // XProf ignores values of this type
+		case u.kind != fragmentation && anyNumber>>tag&1 != 0 && lastByte(value)>>3 == end-next-1 && end-next < 8:
+			// XProf ignores values of this type
 		default:
 			return i
 		}

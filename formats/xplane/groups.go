@@ -24,8 +24,8 @@ const (
 var rootLevels = [...]int64{opens: 1, opensOuter: 2, prepares: 0}
 
 var groupRules = map[string]groupRule{
-	"TraceContext": opens, "BatchingSessionRun": opens, "ProcessBatch": opensOuter, "OrbaxServing::ProcessBatch": opensOuter,
-	"ExecutorState::Process":       executes,
+	"TraceContext": opens, "BatchingSessionRun": opens, "ProcessBatch": opensOuter,
+	"OrbaxServing::ProcessBatch": opensOuter, "ExecutorState::Process": executes,
 	"IteratorGetNextOp::DoCompute": fetches, "IteratorGetNextAsOptionalOp::DoCompute": fetches,
 	"InstantiatedCapturedFunction::Run": prepares, "InstantiatedCapturedFunction::RunAsync": prepares,
 	"InstantiatedCapturedFunction::RunInstantiated": prepares, "InstantiatedCapturedFunction::RunWithBorrowedArgs": prepares,

@@ -327,7 +327,8 @@ func (h *host) site(e *event, c *call) lifetime.SiteID {
 	if !slot.used {
 		op := h.text(key.op)
 		id := h.r.b.Site(lifetime.Site{
-			Stack: h.inOperator(op, c, key.stack), Op: op, Region: h.text(key.region), Shape: h.text(key.shape), DType: dtypeName(key.dtype),
+			Stack: h.inOperator(op, c, key.stack), Op: op, Region: h.text(key.region), Shape: h.text(key.shape),
+			DType: dtypeName(key.dtype),
 		})
 		slot = h.sites.put(key, id)
 	}

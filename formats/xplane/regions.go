@@ -110,8 +110,8 @@ func functionOf(call string) frame.Frame {
 var runtimeRegions = []string{
 	"Build buffer allocations", "MakeOutputBuffers", "ParseArguments", "RecordUsage", "Resolve constant globals",
 	"Wait for donation holds", "Wait for usage holds", "Handle inputs", "ExecuteReplicated", "shard_args",
-	"cpp_pjit_shard_arg_fallback", "EagerExecute", "EagerKernelExecute", "EagerLocalExecute", "EagerCopyToDevice", "FunctionRun", "SessionRun",
-	"convert_to_tensor",
+	"cpp_pjit_shard_arg_fallback", "EagerExecute", "EagerKernelExecute", "EagerLocalExecute", "EagerCopyToDevice",
+	"FunctionRun", "SessionRun", "convert_to_tensor",
 }
 
 // ofRuntime reports whether name is that of a region of a runtime: one of runtimeRegions, or a function of C++ or of a

@@ -97,7 +97,8 @@ func (t *table) entry(i int) (e Entry, ok bool) {
 	}
 	kind, known := holder.ParseKind(text(t.Kind))
 	e = Entry{number(t.Device), t.Address[i], number(t.Bytes), text(t.Stack), holder.Holder{
-		Kind: kind, Category: purpose.CategoryOf(text(t.Role)), Name: text(t.Name), Path: text(t.Path), Where: text(t.Where), Owner: text(t.Owner),
+		Kind: kind, Category: purpose.CategoryOf(text(t.Role)), Name: text(t.Name), Path: text(t.Path),
+		Where: text(t.Where), Owner: text(t.Owner),
 		Container: text(t.Container), Node: text(t.Node), Tensor: text(t.Tensor), Others: max(0, number(t.Others)),
 	}}
 	return e, ok && known && kind != holder.None

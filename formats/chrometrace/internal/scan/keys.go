@@ -65,8 +65,8 @@ const (
 // fields are the known keys of each level.
 var fields = [levels]map[string]field{
 	inEvent: {
-		"ph": fieldPhase, "cat": fieldCat, "name": fieldName, "pid": fieldPID, "tid": fieldTID, "ts": fieldTS, "dur": fieldDur,
-		"args": fieldArgs, "id": fieldID,
+		"ph": fieldPhase, "cat": fieldCat, "name": fieldName, "pid": fieldPID, "tid": fieldTID, "ts": fieldTS,
+		"dur": fieldDur, "args": fieldArgs, "id": fieldID,
 	},
 	inArgs: {
 		"Bytes": fieldBytes, "Total Allocated": fieldTotalAllocated, "Total Reserved": fieldTotalReserved,

@@ -26,7 +26,8 @@ const (
 func (o *object) init() {
 	e, a := &o.ev, &o.ev.Args
 	o.numbers = [numbers]*int64{
-		&a.Bytes, &a.TotalAllocated, &a.TotalReserved, &a.DeviceType, &a.DeviceID, &a.Sequence, &a.FwdThread, &a.PythonID, &a.PythonParent,
+		&a.Bytes, &a.TotalAllocated, &a.TotalReserved, &a.DeviceType, &a.DeviceID, &a.Sequence, &a.FwdThread,
+		&a.PythonID, &a.PythonParent,
 	}
 	o.texts = [texts + 1]*[]byte{&e.Name, &e.Cat, &e.PID, &e.TID, &e.ID, &a.CallFrom, &a.Name, &a.Dims, &a.Types, &o.key}
 }

@@ -492,10 +492,12 @@ func rawUnicodeEscape(s []byte) []byte {
 var refused = map[byte]string{
 	'R': "REDUCE: would call a function", 'b': "BUILD: would set an object's state", 'i': "INST", 'o': "OBJ: would make an object",
 	'c': "GLOBAL", 0x93: "STACK_GLOBAL", 0x81: "NEWOBJ: would make an object", 0x92: "NEWOBJ_EX: would make an object",
-	0x82: "EXT1: would load a registered object", 0x83: "EXT2: would load a registered object", 0x84: "EXT4: would load a registered object",
-	'P': "PERSID: would load an external object", 'Q': "BINPERSID: would load an external object",
+	0x82: "EXT1: would load a registered object", 0x83: "EXT2: would load a registered object",
+	0x84: "EXT4: would load a registered object",
+	'P':  "PERSID: would load an external object", 'Q': "BINPERSID: would load an external object",
 	'S': "STRING: is text of Python 2", 0x8f: "EMPTY_SET: makes a set", 0x90: "ADDITEMS: fills a set", 0x91: "FROZENSET: makes a set",
-	0x96: "BYTEARRAY8: makes a bytearray", 0x97: "NEXT_BUFFER: would load an external buffer", 0x98: "READONLY_BUFFER: changes an external buffer",
+	0x96: "BYTEARRAY8: makes a bytearray", 0x97: "NEXT_BUFFER: would load an external buffer",
+	0x98: "READONLY_BUFFER: changes an external buffer",
 }
 
 // refuse returns the error for an opcode that is not executed.
