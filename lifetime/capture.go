@@ -294,7 +294,8 @@ const (
 	FromUsage // all bytes of a space that has only totals
 )
 
-var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local", "before the recording", "stack", "usage"}
+var kindNames = [...]string{"plain", "parameter", "output", "temporary", "constant", "thread-local",
+	"before the recording", "stack", "usage"}
 
 // OfBuffers reports whether a row of kind k is made of buffers.
 func (k Kind) OfBuffers() bool { return k < FromBase }

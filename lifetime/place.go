@@ -83,7 +83,8 @@ func (t *Tables) callersOf(stack StackID) (c callers) {
 // general reports whether a frame of a library serves all programs: the standard library or PyTorch itself. Other
 // packages, such as transformers or vllm, say more about an allocation.
 func general(f *frame.Frame) bool {
-	return !strings.Contains(f.File, "-packages") || strings.Contains(f.File, "-packages/torch/") || strings.Contains(f.File, `-packages\torch\`)
+	return !strings.Contains(f.File, "-packages") || strings.Contains(f.File, "-packages/torch/") ||
+		strings.Contains(f.File, `-packages\torch\`)
 }
 
 func (t *Tables) placeOf(s *Site) Place {

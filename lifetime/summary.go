@@ -165,5 +165,6 @@ func compareRows(a, b Row) int {
 	if c := cmp.Compare(b.Bytes, a.Bytes); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Purpose, b.Purpose))
+	return cmp.Or(cmp.Compare(b.Requested, a.Requested), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Kind, b.Kind),
+		cmp.Compare(a.Purpose, b.Purpose))
 }

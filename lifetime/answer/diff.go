@@ -111,7 +111,8 @@ type diffPair struct {
 
 // DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
-	out := &Diff{Schema: schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)), Rows: []DiffRow{}, Lines: d.Lines,
+	out := &Diff{Schema: schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)),
+		Rows: []DiffRow{}, Lines: d.Lines,
 		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}, Waterfalls: []DiffWaterfall{}}
 	for i := range d.Pairs {
 		pair := diffPair{Name: d.Pairs[i].Name, Figures: diff.Figured(&d.Pairs[i])}
@@ -153,7 +154,8 @@ func waterfallOf(p *diff.Pair, steps []diff.Step) *DiffWaterfall {
 
 func diffRowOf(d *diff.Result, r *diff.Row, perStep bool) DiffRow {
 	p := &d.Pairs[r.Pair]
-	row := DiffRow{Space: p.Name, Status: r.Status.String(), Unseen: r.Unseen, DeltaPeakBytes: r.DeltaPeak(), DeltaEndBytes: r.DeltaEnd()}
+	row := DiffRow{Space: p.Name, Status: r.Status.String(), Unseen: r.Unseen, DeltaPeakBytes: r.DeltaPeak(),
+		DeltaEndBytes: r.DeltaEnd()}
 	if r.Status != diff.New {
 		before := siteOf(&d.Before.Tables, &p.Before.Space.SpaceInfo, r.SiteBefore)
 		row.Site, row.SiteBefore = before, &before

@@ -85,7 +85,8 @@ func findingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
 func rankFindingsOf(found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
-		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(finding.FigFile)}}, Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
+		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(finding.FigFile)}},
+			Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
 		all = append(all, findingOf(none, &found[i]))
 	}
 	return all

@@ -167,8 +167,8 @@ func InfoOf(o *outline.Outline) Capture {
 	damage, _ := loss.Worst(o.Losses, loss.Damage)
 	source := &o.Sources[0]
 	info := Capture{
-		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(), Damaged: damage.Count > 0,
-		Losses: lossesOf(&o.Tables),
+		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(),
+		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables),
 	}
 	of, layers := recorded(o), layer.Of(&o.Tables)
 	defer of.Done()
@@ -217,12 +217,13 @@ func lossesOf(t *lifetime.Tables) []Loss {
 func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 	info := Space{
 		ID: s.ID(), Device: s.Device, Axis: s.Axis.String(), Unit: s.Axis.Unit(), Begin: s.Begin, End: s.End,
-		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations, Frees: s.Frees, UsageOnly: s.UsageOnly,
+		LimitBytes: known(s.Limit), BaseBytes: s.Base, Facts: s.Facts.Names(), Allocations: s.Allocations,
+		Frees: s.Frees, UsageOnly: s.UsageOnly,
 		Live:   Live{s.Live.Count, s.Live.Bytes, s.Live.Requested, s.Pending.Count, s.Pending.Bytes},
 		Module: s.Module, LifetimePeakBytes: known(s.LifetimePeak), StackBytes: s.Stack,
 		Peak:  TopLevel{s.Peak.Bytes, s.PeakRequested.Bytes, s.Peak.At, s.FragmentationAtPeak},
-		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd, FragmentationMax: s.FragmentationMax,
-		Of: new(s.SpaceInfo),
+		Pools: []Pool{}, OOMs: []OOM{}, Totals: s.Totals, EndBytes: s.EndBytes, Fragmentation: s.FragmentationAtEnd,
+		FragmentationMax: s.FragmentationMax, Of: new(s.SpaceInfo),
 	}
 	if s.UsageOnly {
 		info.Live.Bytes, info.Live.RequestedBytes = s.EndBytes, s.EndBytes
@@ -306,8 +307,8 @@ func poolMemory(u *region.PoolUse) PoolMemory {
 
 // compiledOf sums up the rows of an instant of a compiled program by purpose.
 func compiledOf(t *lifetime.Tables, s *lifetime.Space, rows []lifetime.Row) *Program {
-	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"), Memory: strings.TrimPrefix(s.Memory, "space"),
-		Planned: region.Planned(s)}
+	p := &Program{Name: strings.TrimSuffix(strings.TrimSuffix(s.ID(), s.Memory), "/"),
+		Memory: strings.TrimPrefix(s.Memory, "space"), Planned: region.Planned(s)}
 	for i := range s.Regions {
 		if both := compiled.ForParameter | compiled.ForOutput; s.Regions[i].Uses&both == both {
 			p.Donated = units.AddSat(p.Donated, s.Regions[i].Size)

@@ -83,7 +83,8 @@ type Change struct {
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 // function selects functions; nil selects none.
 func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
-	out := CaptureLeaks{File: c.Name(), Findings: findingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "", replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
+	out := CaptureLeaks{File: c.Name(), Findings: findingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "",
+		replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
 	if function != nil {
 		out.Functions = functionsOf(c, function)
 	}
@@ -180,7 +181,8 @@ func (l *CaptureLeaks) tooShort(c *lifetime.Capture) (notes []string, unjudged [
 		}
 		switch len(of.Steps(s).Begins) {
 		case 1:
-			notes = append(notes, s.ID()+": only 1 step was recorded, so nothing can be judged that grows from step to step; record about 50")
+			notes = append(notes, s.ID()+
+				": only 1 step was recorded, so nothing can be judged that grows from step to step; record about 50")
 			unjudged = append(unjudged, s.ID())
 		case 2:
 			notes = append(notes, s.ID()+": only 2 steps were recorded, which hardly ever show a leak; record about 50")
@@ -252,7 +254,8 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) {
 	matches := selection.Matching(&c.Tables, function)
 	for i, s := range c.Spaces {
-		out := Function{File: c.Sources[s.Source].File, Space: s.ID(), Steps: []Change{}, Pattern: function.String(), Calls: len(c.Calls) > 0}
+		out := Function{File: c.Sources[s.Source].File, Space: s.ID(), Steps: []Change{}, Pattern: function.String(),
+			Calls: len(c.Calls) > 0}
 		for k := range c.Calls {
 			if call := &c.Calls[k]; call.Space == i && matches(call.Site) {
 				out.Steps = append(out.Steps, Change{int64(math.Round(call.Begin * 1e9)), call.Allocated, call.Freed, call.Change()})

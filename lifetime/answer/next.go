@@ -158,7 +158,8 @@ func afterDiff(d *Diff) string {
 		if r.DeltaPeakBytes == 0 {
 			at = selection.AtEnd
 		}
-		if next := stacksOf(&r.Site, at.String(), d.After.File); next != "" && (r.After.PeakBytes > 0 && at == selection.AtPeak || r.After.EndBytes > 0 && at == selection.AtEnd) {
+		if next := stacksOf(&r.Site, at.String(), d.After.File); next != "" &&
+			(r.After.PeakBytes > 0 && at == selection.AtPeak || r.After.EndBytes > 0 && at == selection.AtEnd) {
 			return next
 		}
 	}

@@ -194,7 +194,8 @@ func beside(c *lifetime.Capture, s *lifetime.Space, at int64) (all []DeviceBytes
 	kind, _, _ := strings.Cut(s.Device, ":")
 	for _, o := range c.Spaces {
 		other, _, _ := strings.Cut(o.Device, ":")
-		if o != s && other == kind && o.Source == s.Source && o.Process == s.Process && o.Memory == s.Memory && o.Axis == lifetime.Time && s.Axis == o.Axis {
+		if o != s && other == kind && o.Source == s.Source && o.Process == s.Process && o.Memory == s.Memory &&
+			o.Axis == lifetime.Time && s.Axis == o.Axis {
 			all = append(all, DeviceBytes{o.ID(), o.LevelAt(at, lifetime.Occupied)})
 		}
 	}
@@ -231,7 +232,8 @@ func sortFailures(all []Failure) {
 func NewOOMs(all []Failure) *OOMs {
 	sortFailures(all)
 	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
-	if clock && all[0].Reason != string(oom.Survived) && slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
+	if clock && all[0].Reason != string(oom.Survived) &&
+		slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
 	out := &OOMs{Schema: schema, OOMs: all}
@@ -291,10 +293,12 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 // figuresOf returns a failure with its figures and its requester.
 func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) Failure {
 	out := Failure{
-		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"), Times: max(state.Times, 1), At: m.Begin,
+		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"),
+		Times: max(state.Times, 1), At: m.Begin,
 		First: state.First, Device: s.Device, Holders: []Holder{}, HeldBy: []Part{}, Buffers: []FailureBuffer{}, Beside: []DeviceBytes{},
-		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free.Or(-1)), LimitBytes: figureOf(state.Allowed),
-		LiveBytes: figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
+		RequestedBytes: known(m.Requested), CapacityBytes: figureOf(state.Capacity), FreeBytes: figureOf(m.Free.Or(-1)),
+		LimitBytes: figureOf(state.Allowed),
+		LiveBytes:  figureOf(state.Live), ReservedBytes: figureOf(state.Reserved), UnallocatedBytes: figureOf(state.Unallocated),
 		PrivatePoolsBytes: figureOf(state.Idle), OthersBytes: figureOf(state.Others), NeededBytes: figureOf(state.Needed),
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
 		Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque,

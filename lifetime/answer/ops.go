@@ -64,7 +64,8 @@ var Orders = map[string]func(x, y Operation) int{
 // It fails with a *selection.NothingError if there are no operations.
 func OpsOf(c *lifetime.Capture, order string) (CaptureOps, error) {
 	if len(c.Operations) == 0 {
-		return CaptureOps{}, &selection.NothingError{File: c.Name(), Why: "no operations; only traces of the PyTorch profiler have them (export_chrome_trace)"}
+		return CaptureOps{}, &selection.NothingError{File: c.Name(),
+			Why: "no operations; only traces of the PyTorch profiler have them (export_chrome_trace)"}
 	}
 	out := CaptureOps{File: c.Name(), NoMemory: loss.NoEvents(c.Losses)}
 	for _, o := range c.Operations {

@@ -143,8 +143,10 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Pea
 	return p
 }
 
-func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool, fragmentation *float64, program *lifetime.Space) Peak {
-	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{}, PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
+func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool,
+	fragmentation *float64, program *lifetime.Space) Peak {
+	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{},
+		PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
 		// A copy: s is a part of a space with all buffers, which the answer does not keep.
 		Of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {
@@ -152,8 +154,10 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	}
 	for _, r := range byCategory(t, s, rows) {
 		site := &t.Sites[r.Site]
-		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count, Share: share(r.Bytes, out.Bytes),
-			Op: site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category, Split: site.Split, Copies: site.Copies}
+		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count,
+			Share: share(r.Bytes, out.Bytes),
+			Op:    site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category,
+			Split: site.Split, Copies: site.Copies}
 		if static(s) {
 			padding := r.Bytes - r.Requested
 			row.PaddingBytes = &padding
@@ -243,11 +247,13 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
 
 // rowNames are the names of rows without buffers.
 var rowNames = map[lifetime.Kind]string{
-	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, outside the heap", lifetime.FromUsage: "(only the total was recorded)",
+	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, outside the heap",
+	lifetime.FromUsage: "(only the total was recorded)",
 }
 
 // placesOf sums up rows by name.
-func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, later map[lifetime.SiteID]lifetime.SiteID) (total lifetime.Amount, places []Place) {
+func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row,
+	later map[lifetime.SiteID]lifetime.SiteID) (total lifetime.Amount, places []Place) {
 	type key struct {
 		name, shape, category string
 	}

@@ -49,7 +49,8 @@ func layersOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, r
 	}
 	all := []Layer{}
 	for _, p := range partsBy(rows, layerOf) {
-		all = append(all, Layer{p, partsBy(of[p.Name], func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) })})
+		all = append(all, Layer{p,
+			partsBy(of[p.Name], func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) })})
 	}
 	return all
 }
@@ -85,7 +86,8 @@ func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 	}
 	for k, span := range most {
 		all[k].LeftBytes = span.Left
-		all[k].Left = partsBy(leftOf(s, span), func(r *lifetime.Row) string { return t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose) })
+		all[k].Left = partsBy(leftOf(s, span),
+			func(r *lifetime.Row) string { return t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose) })
 	}
 	return all
 }

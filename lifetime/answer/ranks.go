@@ -145,7 +145,8 @@ func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
 	s.Median, s.Deviation = int64(middle), int64(deviation)
 	for i := range r.groups {
 		g := &r.groups[i]
-		s.Groups = append(s.Groups, groupedFinding{&captures[g.capture].Findings[g.finding], g.what, OnRanks(r.names, g.ranks, g.bytes, g.perStep)})
+		s.Groups = append(s.Groups, groupedFinding{&captures[g.capture].Findings[g.finding], g.what,
+			OnRanks(r.names, g.ranks, g.bytes, g.perStep)})
 	}
 	slices.SortStableFunc(s.Groups, func(x, y groupedFinding) int { return cmp.Compare(y.Level(), x.Level()) })
 	return s

@@ -71,7 +71,8 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []findin
 		leaks = append(leaks, of[i].Leaks)
 	}
 	l := NewLeaks(leaks, ranks, outliers)
-	r := &Report{Schema: schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions, Ranks: l.Ranks, Next: l.Next, Unjudged: l.Unjudged, Nothing: l.nothing,
+	r := &Report{Schema: schema, Rules: rules, Findings: l.Findings, OOMs: l.OOMs, Functions: l.Functions,
+		Ranks: l.Ranks, Next: l.Next, Unjudged: l.Unjudged, Nothing: l.nothing,
 		Captures: of, RankInfo: l.Summary, Outliers: rankFindingsOf(outliers)}
 	for i := range of {
 		r.Summary.join(of[i].summary)

@@ -45,8 +45,9 @@ func (t *Tuning) scale(out *Tune, given bool) error {
 	}
 	scaled := replay.Scale(t.histories[small], t.histories[large], t.Batches[small], t.Batches[large], t.keys[small], t.keys[large])
 	if scaled == nil {
-		return &selection.NothingError{File: t.captures[large].File, Why: "fewer than 80 % of its requests are also in the other capture: record the same " +
-			"steps of the same program at two batch sizes that are less different"}
+		return &selection.NothingError{File: t.captures[large].File,
+			Why: "fewer than 80 % of its requests are also in the other capture: record the same " +
+				"steps of the same program at two batch sizes that are less different"}
 	}
 	for i := range t.trials {
 		if i > 0 && (!given && i != t.best || sameSettings(&t.trials[0], &t.trials[i])) {
@@ -88,7 +89,8 @@ func (t *Tuning) grow(out *Tune, given bool) error {
 		return &selection.NothingError{Why: fmt.Sprintf("--scale activations needs one recording of one device (there are %d)", len(t.histories))}
 	}
 	if !slices.Contains(t.grows[0], true) {
-		return &selection.NothingError{File: t.captures[0].File, Why: "no buffer is known to be an activation; record stacks, or two batch sizes for --scale N,M"}
+		return &selection.NothingError{File: t.captures[0].File,
+			Why: "no buffer is known to be an activation; record stacks, or two batch sizes for --scale N,M"}
 	}
 	scaled := replay.Grow(t.histories[0], t.grows[0])
 	for i := range t.trials {

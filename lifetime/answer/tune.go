@@ -254,7 +254,8 @@ func (t *Tuning) Picture() (p tunePicture, ok bool) {
 		return t.histories[k].Trace(t.trials[trial].Outcomes[k].Settings, t.devices[k])
 	}
 	return tunePicture{
-		Space: t.spaces[k], File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]}, Recorded: trace(0), Chosen: trace(chosen),
+		Space: t.spaces[k], File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]},
+		Recorded: trace(0), Chosen: trace(chosen),
 	}, true
 }
 
@@ -301,7 +302,8 @@ func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
 		row := settingOf(conf, &trial.Outcomes[i])
 		row.Recorded = trial.Recorded
 		t.captures[i].Settings = append(t.captures[i].Settings, row)
-		total.PeakReservedBytes, total.PeakLiveBytes = max(total.PeakReservedBytes, row.PeakReservedBytes), max(total.PeakLiveBytes, row.PeakLiveBytes)
+		total.PeakReservedBytes, total.PeakLiveBytes = max(total.PeakReservedBytes, row.PeakReservedBytes),
+			max(total.PeakLiveBytes, row.PeakLiveBytes)
 		total.widen(&row)
 		total.Retries += row.Retries
 		total.SegmentsAtEnd += row.SegmentsAtEnd
@@ -330,8 +332,8 @@ const inexact = 0.05
 
 func settingOf(conf string, o *replay.Outcome) TuneSetting {
 	s := TuneSetting{
-		Conf: conf, Outcome: "ok", PeakReservedBytes: o.PeakReserved, PeakLiveBytes: o.PeakLive, Retries: o.Retries, SegmentsAtEnd: o.Segments,
-		Exact: o.Exact, LowBytes: o.Low, HighBytes: &o.High, Range: o.Low < o.High,
+		Conf: conf, Outcome: "ok", PeakReservedBytes: o.PeakReserved, PeakLiveBytes: o.PeakLive, Retries: o.Retries,
+		SegmentsAtEnd: o.Segments, Exact: o.Exact, LowBytes: o.Low, HighBytes: &o.High, Range: o.Low < o.High,
 	}
 	switch {
 	case o.High == math.MaxInt64:

@@ -121,8 +121,8 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 		return nil
 	}
 	all := lowering(t, s, e, 0)
-	if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 || float64(more) < worthwhile*float64(e.Needs.Peak) ||
-		!e.OneStep && e.Capacity() == 0 {
+	if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 ||
+		float64(more) < worthwhile*float64(e.Needs.Peak) || !e.OneStep && e.Capacity() == 0 {
 		return all
 	}
 	start := scenarioOf(e, e.Start(), 0)
@@ -316,9 +316,12 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 	switch {
 	case spaces != nil:
 	case slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }):
-		return nil, &selection.NothingError{File: c.Name(), Why: "XLA plans a compiled program anew after each change, also donation and rematerialization; compile the changed program and dump it"}
+		return nil,
+			&selection.NothingError{File: c.Name(),
+				Why: "XLA plans a compiled program anew after each change, also donation and rematerialization; compile the changed program and dump it"}
 	default:
-		return nil, &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's allocator; record one with torch.cuda.memory._record_memory_history()"}
+		return nil, &selection.NothingError{File: c.Name(),
+			Why: "no history of PyTorch's allocator; record one with torch.cuda.memory._record_memory_history()"}
 	}
 	return spaces, nil
 }

@@ -215,7 +215,8 @@ func (b *Builder) FreeRequested(space SpaceRef, t int64, block Block) {
 func (b *Builder) Free(space SpaceRef, t int64, block Block) { b.block(space, opFree, t, &block) }
 
 func (b *Builder) block(space SpaceRef, op op, t int64, l *Block) {
-	b.spaces[space].add(event{op: op, t: t, addr: l.Addr, size: b.size(l.Requested), occupied: b.size(l.Occupied), inferred: l.Inferred, site: l.Site})
+	b.spaces[space].add(event{op: op, t: t, addr: l.Addr, size: b.size(l.Requested), occupied: b.size(l.Occupied),
+		inferred: l.Inferred, site: l.Site})
 }
 
 // Annotate attaches a note to the buffer that is alive at addr at t.
@@ -497,6 +498,7 @@ func sortSpaces[S any](spaces []S, info func(S) *lifetime.SpaceInfo) {
 		return 0
 	}
 	slices.SortStableFunc(spaces, func(x, y S) int {
-		return cmp.Or(cmp.Compare(info(x).Source, info(y).Source), cmp.Compare(ofNone(info(x)), ofNone(info(y))), cmp.Compare(info(x).ID(), info(y).ID()))
+		return cmp.Or(cmp.Compare(info(x).Source, info(y).Source), cmp.Compare(ofNone(info(x)), ofNone(info(y))),
+			cmp.Compare(info(x).ID(), info(y).ID()))
 	})
 }

@@ -250,7 +250,8 @@ func (f *fold) outline(s *lifetime.Space) *outline.Space {
 	// and at the end. All include the memory in use when the window began.
 	peak := func(older int64, highest lifetime.Level, last int64) lifetime.Level {
 		initial := s.Base + older
-		levels := []lifetime.Level{{At: s.Begin, Bytes: initial + stack}, {At: highest.At, Bytes: initial + highest.Bytes}, {At: f.at, Bytes: initial + last + f.stack}}
+		levels := []lifetime.Level{{At: s.Begin, Bytes: initial + stack},
+			{At: highest.At, Bytes: initial + highest.Bytes}, {At: f.at, Bytes: initial + last + f.stack}}
 		return slices.MaxFunc(levels, func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) })
 	}
 	sum := s.Summary()

@@ -30,7 +30,8 @@ func (log *spaceLog) storeHolders(s *lifetime.Space) {
 	}
 	slices.SortFunc(open, func(x, y uint32) int { return cmp.Compare(s.Buffers[x].Addr, s.Buffers[y].Addr) })
 	for _, h := range log.held {
-		at, found := slices.BinarySearchFunc(open, h.addr, func(i uint32, addr uint64) int { return cmp.Compare(s.Buffers[i].Addr, addr) })
+		at, found := slices.BinarySearchFunc(open, h.addr,
+			func(i uint32, addr uint64) int { return cmp.Compare(s.Buffers[i].Addr, addr) })
 		if !found {
 			at--
 		}

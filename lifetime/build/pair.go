@@ -310,7 +310,8 @@ func (p *pairing) buffer(l *Block) lifetime.Buffer {
 	if l.Pending {
 		edge |= lifetime.Pending
 	}
-	return lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: l.Occupied, Requested: l.Requested, Site: l.Site, Edge: edge}
+	return lifetime.Buffer{Begin: p.s.Begin, End: p.s.End, Addr: l.Addr, Size: l.Occupied, Requested: l.Requested,
+		Site: l.Site, Edge: edge}
 }
 
 // storeLive stores the blocks of the end state, in order of address, as the buffers of a space without a history. It

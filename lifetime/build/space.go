@@ -322,7 +322,8 @@ func (log *spaceLog) solveBase(s *lifetime.Space) {
 				continue
 			}
 			if gap != 0 && t.Measure != lifetime.OccupiedLessPending {
-				log.b.Lose(loss.TotalMismatch, 1, max(gap, -gap), fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, units.AddSat(t.Bytes, -gap)))
+				log.b.Lose(loss.TotalMismatch, 1, max(gap, -gap),
+					fmt.Sprintf("%s: %d reported, %d seen", s.ID(), t.Bytes, units.AddSat(t.Bytes, -gap)))
 			}
 		}
 	}

@@ -299,7 +299,8 @@ func (a *analysis) repeat() {
 		}
 		for _, i := range asked[k] {
 			p := &a.out[i]
-			if best == purpose.TemporaryData && (k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == purpose.OptimizerPhase) {
+			if best == purpose.TemporaryData &&
+				(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == purpose.OptimizerPhase) {
 				continue // others like it are temporary, but something says that this one is kept
 			}
 			p.Category, p.Evidence, p.Rule = best, purpose.FromLifetime, repeats

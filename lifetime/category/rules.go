@@ -403,7 +403,8 @@ func (v *view) onlyByGraph() bool {
 // freedByFunction reports whether the backward of a torch.autograd.Function freed it.
 func (v *view) freedByFunction() bool {
 	f := v.freed
-	if f == nil || v.open || !f.python || f.flags&(recomputes|ofFunction) != ofFunction || f.within == inBackwardCall || !v.r.inEngine(f) {
+	if f == nil || v.open || !f.python || f.flags&(recomputes|ofFunction) != ofFunction || f.within == inBackwardCall ||
+		!v.r.inEngine(f) {
 		return false
 	}
 	last, _ := v.around(v.b.End)

@@ -27,12 +27,12 @@ var transformations = map[string]purpose.Phase{
 }
 
 // structure are parts of names that control flow and calls add.
-var structure = []string{"while", "body", "cond", "closed_call", "core_call", "checkpoint", "rematted_computation", "remat", "pjit",
-	"branch_0_fun", "branch_1_fun", "shard_map", "custom_vjp_call", "custom_jvp_call"}
+var structure = []string{"while", "body", "cond", "closed_call", "core_call", "checkpoint", "rematted_computation",
+	"remat", "pjit", "branch_0_fun", "branch_1_fun", "shard_map", "custom_vjp_call", "custom_jvp_call"}
 
 // updates are the scopes of optimizers in TensorFlow, and what people call the update in JAX.
-var updates = []string{"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Adafactor", "Lion", "Lamb",
-	"optimizer",
+var updates = []string{"Adam", "AdamW", "SGD", "RMSprop", "Adagrad", "Adadelta", "Adamax", "Nadam", "Ftrl", "Adafactor",
+	"Lion", "Lamb", "optimizer",
 	"apply_updates", "optax"}
 
 // isUpdate reports whether a scope is that of an optimizer: "Adam", or the third one, "Adam_2".

@@ -42,8 +42,8 @@ func (z *sizes) mark(m sizeMark, buffers []int) {
 // statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with
 // options that change it are left out. (torch/optim, _init_group)
 var statesOf = map[string]int{
-	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2, "Rprop": 2,
-	"Lion": 1, "FusedAdam": 2,
+	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2,
+	"Rprop": 2, "Lion": 1, "FusedAdam": 2,
 }
 
 // measure compares sizes, after the rules that need no sizes.
@@ -72,8 +72,8 @@ func (a *analysis) inOnePass() map[int64]int {
 	most := a.together(purpose.Gradient)
 	pass, made := int32(-1), map[int64]int{}
 	for i := range a.s.Buffers {
-		if a.out[i].Category != purpose.Gradient || a.out[i].Phase != purpose.Backward || a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 ||
-			a.isReduced(i) {
+		if a.out[i].Category != purpose.Gradient || a.out[i].Phase != purpose.Backward ||
+			a.s.Buffers[i].Edge&lifetime.BeginUnseen != 0 || a.isReduced(i) {
 			continue
 		}
 		if in := a.passOf(i); in != pass {
@@ -139,7 +139,8 @@ func (a *analysis) oldBySize() map[int64][]int {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
-		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == purpose.UnknownCategory && a.out[i].Phase != purpose.Forward {
+		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == purpose.UnknownCategory &&
+			a.out[i].Phase != purpose.Forward {
 			old[b.Requested] = append(old[b.Requested], i)
 		}
 	}
@@ -226,8 +227,8 @@ func (a *analysis) unaccounted(z *sizes) {
 		size := v.b.Requested
 		_, inStep := a.stepAt(v.b.End - 1)
 		isReplaced := a.replaced[i] && inStep
-		if !v.unseen && (v.long || isReplaced) && v.f.within == noPart && v.phase == purpose.OtherPhase && !z.is(i, inBucket) &&
-			z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
+		if !v.unseen && (v.long || isReplaced) && v.f.within == noPart && v.phase == purpose.OtherPhase &&
+			!z.is(i, inBucket) && z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
 				z.parametersOf[size]++
@@ -245,12 +246,15 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 	made, bySize := a.together(purpose.OptimizerState), map[int64][]int{}
 	for _, i := range a.candidates {
 		v := a.view(i)
-		if size := v.b.Requested; !v.unseen && v.long && v.open && v.f.within == noPart && v.phase == purpose.OtherPhase && z.marks[i] == 0 &&
-			z.gradientsOf[size] > 0 && z.parametersOf[size] >= z.gradientsOf[size] && made[size]+len(old[size]) == 0 && a.firstSpanAfter(v.b.Begin) {
+		if size := v.b.Requested; !v.unseen && v.long && v.open && v.f.within == noPart &&
+			v.phase == purpose.OtherPhase && z.marks[i] == 0 &&
+			z.gradientsOf[size] > 0 && z.parametersOf[size] >= z.gradientsOf[size] && made[size]+len(old[size]) == 0 &&
+			a.firstSpanAfter(v.b.Begin) {
 			bySize[size] = append(bySize[size], i)
 		}
 	}
-	if states := a.statesOfOptimizers(z, bySize); len(states) == 1 && states[0] > 0 && a.share(z, bySize, []int{states[0] - 1}) >= nearly {
+	if states := a.statesOfOptimizers(z, bySize); len(states) == 1 && states[0] > 0 &&
+		a.share(z, bySize, []int{states[0] - 1}) >= nearly {
 		for size, buffers := range bySize {
 			if len(buffers) == states[0]*z.gradientsOf[size] {
 				z.mark(stateSized, buffers)

@@ -132,8 +132,8 @@ func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result
 func sideOf(p *program.Program, s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
-		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees, Steps: len(p.Steps(s).Begins), Window: s.End - s.Begin,
-		sites: sum.Sites}
+		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees,
+		Steps: len(p.Steps(s).Begins), Window: s.End - s.Begin, sites: sum.Sites}
 	_, side.Reserved = region.Reserved(s)
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
 		side.Free = region.FreeAt(s, s.AtEnd())

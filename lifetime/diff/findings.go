@@ -74,7 +74,8 @@ func (r *Result) compareFindings(settings finding.Settings) {
 // keys returns the keys of a finding: with its line if lines are compared, and without, because code moves.
 func (r *Result) keys(c *lifetime.Capture, f *finding.Finding, space *lifetime.Space) (keys []findingKey) {
 	p := c.PlaceOf(f.Place())
-	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function, file: pathOf(p.Frame.File)[0], line: anyLine}
+	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function,
+		file: pathOf(p.Frame.File)[0], line: anyLine}
 	if r.Lines {
 		same := moved
 		same.line = p.Frame.Line

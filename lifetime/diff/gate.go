@@ -97,5 +97,6 @@ func (g *Gate) increase(p *Pair) string {
 	if after <= limit {
 		return ""
 	}
-	return fmt.Sprintf("%s: %s of %s grew from %s to %s", g.text, g.metric, p.Name, units.Exact(int64(before)), units.Exact(int64(after)))
+	return fmt.Sprintf("%s: %s of %s grew from %s to %s", g.text, g.metric, p.Name, units.Exact(int64(before)),
+		units.Exact(int64(after)))
 }

@@ -65,7 +65,8 @@ func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 		}
 		return only
 	}
-	b, a := left(before, func(s *lifetime.Space) bool { return taken[s] != nil }), left(after, func(s *lifetime.Space) bool { return used[s] })
+	b, a := left(before, func(s *lifetime.Space) bool { return taken[s] != nil }),
+		left(after, func(s *lifetime.Space) bool { return used[s] })
 	if b != nil && a != nil {
 		taken[b], used[a] = a, true
 	}

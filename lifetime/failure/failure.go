@@ -56,7 +56,8 @@ const LoadProgram = "load the program"
 
 // Unknown returns a Failure of a kind of text without figures.
 func Unknown(source string) Failure {
-	return Failure{Source: source, Times: 1, Capacity: -1, Allowed: -1, Live: -1, Requested: -1, Idle: -1, Reserved: -1, InProcess: -1, Others: -1,
+	return Failure{Source: source, Times: 1, Capacity: -1, Allowed: -1, Live: -1, Requested: -1, Idle: -1, Reserved: -1,
+		InProcess: -1, Others: -1,
 		Unallocated: -1, InPieces: -1, LargestFree: -1, Needed: -1, Scratch: -1, Exceeded: -1}
 }
 
@@ -87,7 +88,8 @@ type Flag struct {
 
 // Flags returns the truths about a failure.
 func (f *Failure) Flags() []Flag {
-	return []Flag{{"first", &f.First}, {"survived", &f.Survived}, {"cut", &f.Cut}, {"growth", &f.Growth}, {"absurd", &f.Absurd}, {"planned", &f.Planned},
+	return []Flag{{"first", &f.First}, {"survived", &f.Survived}, {"cut", &f.Cut}, {"growth", &f.Growth},
+		{"absurd", &f.Absurd}, {"planned", &f.Planned},
 		{"opaque", &f.Opaque}}
 }
 
@@ -99,8 +101,10 @@ func (f *Failure) Words() map[string]*string {
 // Figures returns the figures of a failure by their names in native text.
 func (f *Failure) Figures() map[string]*int64 {
 	return map[string]*int64{"line": &f.Line, "times": &f.Times, "rounding": &f.Rounding, "capacity": &f.Capacity, "allowed": &f.Allowed,
-		"live": &f.Live, "live_requested": &f.Requested, "idle": &f.Idle, "reserved": &f.Reserved, "in_process": &f.InProcess, "others": &f.Others,
-		"unallocated": &f.Unallocated, "in_pieces": &f.InPieces, "largest_free": &f.LargestFree, "needed": &f.Needed, "scratch": &f.Scratch, "exceeded": &f.Exceeded}
+		"live": &f.Live, "live_requested": &f.Requested, "idle": &f.Idle, "reserved": &f.Reserved,
+		"in_process": &f.InProcess, "others": &f.Others,
+		"unallocated": &f.Unallocated, "in_pieces": &f.InPieces, "largest_free": &f.LargestFree, "needed": &f.Needed,
+		"scratch": &f.Scratch, "exceeded": &f.Exceeded}
 }
 
 // Bytes is a number of bytes that may be unknown. The zero value is unknown, so a field that nobody sets does not say 0.

@@ -38,16 +38,17 @@ func cache(p *Pass) []Finding {
 		f.basedOn = inGeneral
 		f.add(figure(FigSurvivors, f.Amount.Count))
 		size := units.Bytes(f.Amount.Bytes)
-		f.describe(place.String(), fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
-			"so this is not a leak", units.Count(f.Amount.Count), size))
+		f.describe(place.String(),
+			fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
+				"so this is not a leak", units.Count(f.Amount.Count), size))
 		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
 		return p.isNotable(f.Amount.Bytes) && float64(end-last[place]) >= maxSilentShare*float64(end)
 	})
 }
 
 // roles are the categories of buffers that a program needs, so that retaining them is no cache.
-var roles = []purpose.Category{purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Activation,
-	purpose.Workspace, purpose.Bucket}
+var roles = []purpose.Category{purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState,
+	purpose.Activation, purpose.Workspace, purpose.Bucket}
 
 // isHeld reports whether the category of a buffer says what keeps it. A graph keeps an activation, so something refers
 // to the graph.

@@ -41,8 +41,9 @@ func referenceCycle(p *Pass) (findings []Finding) {
 		}
 		slices.Sort(f.Kept)
 		slices.SortFunc(f.Sites, func(x, y lifetime.SiteID) int { return cmp.Or(cmp.Compare(bytes[y], bytes[x]), cmp.Compare(x, y)) })
-		f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("the reference cycle %s holds %s (%s) until the garbage collector runs", by,
-			units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)))
+		f.describe(p.PlaceOf(f.Sites[0]).String(),
+			fmt.Sprintf("the reference cycle %s holds %s (%s) until the garbage collector runs", by,
+				units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)))
 		f.Suggestions = []string{"Break the cycle with del or weakref, or call gc.collect()."}
 		findings = append(findings, f)
 	}

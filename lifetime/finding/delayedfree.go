@@ -37,7 +37,8 @@ func delayedFree(p *Pass) []Finding {
 		f.add(figure(FigShareInBursts, shares[place]))
 		f.describe(place.String(),
 			fmt.Sprintf("up to %s (%s) are freed at once, the oldest after %s; they are freed late, not leaked",
-				units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes), units.Plural(int64(p.livedThrough(f.Kept)), "step")))
+				units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes),
+				units.Plural(int64(p.livedThrough(f.Kept)), "step")))
 		f.Suggestions = []string{p.earlier(f)}
 		return p.isNotable(f.Amount.Bytes)
 	})

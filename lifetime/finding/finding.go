@@ -78,7 +78,8 @@ func Sort(all []Finding) {
 		return 1
 	}
 	slices.SortStableFunc(all, func(x, y Finding) int {
-		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(other(&x), other(&y)), cmp.Compare(y.Amount.Bytes, x.Amount.Bytes),
+		return cmp.Or(cmp.Compare(y.Severity, x.Severity), cmp.Compare(other(&x), other(&y)),
+			cmp.Compare(y.Amount.Bytes, x.Amount.Bytes),
 			cmp.Compare(x.Space.ID(), y.Space.ID()), slices.Compare(x.Sites, y.Sites))
 	})
 }

@@ -56,7 +56,8 @@ func fragmentation(p *Pass) []Finding {
 	}
 	forced, instants, last := p.forced()
 	worst, when := worstGap(s, instants), "at the end"
-	if harmful := worst.large() && shareOf(forced, worst.reserved) >= minForced; harmful && (!end.large() || 2*end.used() < worst.used()) {
+	if harmful := worst.large() && shareOf(forced, worst.reserved) >= minForced; harmful &&
+		(!end.large() || 2*end.used() < worst.used()) {
 		when = "at " + p.since(worst.at) // the program freed its buffers since then
 	} else if worst = end; !end.large() || !pieces.large() && shareOf(forced, end.reserved) < minForced {
 		return nil
@@ -130,10 +131,10 @@ func (g *gap) finding(when string) (Finding, string) {
 		are = "were free"
 	}
 	return Finding{Amount: lifetime.Amount{Bytes: g.holes.Total}, Suggestions: []string{adviceFragmented},
-			Evidence: []Evidence{figure(FigReserved, g.reserved), figure(FigFree, g.holes.Total), figure(FigLargestHole, g.holes.Largest),
-				figure(FigFragmentation, pieces)}},
-		fmt.Sprintf("%s of %s reserved %s %s; largest hole %s", units.Bytes(g.holes.Total), units.Bytes(g.reserved), are, when,
-			units.Bytes(g.holes.Largest))
+			Evidence: []Evidence{figure(FigReserved, g.reserved), figure(FigFree, g.holes.Total),
+				figure(FigLargestHole, g.holes.Largest), figure(FigFragmentation, pieces)}},
+		fmt.Sprintf("%s of %s reserved %s %s; largest hole %s", units.Bytes(g.holes.Total), units.Bytes(g.reserved),
+			are, when, units.Bytes(g.holes.Largest))
 }
 
 // forced returns the bytes that were reserved although as much reserved memory was free, these reservations, and the
@@ -185,10 +186,11 @@ func (p *Pass) reportedFragmentation() []Finding {
 		return nil
 	}
 	f := Finding{Amount: lifetime.Amount{Bytes: limit - peak.Bytes},
-		Evidence: []Evidence{figure(FigFragmentation, float64(atPeak)), figure(FigMaxFragmentation, float64(highest)), figure(FigPeak, peak.Bytes),
-			figure(FigLimit, limit)},
+		Evidence: []Evidence{figure(FigFragmentation, float64(atPeak)), figure(FigMaxFragmentation, float64(highest)),
+			figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
 		Suggestions: []string{"Use few sizes, or set TF_GPU_ALLOCATOR=cuda_malloc_async."}}
-	f.describe("", fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest hole, as the allocator reported", 100*atPeak,
-		units.Bytes(limit-peak.Bytes)))
+	f.describe("",
+		fmt.Sprintf("at the peak, %.0f %% of the free %s were outside the largest hole, as the allocator reported", 100*atPeak,
+			units.Bytes(limit-peak.Bytes)))
 	return []Finding{f}
 }

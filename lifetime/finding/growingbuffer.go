@@ -138,7 +138,8 @@ func (p *Pass) holds(l *line) bool {
 
 // grows reports whether each buffer is larger than the previous one.
 func (p *Pass) grows(g growingSite) bool {
-	if len(g.lifetimes) < minDoublings || !p.histories.growsBySize(p.Space, g.history) && !p.histories.growsByFactor(p.Space, g.history) {
+	if len(g.lifetimes) < minDoublings || !p.histories.growsBySize(p.Space, g.history) &&
+		!p.histories.growsByFactor(p.Space, g.history) {
 		return false
 	}
 	least, _ := p.verdict(g.history) // it may also grow in number

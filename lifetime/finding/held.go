@@ -131,7 +131,8 @@ func (f *Finding) pace() string {
 func (h *Held) cause() (Cause, string) {
 	switch {
 	case h.Kind == holder.ByGraph:
-		return LossGraph, fmt.Sprintf("Store .item() or .detach() of %s: its graph keeps them.", strings.TrimPrefix(h.By, "the graph of "))
+		return LossGraph, fmt.Sprintf("Store .item() or .detach() of %s: its graph keeps them.",
+			strings.TrimPrefix(h.By, "the graph of "))
 	case h.Kind == holder.ByCycle:
 		return ReferenceCycle, ReferenceCycle.Advice()
 	case strings.Contains(h.By, ".__traceback__") || strings.HasPrefix(h.Where, "exception "):

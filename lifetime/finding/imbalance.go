@@ -33,8 +33,9 @@ func imbalance(p *Pass) []Finding {
 	}
 	s := p.Space
 	f.Evidence = []Evidence{figure(FigAllocations, s.Allocations), figure(FigFrees, s.Frees)}
-	f.describe(p.PlaceOf(f.Sites[0]).String(), fmt.Sprintf("%s (%s) allocated after warm-up and never freed, most bytes by this call site",
-		units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)), p.howItGrows(p.histories.sites[f.Sites[0]]),
+	f.describe(p.PlaceOf(f.Sites[0]).String(),
+		fmt.Sprintf("%s (%s) allocated after warm-up and never freed, most bytes by this call site",
+			units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)), p.howItGrows(p.histories.sites[f.Sites[0]]),
 		fmt.Sprintf("%s and %s in total", units.Plural(int64(s.Allocations), "allocation"), units.Plural(int64(s.Frees), "free")))
 	f.Suggestions = []string{"Record longer: a slow leak continues, a single allocation does not."}
 	return []Finding{f}
@@ -61,7 +62,8 @@ func (p *Pass) howItGrows(h *history) string {
 	if n := len(p.steps.Begins); n > 0 {
 		older := len(p.Space.Buffers) - p.histories.end.allocations
 		began := p.steps.At(p.Space.Buffers[older+max(first.allocations-1, 0)].Begin)
-		return fmt.Sprintf("the number began to grow %s before the end of the recording, too few to judge", units.Plural(int64(n-max(began, 0)), "step"))
+		return fmt.Sprintf("the number began to grow %s before the end of the recording, too few to judge",
+			units.Plural(int64(n-max(began, 0)), "step"))
 	}
 	return "the number began to grow shortly before the end of the recording, too late to judge"
 }

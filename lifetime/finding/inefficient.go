@@ -30,9 +30,11 @@ func inefficient(p *Pass) []Finding {
 		}
 		f.Sites = distinct(f.Sites)
 		f.add(figure(FigWasted, waste), figure(FigShareOfPeak, share))
-		f.describe(place.String(), fmt.Sprintf("%s occupy %s at the peak, but only %s were requested", units.Plural(f.Amount.Count, "buffer"),
-			units.Bytes(f.Amount.Bytes), units.Bytes(f.Amount.Requested)))
-		f.Suggestions = p.advice("Pack the small tensors into one, or unset roundup_power2_divisions.", "Pack the small arrays into one.")
+		f.describe(place.String(),
+			fmt.Sprintf("%s occupy %s at the peak, but only %s were requested", units.Plural(f.Amount.Count, "buffer"),
+				units.Bytes(f.Amount.Bytes), units.Bytes(f.Amount.Requested)))
+		f.Suggestions = p.advice("Pack the small tensors into one, or unset roundup_power2_divisions.",
+			"Pack the small arrays into one.")
 		return waste >= largeWaste && p.isNotable(waste)
 	})
 }

@@ -76,7 +76,8 @@ func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.S
 	}
 	all := p.merged(sites)
 	rises := p.rises(all)
-	if !p.keepsMore(rises, all) || !p.gains(l, rises) || slices.ContainsFunc(sites, p.inOneCall) || !p.grew(sites[0], all, kept, minTogether) {
+	if !p.keepsMore(rises, all) || !p.gains(l, rises) || slices.ContainsFunc(sites, p.inOneCall) ||
+		!p.grew(sites[0], all, kept, minTogether) {
 		return nil
 	}
 	return with

@@ -63,7 +63,8 @@ func (p *Pass) leaveOut(f *Finding, whole *lifetime.Space) {
 			return false
 		}
 		f.BytesPerStep -= f.BytesPerStep * shareOf(b.Size, f.Amount.Bytes)
-		f.Amount = lifetime.Amount{Count: f.Amount.Count - 1, Bytes: f.Amount.Bytes - b.Size, Requested: f.Amount.Requested - b.Requested}
+		f.Amount = lifetime.Amount{Count: f.Amount.Count - 1, Bytes: f.Amount.Bytes - b.Size,
+			Requested: f.Amount.Requested - b.Requested}
 		return true
 	})
 }
@@ -91,7 +92,8 @@ func outOfMemory(p *Pass) []Finding {
 		return p.inferred(f, d, largest)
 	}
 	level := p.Space.LevelAt(instant, lifetime.Occupied)
-	f.add(figure(FigFailures, len(all)), figure(FigAfter, instant-p.Space.Begin), figure(FigRequested, m.Requested), figure(FigInUse, level))
+	f.add(figure(FigFailures, len(all)), figure(FigAfter, instant-p.Space.Begin), figure(FigRequested, m.Requested),
+		figure(FigInUse, level))
 	of := ""
 	if m.Requested > 0 {
 		of = " of " + units.Bytes(m.Requested)
@@ -259,7 +261,8 @@ func (p *Pass) nearLimit() []Finding {
 		return nil
 	}
 	largest, sites, amount := p.holders(peak.At)
-	f := Finding{Severity: Info, Sites: sites, Amount: amount, Evidence: []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
+	f := Finding{Severity: Info, Sites: sites, Amount: amount,
+		Evidence:    []Evidence{figure(FigPeak, peak.Bytes), figure(FigLimit, limit)},
 		Suggestions: []string{"Run memlane peak to see what makes up the peak."}}
 	left, side := limit-peak.Bytes, "below"
 	if left < 0 {

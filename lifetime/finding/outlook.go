@@ -46,8 +46,8 @@ func (p *Pass) outlook(f *Finding, began, replaced int64) []string {
 		few = fmt.Sprintf("only %d steps were recorded; about %d are needed to rule out a cache that is still filling", n, certainSteps)
 	}
 	if lost := p.steps.Lost; lost > 0 {
-		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before", units.Count(int64(lost)),
-			units.Count(int64(lost+n)))
+		few = fmt.Sprintf("the history begins at step %s of %s, the ring buffer dropped what was before",
+			units.Count(int64(lost)), units.Count(int64(lost+n)))
 	}
 	if f.Severity == Critical { // perhaps because of the limit
 		few, limit = limit, few
@@ -67,8 +67,8 @@ func (p *Pass) growth(f *Finding, n, first int) string {
 	f.BytesPerStep = float64(f.Amount.Bytes) / float64(n)
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
-		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps", units.Count(int64(first+p.steps.Lost)),
-			units.Count(int64(n+p.steps.Lost)), rate)
+		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps",
+			units.Count(int64(first+p.steps.Lost)), units.Count(int64(n+p.steps.Lost)), rate)
 	}
 	return fmt.Sprintf("it grows %s per step until the end of the recording", rate)
 }

@@ -107,7 +107,8 @@ func (p *Pass) inOneCall(site lifetime.SiteID) bool { return p.program.InOneCall
 // ofPyTorch reports whether PyTorch allocated the buffers: other advice is for other frameworks.
 func (p *Pass) ofPyTorch() bool {
 	producer := p.Sources[p.Space.Source].Producer
-	return slices.ContainsFunc([]string{"PyTorch", "gpumemprof", "stormlog"}, func(name string) bool { return strings.HasPrefix(producer, name) })
+	return slices.ContainsFunc([]string{"PyTorch", "gpumemprof", "stormlog"},
+		func(name string) bool { return strings.HasPrefix(producer, name) })
 }
 
 // advice returns advice for PyTorch, or for other frameworks.

@@ -59,7 +59,8 @@ func (c *comparison) othersGrow(own growingSite) bool {
 	var others []*history
 	for i := 0; i < len(c.all); i += c.stride {
 		o := sites[c.all[i]]
-		if !slices.Contains(own.sites, c.all[i]) && len(o.buffers) >= len(own.buffers)/2 && len(o.buffers) <= maxBusier*len(own.buffers) {
+		if !slices.Contains(own.sites, c.all[i]) && len(o.buffers) >= len(own.buffers)/2 &&
+			len(o.buffers) <= maxBusier*len(own.buffers) {
 			others = append(others, o)
 		}
 	}

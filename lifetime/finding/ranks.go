@@ -129,8 +129,8 @@ func FiguresOf(o *outline.Outline, found []Finding, rankOf func(*lifetime.SpaceI
 		r := RankFigures{Rank: rankOf(&s.SpaceInfo), File: o.Sources[s.Source].File, Leaked: leaked[s.ID()],
 			Peak: max(s.Peak.Bytes, 0), End: s.EndBytes, Growth: s.EndBytes - s.BeginBytes, // growth within the window only
 			Categories: CategoriesOf(&o.Tables, &s.SpaceInfo, s.PeakRows),
-			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory,
-				Allocator: s.Allocator}}}
+			Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: s.Host, Process: s.Process, Device: s.Device,
+				Memory: s.Memory, Allocator: s.Allocator}}}
 		delete(leaked, s.ID()) // another space may have the same ID
 		all = append(all, r)
 	}
@@ -226,8 +226,8 @@ func differingCategory(r *RankFigures, ranks []RankFigures) string {
 func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	value := measures[m].of(r)
 	off := float64(value) - median
-	f := Finding{Rule: rankOutlier.Name, Kind: rankOutlier.Kind, Severity: Warning, Space: r.Space, Confidence: recorded,
-		Amount: lifetime.Amount{Bytes: int64(math.Abs(off))},
+	f := Finding{Rule: rankOutlier.Name, Kind: rankOutlier.Kind, Severity: Warning, Space: r.Space,
+		Confidence: recorded, Amount: lifetime.Amount{Bytes: int64(math.Abs(off))},
 		Evidence: []Evidence{figure(FigRanks, n), figure(FigValue, value), figure(FigMedian, median), figure(FigMedianDeviation, spread),
 			textFigure(FigMeasure, measures[m].name), textFigure(FigRank, r.Rank), textFigure(FigFile, r.File)},
 		Suggestions: []string{"Compare it with another rank: logging, evaluation, uneven data."}}
@@ -235,8 +235,8 @@ func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	if off < 0 {
 		direction, f.Severity = "less", Info
 	}
-	f.describe("", fmt.Sprintf("%s differs from the other %d ranks: %s %s, %s %s than the median of %s", r.Rank, n-1, measures[m].name,
-		units.Bytes(value), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median))))
+	f.describe("", fmt.Sprintf("%s differs from the other %d ranks: %s %s, %s %s than the median of %s", r.Rank, n-1,
+		measures[m].name, units.Bytes(value), units.Bytes(f.Amount.Bytes), direction, units.Bytes(int64(median))))
 	return f
 }
 

@@ -26,7 +26,8 @@ func repeated(p *Pass) (findings []Finding) {
 	for _, site := range all.order {
 		h := all.sites[site]
 		n := len(h.lifetimes)
-		if n < minOften || n < oftenInStep*steps || !p.selected(site) || float64(n) < minTraffic*float64(all.end.allocations) || p.isBackward(site) {
+		if n < minOften || n < oftenInStep*steps || !p.selected(site) ||
+			float64(n) < minTraffic*float64(all.end.allocations) || p.isBackward(site) {
 			continue
 		}
 		size, often := p.commonSize(h)

@@ -66,8 +66,8 @@ func (p *Pass) stepPeaks() []lifetime.Level {
 func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level) Finding {
 	highest := peaks[worst]
 	f := Finding{Amount: lifetime.Amount{Bytes: highest.Bytes - usual.Bytes},
-		Evidence: []Evidence{figure(FigStepsAbove, n), figure(FigSteps, len(peaks)), figure(FigPeak, highest.Bytes), figure(FigUsualPeak,
-			usual.Bytes),
+		Evidence: []Evidence{figure(FigStepsAbove, n), figure(FigSteps, len(peaks)), figure(FigPeak, highest.Bytes),
+			figure(FigUsualPeak, usual.Bytes),
 			figure(FigStep, worst)},
 		Suggestions: p.advice("Split these steps: smaller evaluation batches, shorter sequences, no_grad.",
 			"Split these steps: smaller evaluation batches, shorter sequences.")}

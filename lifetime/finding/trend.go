@@ -194,8 +194,8 @@ func (p *Pass) flatLine(share float64) Finding {
 		Suggestions: []string{"Look at the compiled programs: memlane peak --module NAME."}}
 	f.describe("", fmt.Sprintf("all %s allocations and %s frees happened in the first %.1f %% of the recording; "+
 		"memory in use is flat afterwards, "+
-		"as in programs whose memory is planned at compile time (TPU), so this is not a leak", units.Count(int64(s.Allocations)),
-		units.Count(int64(s.Frees)),
+		"as in programs whose memory is planned at compile time (TPU), so this is not a leak",
+		units.Count(int64(s.Allocations)), units.Count(int64(s.Frees)),
 		math.Max(0.1, 100*share)))
 	return f
 }

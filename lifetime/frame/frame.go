@@ -42,7 +42,8 @@ const (
 	Runtime                 // a library that allocates for itself: cuBLAS, NCCL
 )
 
-var kindNames = [...]string{"user", "framework", "native", "scope", "interpreter", "operator", "plumbing", "unwinder", "node", "engine", "runtime"}
+var kindNames = [...]string{"user", "framework", "native", "scope", "interpreter", "operator", "plumbing", "unwinder",
+	"node", "engine", "runtime"}
 
 // String returns the name used in native text.
 func (k Kind) String() string { return kindNames[k] }
@@ -169,7 +170,8 @@ func kindOf(k key) Kind {
 	case strings.HasPrefix(function, "<built-in "), strings.HasPrefix(function, "nn.Module:"),
 		strings.HasPrefix(slashed, "<frozen "), strings.HasPrefix(slashed, "<eval_with_key>"):
 		return Framework
-	case slashed == "", slashed == "??", strings.Contains(slashed, ".so."), isProgram(slashed), !strings.Contains(slashed, ".py") && compiledName.MatchString(function),
+	case slashed == "", slashed == "??", strings.Contains(slashed, ".so."), isProgram(slashed),
+		!strings.Contains(slashed, ".py") && compiledName.MatchString(function),
 		slices.ContainsFunc(compiledSuffixes, func(suffix string) bool { return strings.HasSuffix(slashed, suffix) }):
 		return kindOfCode(function, slashed)
 	case slices.ContainsFunc(frameworkPaths, func(part string) bool { return strings.Contains(slashed, part) }),

@@ -115,7 +115,8 @@ var functions = []struct {
 	{"torch/utils/hooks.py", "", NoPart, RunsHooks},
 	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},
 	{"torch/distributed/fsdp/", "_init_sharded_param reset_sharded_param init_all_gather_outputs alloc_storage " +
-		"flatten_tensors _get_shard _alloc_padded_unsharded_flat_param _use_low_precision_shard", NoPart, OfParameter | Distributed | Shards},
+		"flatten_tensors _get_shard _alloc_padded_unsharded_flat_param _use_low_precision_shard", NoPart,
+		OfParameter | Distributed | Shards},
 	{"torch/distributed/fsdp/", "foreach_reduce", NoPart, ReducesGrads | Distributed | Shards},
 	{"torch/distributed/fsdp/", "", NoPart, Distributed | Shards},
 	{"/deepspeed/runtime/zero/", "", NoPart, Distributed | Shards},
@@ -161,8 +162,8 @@ func partIn(rows []int, file string) frameFacts {
 // roots are the functions that start a program or a thread of Python. The autograd engine calls hooks, custom
 // functions and recomputations from a thread whose stack begins with none of them.
 var roots = map[string]bool{
-	"<module>": true, "_run_module_as_main": true, "_run_code": true, "run_code": true, "_bootstrap": true, "_bootstrap_inner": true, "run": true,
-	"_start": true, "main": true, "_run_once": true,
+	"<module>": true, "_run_module_as_main": true, "_run_code": true, "run_code": true, "_bootstrap": true,
+	"_bootstrap_inner": true, "run": true, "_start": true, "main": true, "_run_once": true,
 }
 
 const functional = "torch/nn/functional.py"

@@ -115,7 +115,8 @@ func (p *Program) recurrence(h *history) *Steps {
 				first = b
 			}
 		}
-		if from, to := s.Buffers[first[0]].Begin, s.Buffers[first[n-1]].Begin; 2*allocatedBetween(s, from, to) < allocatedBetween(s, s.Begin, s.End) {
+		if from, to := s.Buffers[first[0]].Begin,
+			s.Buffers[first[n-1]].Begin; 2*allocatedBetween(s, from, to) < allocatedBetween(s, s.Begin, s.End) {
 			continue // a loop within an iteration
 		}
 		if first = leaders(first); len(first) < leastSteps {

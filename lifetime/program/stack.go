@@ -111,7 +111,8 @@ func StacksOf(t *lifetime.Tables) *Stacks {
 
 // isOf reports whether the stacks and frames that r reads are those of t, which may be a copy of its tables.
 func (r *Stacks) isOf(t *lifetime.Tables) bool {
-	return len(r.stacks) == len(t.Stacks) && &r.t.Stacks[0] == &t.Stacks[0] && len(r.frames) == len(t.Frames) && &r.t.Frames[0] == &t.Frames[0]
+	return len(r.stacks) == len(t.Stacks) && &r.t.Stacks[0] == &t.Stacks[0] && len(r.frames) == len(t.Frames) &&
+		&r.t.Frames[0] == &t.Frames[0]
 }
 
 // Done leaves what r read to the next reader of its tables. r is not used afterwards.

@@ -121,7 +121,8 @@ func markedSteps(s *lifetime.Space) *Steps {
 	steps := &Steps{Source: Marked}
 	for i := range s.Marks {
 		m := &s.Marks[i]
-		if n := len(steps.Ends); m.Kind == lifetime.Step && m.Begin < s.End && (n == 0 || m.End > steps.Ends[n-1] && m.Begin > steps.Begins[n-1]) {
+		if n := len(steps.Ends); m.Kind == lifetime.Step && m.Begin < s.End &&
+			(n == 0 || m.End > steps.Ends[n-1] && m.Begin > steps.Begins[n-1]) {
 			steps.add(m.Begin, m.End)
 			steps.Names = append(steps.Names, m.Text)
 		}
@@ -157,7 +158,8 @@ func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
 // firstPass returns when a space first allocates something else than set-up.
 func (p *Program) firstPass(s *lifetime.Space) int64 {
 	for i := range s.Buffers {
-		if at := p.Purpose(s.PurposeOf(i)); s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && at.Phase != purpose.UnknownPhase && at.Part != purpose.Setup {
+		if at := p.Purpose(s.PurposeOf(i)); s.Buffers[i].Edge&lifetime.BeginUnseen == 0 &&
+			at.Phase != purpose.UnknownPhase && at.Part != purpose.Setup {
 			return s.Buffers[i].Begin
 		}
 	}
@@ -178,7 +180,8 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 		if i == 0 {
 			begin = span.Begin
 		}
-		if span.Phase == purpose.Backward && (backward == 0 || spans[i-1].Phase != purpose.OptimizerPhase) { // not of an optimizer within it
+		if span.Phase == purpose.Backward && (backward == 0 || spans[i-1].Phase != purpose.OptimizerPhase) {
+			// not of an optimizer within it
 			backward++
 		}
 		last := i+1 == len(spans) || spans[i+1].Phase != purpose.OptimizerPhase && spans[i+1].Phase != purpose.Backward
@@ -189,7 +192,8 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 		}
 	}
 	n := len(passes)
-	if n == 0 || n == 1 && passes[0] > 1 || slices.Max(passes) > 2*slices.Min(passes) || backward > slices.Max(passes) || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
+	if n == 0 || n == 1 && passes[0] > 1 || slices.Max(passes) > 2*slices.Min(passes) ||
+		backward > slices.Max(passes) || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
 		return noSteps
 	}
 	return steps

@@ -109,7 +109,8 @@ func measure(s *lifetime.Space, spans []PhaseSpan) {
 		for k < len(spans) && b.Begin >= spans[k].End {
 			k++
 		}
-		if k < len(spans) && b.Edge&lifetime.BeginUnseen == 0 && b.Begin >= spans[k].Begin && (b.End > spans[k].End || b.Edge&lifetime.EndOpen != 0) {
+		if k < len(spans) && b.Edge&lifetime.BeginUnseen == 0 && b.Begin >= spans[k].Begin &&
+			(b.End > spans[k].End || b.Edge&lifetime.EndOpen != 0) {
 			spans[k].Left = units.AddSat(spans[k].Left, b.Size)
 		}
 	}

@@ -53,7 +53,8 @@ const (
 	Leaked         // a finding says that it leaks, whatever it was for
 )
 
-var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "optimizer_state", "activation", "temporary", "input", "workspace", "bucket", "cache", "leaked"}
+var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "optimizer_state", "activation",
+	"temporary", "input", "workspace", "bucket", "cache", "leaked"}
 
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }

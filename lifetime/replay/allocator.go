@@ -88,7 +88,8 @@ type allocator struct {
 const maxWork = 1 << 28
 
 func newAllocator(s Settings, m memory, limit int64) *allocator {
-	return &allocator{Settings: s, memory: m, limit: limit, blocks: make([]block, 1, 1024), index: map[groupKey]int32{}, poolOf: map[groupKey]int32{}}
+	return &allocator{Settings: s, memory: m, limit: limit, blocks: make([]block, 1, 1024), index: map[groupKey]int32{},
+		poolOf: map[groupKey]int32{}}
 }
 
 // group returns the group of a request's blocks.

@@ -57,7 +57,8 @@ type simulated struct {
 }
 
 func newSimulated(d Device, recorded map[int64][]uint64) *simulated {
-	m := &simulated{recorded: maps.Clone(recorded), taken: map[key]bool{}, free: math.MaxInt64, rangeSize: boundlessRange, next: firstAddress, nextRange: firstRange}
+	m := &simulated{recorded: maps.Clone(recorded), taken: map[key]bool{}, free: math.MaxInt64,
+		rangeSize: boundlessRange, next: firstAddress, nextRange: firstRange}
 	for size, all := range recorded {
 		for _, addr := range all {
 			m.next = max(m.next, addr+uint64(size))

@@ -192,8 +192,8 @@ func (h *historian) rares() (all []rare) {
 	})
 	joined := all[:0]
 	for _, r := range all {
-		if n := len(joined) - 1; n >= 0 && (r.op == opSegment || r.op == opRelease) && joined[n].op == r.op && joined[n].t == r.t &&
-			r.t > s.Begin && addr(&joined[n])+uint64(joined[n].size) == addr(&r) {
+		if n := len(joined) - 1; n >= 0 && (r.op == opSegment || r.op == opRelease) && joined[n].op == r.op &&
+			joined[n].t == r.t && r.t > s.Begin && addr(&joined[n])+uint64(joined[n].size) == addr(&r) {
 			joined[n].size += r.size
 			continue
 		}
@@ -242,7 +242,8 @@ func (h *historian) take(r *rare) {
 		m := &h.space.Marks[r.of]
 		if m.Kind == lifetime.OOM {
 			h.add(opFull, int32(len(h.requests)))
-			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number, begin: m.Begin, end: m.Begin})
+			h.requests = append(h.requests, request{requested: m.Requested, stream: int32(m.Stream), number: h.number,
+				begin: m.Begin, end: m.Begin})
 			if m.Free.Known() {
 				h.capacity = h.reserved // a limit of the program itself, if the device had room
 				if free, usual := m.Free.Or(0), Default(); free < usual.segment(usual.size(m.Requested)) {
@@ -257,7 +258,8 @@ func (h *historian) take(r *rare) {
 // segment takes a segment that was reserved or released.
 func (h *historian) segment(e *rare) {
 	r := &h.space.Regions[e.of]
-	s := segment{addr: r.Addr, size: e.size, stream: int32(r.Stream), pool: h.pool(r), small: r.Small, expandable: r.Kind == lifetime.Expandable}
+	s := segment{addr: r.Addr, size: e.size, stream: int32(r.Stream), pool: h.pool(r), small: r.Small,
+		expandable: r.Kind == lifetime.Expandable}
 	h.poolsUnknown = h.poolsUnknown || r.Edge&lifetime.PoolUnknown != 0
 	index := int32(len(h.segments))
 	h.segments = append(h.segments, s)
@@ -302,7 +304,8 @@ func (h *History) addressesOf() map[int64][]uint64 {
 		if e.op != opSegment {
 			continue
 		}
-		if s := &h.segments[e.of]; !s.expandable && !shared[s.key()] && s.end() > s.addr && s.size <= maxSize { // damaged captures have others
+		if s := &h.segments[e.of]; !s.expandable && !shared[s.key()] && s.end() > s.addr && s.size <= maxSize {
+			// damaged captures have others
 			all[s.size] = append(all[s.size], s.addr)
 		}
 	}

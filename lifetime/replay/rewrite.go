@@ -61,8 +61,8 @@ func (h *History) Rewrite(requests []Request, calls []Call) *History {
 	ops := [...]op{Allocate: opAlloc, RequestFree: opRequest, Free: opFree, Fail: opFull, Empty: opEmpty}
 	w := &History{
 		Settings: h.Settings, requests: make([]request, len(requests)), segments: h.segments, events: make([]event, len(calls)),
-		startSegments: h.startSegments, addresses: h.addresses, pools: h.pools, poolsUnknown: h.poolsUnknown, capacity: h.capacity, unclear: h.unclear,
-		differs: h.differs,
+		startSegments: h.startSegments, addresses: h.addresses, pools: h.pools, poolsUnknown: h.poolsUnknown,
+		capacity: h.capacity, unclear: h.unclear, differs: h.differs,
 	}
 	for i, r := range requests {
 		like := h.requests[r.Like]

@@ -49,7 +49,8 @@ func (h *History) Run(s Settings, d Device) Outcome {
 func (h *History) RunBoth(s Settings, d Device) Outcome {
 	o := h.Run(s, d)
 	switch {
-	case s == h.Settings && d.Fraction == 0 && (d.Capacity == 0 || d.Capacity >= h.peakReserved) && o.PeakReserved == cmp.Or(h.grownPeak, h.peakReserved):
+	case s == h.Settings && d.Fraction == 0 && (d.Capacity == 0 || d.Capacity >= h.peakReserved) &&
+		o.PeakReserved == cmp.Or(h.grownPeak, h.peakReserved):
 		o.Exact, o.Low, o.High = true, o.PeakReserved, o.PeakReserved
 	case o.Exact:
 		other := h.run(s, d, true, asRecorded)
@@ -93,8 +94,8 @@ func (h *History) run(s Settings, d Device, descending bool, from origin) Outcom
 		compare(len(h.events))
 	}
 	return Outcome{
-		Settings: s, PeakReserved: cmp.Or(r.peakReserved, r.seeded), PeakLive: r.peakLive, Retries: r.retries, Mallocs: r.mallocs, Segments: r.segments,
-		Repeats: repeats, OOM: !ok, OOMEvent: r.failed,
+		Settings: s, PeakReserved: cmp.Or(r.peakReserved, r.seeded), PeakLive: r.peakLive, Retries: r.retries,
+		Mallocs: r.mallocs, Segments: r.segments, Repeats: repeats, OOM: !ok, OOMEvent: r.failed,
 		Exact: h.FromStart() && !h.unclear && !h.differs && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
 	}
 }

@@ -112,7 +112,8 @@ func (t *trials) try(each ...[]Settings) {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for j := range jobs {
-				t.made[from+j.trial].Outcomes[j.recording] = t.all[j.recording].RunBoth(each[j.trial][j.recording], t.devices[j.recording])
+				t.made[from+j.trial].Outcomes[j.recording] = t.all[j.recording].RunBoth(each[j.trial][j.recording],
+					t.devices[j.recording])
 			}
 		})
 	}
@@ -136,8 +137,8 @@ func (t *trials) sort() { slices.SortStableFunc(t.made[1:], compareTrials) }
 
 func compareTrials(x, y Trial) int {
 	a, b := x.Sum(), y.Sum()
-	return cmp.Or(cmp.Compare(a.OOMs, b.OOMs), cmp.Compare(a.PeakReserved, b.PeakReserved), cmp.Compare(a.Retries, b.Retries),
-		cmp.Compare(x.keys(), y.keys()))
+	return cmp.Or(cmp.Compare(a.OOMs, b.OOMs), cmp.Compare(a.PeakReserved, b.PeakReserved),
+		cmp.Compare(a.Retries, b.Retries), cmp.Compare(x.keys(), y.keys()))
 }
 
 // keys returns the number of settings.
@@ -289,7 +290,8 @@ func splitCandidates(all []*History) []int64 {
 			}
 		}
 	}
-	sizes := slices.SortedFunc(maps.Keys(counts), func(x, y int64) int { return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y)) })
+	sizes := slices.SortedFunc(maps.Keys(counts),
+		func(x, y int64) int { return cmp.Or(cmp.Compare(counts[y], counts[x]), cmp.Compare(x, y)) })
 	if len(sizes) == 0 {
 		return nil
 	}

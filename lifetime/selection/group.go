@@ -34,7 +34,8 @@ const (
 )
 
 // Bys lists all groups.
-var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool, ByStream, ByName, ByHolder}
+var Bys = []By{ByLine, ByFunction, ByFile, ByStack, ByOp, ByModule, ByLayer, ByShape, ByCategory, ByPhase, ByPool,
+	ByStream, ByName, ByHolder}
 
 // GroupBy returns a copy of the capture in which each group of buffers has one site, so that all answers and pictures
 // are by group. It fails with a *NothingError if the capture has no group of this kind. Sites of regions, marks and
@@ -80,7 +81,8 @@ func groupsBy(c *lifetime.Capture, by By, ask bool) *groups {
 	grouped := *c
 	grouped.Sites, grouped.Stacks, grouped.Frames = slices.Clip(c.Sites), slices.Clip(c.Stacks), slices.Clip(c.Frames)
 	grouped.Spaces = nil
-	g := &groups{from: c, c: &grouped, by: by, ask: ask, layers: layer.Of(&c.Tables), sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{},
+	g := &groups{from: c, c: &grouped, by: by, ask: ask, layers: layer.Of(&c.Tables),
+		sites: map[lifetime.Site]lifetime.SiteID{}, stacks: map[call]lifetime.StackID{},
 		frames: map[frame.Frame]lifetime.FrameID{}, texts: map[lifetime.FrameID]string{}}
 	for _, s := range c.Spaces {
 		grouped.Spaces = append(grouped.Spaces, g.space(s))
@@ -196,7 +198,8 @@ func (g *groups) ofSite(id lifetime.SiteID) lifetime.Site {
 		}
 	case ByFunction:
 		if p.Frame.Function != "" && p.Node == "" && !p.Unseen {
-			return lifetime.Site{Stack: g.stack(g.frame(frame.Frame{Function: p.Frame.Function, File: p.Frame.File, Kind: p.Frame.Kind}))}
+			return lifetime.Site{Stack: g.stack(g.frame(frame.Frame{Function: p.Frame.Function, File: p.Frame.File,
+				Kind: p.Frame.Kind}))}
 		}
 		p.Frame = frame.Frame{}
 	}

@@ -45,7 +45,8 @@ func ParseMoment(text string) (Moment, error) {
 	}
 	at, err := ParseInstant(text)
 	if err != nil {
-		return Moment{}, MomentError(fmt.Sprintf("%q: use peak, end, oom, a duration such as 20ms, or an instant from --json output", text))
+		return Moment{},
+			MomentError(fmt.Sprintf("%q: use peak, end, oom, a duration such as 20ms, or an instant from --json output", text))
 	}
 	return Moment{at: at, text: text}, nil
 }
@@ -82,9 +83,11 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 		m.at.Since = false
 		return m.In(file, s)
 	case m.at.Since && s.Axis != lifetime.Time:
-		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; use peak, end, oom or the number of an %s", m.text, s.ID(), s.Axis.Unit()))
+		return 0, MomentError(fmt.Sprintf("%q: %s has no clock; use peak, end, oom or the number of an %s", m.text,
+			s.ID(), s.Axis.Unit()))
 	case m.at.Since && m.at.T >= s.End-s.Begin:
-		return 0, MomentError(fmt.Sprintf("%s: the recording of %s is %s long", m.text, s.ID(), units.Span(s.AtEnd()-s.Begin, s.Axis.Unit())))
+		return 0, MomentError(fmt.Sprintf("%s: the recording of %s is %s long", m.text, s.ID(),
+			units.Span(s.AtEnd()-s.Begin, s.Axis.Unit())))
 	case m.at.Since:
 		return s.Begin + m.at.T, nil
 	case m.at.T < s.Begin || m.at.T >= s.End:

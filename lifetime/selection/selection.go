@@ -75,7 +75,8 @@ func (s *Selection) has(space *lifetime.SpaceInfo) bool {
 	n, numbered := space.MemorySpace()
 	return (s.Module == "" || s.Module == space.Module || s.Module == name) &&
 		(s.MemorySpace == nil || numbered && n == *s.MemorySpace) &&
-		(s.Space == "" || matches(s.Space, space.ID()) || space.Host != "" && matches(s.Space, strings.TrimPrefix(space.ID(), space.Host+"/")))
+		(s.Space == "" || matches(s.Space, space.ID()) || space.Host != "" &&
+			matches(s.Space, strings.TrimPrefix(space.ID(), space.Host+"/")))
 }
 
 // matches is path.Match, except that "*" also matches "/": memory IDs are not paths.
@@ -197,7 +198,10 @@ func (s *Selection) cut(c *lifetime.Capture) (*lifetime.Capture, error) {
 	}
 	from, to := at(s.From, begin), at(s.To, end)
 	if from >= to || from >= end || to <= begin {
-		return nil, &NothingError{c.Name(), fmt.Sprintf("nothing was recorded in this interval; the recording is %d to %d, %s long", begin, end-1, units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
+		return nil,
+			&NothingError{c.Name(),
+				fmt.Sprintf("nothing was recorded in this interval; the recording is %d to %d, %s long", begin, end-1,
+					units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
 	}
 	inside := only(c, func(space *lifetime.Space) bool {
 		return space.Axis == lifetime.ProgramOrder || space.Begin < to && space.End > from

@@ -109,7 +109,8 @@ func filter(c *lifetime.Capture, selected func(s *lifetime.Space, i int, b *life
 // change a buffer, but not the order of buffers.
 func with(s *lifetime.Space, take func(i int, b lifetime.Buffer) (lifetime.Buffer, bool)) *lifetime.Space {
 	part := *s
-	part.Buffers, part.FreeSites, part.BufNotes, part.Holders, part.ValueIDs, part.FreeRequests, part.Purposes, part.EndOrder = nil, nil, nil, nil, nil, nil, nil, nil
+	part.Buffers, part.FreeSites, part.BufNotes, part.Holders, part.ValueIDs, part.FreeRequests, part.Purposes,
+		part.EndOrder = nil, nil, nil, nil, nil, nil, nil, nil
 	part.Allocations, part.Frees = 0, 0
 	ended := []uint32{}
 	for i, whole := range s.Buffers {
