@@ -24,7 +24,8 @@ import (
 
 // units lists all units. For benchstat, less is better in all but one.
 var units = []string{
-	"peak-bytes", "peak-requested-bytes", "end-bytes", "end-requested-bytes", "reserved-bytes", "allocs", "frees", "live-buffers", "frag-ratio",
+	"peak-bytes", "peak-requested-bytes", "end-bytes", "end-requested-bytes", "reserved-bytes", "allocs", "frees",
+	"live-buffers", "frag-ratio",
 }
 
 // Write writes a line for each space of c.

@@ -31,7 +31,8 @@ func (p *picture) stillBuffers() (still map[int]bool, bytes int64) {
 		row := rowOf(p.s, i)
 		known, ok := named[row]
 		if !ok {
-			known = NamesCategory(p.c.Category(&p.s.SpaceInfo, row.Kind, row.Site, row.Purpose)) || b.Site != 0 && !p.c.Sites[b.Site].Unseen
+			known = NamesCategory(p.c.Category(&p.s.SpaceInfo, row.Kind, row.Site, row.Purpose)) || b.Site != 0 &&
+				!p.c.Sites[b.Site].Unseen
 			named[row] = known
 		}
 		if !known {

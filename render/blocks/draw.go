@@ -151,7 +151,8 @@ func (p *picture) legend() {
 	var rows []plot.Row
 	for _, c := range p.classes {
 		if !c.hidden && !(p.keys && c.named) {
-			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place, Below: cmp.Or(c.leak, atPeak(c.bytes)), Bad: c.leak != ""})
+			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place,
+				Below: cmp.Or(c.leak, atPeak(c.bytes)), Bad: c.leak != ""})
 		}
 	}
 	if base := p.base(); base > 0 {

@@ -137,7 +137,8 @@ func (g *grid) choose(row []uint8, owed []float64, r int) {
 		if best < classes && free > least && here[classes] > here[best] {
 			best = classes
 		}
-		if x > 0 && here[before]+near >= here[best] && (before == classes && free > least || before < classes && g.part(before, x, r) > least) {
+		if x > 0 && here[before]+near >= here[best] &&
+			(before == classes && free > least || before < classes && g.part(before, x, r) > least) {
 			best = before
 		}
 		here[best]--

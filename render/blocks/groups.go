@@ -116,7 +116,8 @@ func (p *picture) addGroups(room int) {
 			}
 			p.classes = append(p.classes, class{name: name, look: list[i].look(p.o.Color, i)})
 		case i == own:
-			p.classes = append(p.classes, class{name: "other " + words.several + " (" + strconv.Itoa(len(list)-own) + ")", look: plot.OtherLook})
+			p.classes = append(p.classes,
+				class{name: "other " + words.several + " (" + strconv.Itoa(len(list)-own) + ")", look: plot.OtherLook})
 		default:
 			k--
 		}

@@ -142,7 +142,8 @@ func (p *picture) details(s *lifetime.Site, l label) (lines []string) {
 	}
 	var words []string
 	for _, word := range []string{s.Instr, s.DType, s.Shape, s.Region} {
-		if word != "" && word != l.name && word != l.place && (word != s.DType || s.Instr == "") { // the shape of an instruction contains its type
+		if word != "" && word != l.name && word != l.place && (word != s.DType || s.Instr == "") {
+			// the shape of an instruction contains its type
 			words = append(words, canvas.Cut(word, 100))
 		}
 	}

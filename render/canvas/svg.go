@@ -43,15 +43,18 @@ func (c *svg) length(name string, v Length) {
 func (c *svg) define(l Look) {
 	if l.Hollow && !c.hollow[l.Role] {
 		c.hollow[l.Role] = true
-		c.str(`<defs><pattern id="hollow-`, roles[l.Role].name, `" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><path class="line-`,
+		c.str(`<defs><pattern id="hollow-`, roles[l.Role].name,
+			`" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><path class="line-`,
 			roles[l.Role].name, `" d="M1 0v6" stroke-width="1.5"/></pattern></defs>`, "\n")
 	}
 	if !l.Hatched || c.hatches[l.RGB] {
 		return
 	}
 	c.hatches[l.RGB] = true
-	c.str(`<defs><pattern id="hatch-`, l.RGB.String()[1:], `" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path fill="`,
-		l.RGB.String(), `" d="M0 0h6v6h-6z"/><path d="M1 0v6" stroke="#fff" stroke-opacity=".4" stroke-width="2"/></pattern></defs>`, "\n")
+	c.str(`<defs><pattern id="hatch-`, l.RGB.String()[1:],
+		`" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path fill="`,
+		l.RGB.String(),
+		`" d="M0 0h6v6h-6z"/><path d="M1 0v6" stroke="#fff" stroke-opacity=".4" stroke-width="2"/></pattern></defs>`, "\n")
 }
 
 // attributes appends the attributes of a look.

@@ -157,7 +157,8 @@ func (p *comparison) drawSide(t *timeline, marked bool) {
 	t.Page.Text(canvas.Text{X: t.Left, Y: t.named, Bold: true, S: t.word, Aside: file})
 	t.Sizes(t.ceiling, 400, t.height)
 	if t.Space == nil {
-		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle, Role: canvas.Dim, Halo: true, S: "not in this capture"})
+		t.Page.Text(canvas.Text{X: (t.Left + t.Right) / 2, Y: (t.Top + t.Bottom) / 2, Anchor: canvas.Middle,
+			Role: canvas.Dim, Halo: true, S: "not in this capture"})
 		return
 	}
 	t.Upwards("bytes in use")
@@ -183,7 +184,8 @@ func (p *comparison) legend(t *timeline, marked bool) []plot.Row {
 	rows := []plot.Row{{Look: heapLook, Name: "in use", Below: units.Bytes(t.peak.Bytes) + " at the peak"}}
 	rows = append(rows, t.reservedRows()...)
 	if marked {
-		rows = append(rows, plot.Row{Look: canvas.Look{Role: canvas.Foreground}, Name: "peak before", Below: units.Bytes(p.pair.Before.Peak)},
+		rows = append(rows, plot.Row{Look: canvas.Look{Role: canvas.Foreground}, Name: "peak before",
+			Below: units.Bytes(p.pair.Before.Peak)},
 			plot.Row{Look: canvas.Look{Role: canvas.Background}, Name: "change of the peak", Below: p.change()})
 	}
 	return rows

@@ -33,7 +33,8 @@ const miniatureColumns = 432
 
 // NewMiniature returns the usage of a space. It fails if nothing was in use.
 func NewMiniature(name string, s *lifetime.Space) (*Miniature, error) {
-	m := &Miniature{Name: name, device: plot.Device(s), peak: s.Peak(lifetime.Occupied), length: units.Span(s.End-max(s.Begin, plot.Origin(s)), s.Axis.Unit())}
+	m := &Miniature{Name: name, device: plot.Device(s), peak: s.Peak(lifetime.Occupied),
+		length: units.Span(s.End-max(s.Begin, plot.Origin(s)), s.Axis.Unit())}
 	if m.peak.Bytes <= 0 || s.Begin >= s.End {
 		return nil, fmt.Errorf("space %s: %w", s.ID(), errNothing)
 	}
@@ -129,7 +130,8 @@ func (m *multiples) panel(i int, panel *Miniature) {
 	title := canvas.Cut(panel.Name, 200) + ": peak " + units.Exact(panel.peak.Bytes)
 	if panel.Outlier != "" {
 		title += "; " + panel.Why
-		m.Page.Stroke(canvas.Rect(m.Left-30, m.Top-panelNames+20, m.Right+30, m.Bottom+50).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(panel.Why))
+		m.Page.Stroke(canvas.Rect(m.Left-30, m.Top-panelNames+20, m.Right+30, m.Bottom+50).Closed(),
+			canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(panel.Why))
 	}
 	curve := panel.curve.coarser(m.coarseness())
 	m.From, m.To = curve.From, curve.To

@@ -160,7 +160,8 @@ func (p *peak) hasName(buffer int, name string, matches func(have, name string) 
 	if p.s.ValueIDs != nil && strconv.FormatInt(p.s.ValueIDs[buffer], 10) == name {
 		return true
 	}
-	return slices.ContainsFunc([]string{site.Instr, site.Op, function, place}, func(have string) bool { return have != "" && matches(have, name) })
+	return slices.ContainsFunc([]string{site.Instr, site.Op, function, place},
+		func(have string) bool { return have != "" && matches(have, name) })
 }
 
 // split groups the buffers at the peak by purpose.
@@ -246,8 +247,10 @@ func (p *peak) shares() {
 		right := p.Left + scale.At(uint64(at))
 		l := k.look
 		l.Edged = true
-		p.Page.Fill(canvas.Rect(x, sharesTop, right, sharesBottom), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))
-		name := canvas.Text{X: x + 60, Y: (sharesTop+sharesBottom)/2 + 40, Role: canvas.On(k.look), S: canvas.Clean(k.name + " " + p.share(k.bytes))}
+		p.Page.Fill(canvas.Rect(x, sharesTop, right, sharesBottom), l,
+			[]byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))
+		name := canvas.Text{X: x + 60, Y: (sharesTop+sharesBottom)/2 + 40, Role: canvas.On(k.look),
+			S: canvas.Clean(k.name + " " + p.share(k.bytes))}
 		if name.Extent()+100 <= right-x {
 			p.Page.Text(name)
 		}

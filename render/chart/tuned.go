@@ -97,8 +97,8 @@ func (t *tuned) headline() string {
 
 // gain compares the peaks.
 func (t *tuned) gain() string {
-	return fmt.Sprintf("%s with %s, %s with %s", units.Bytes(t.own.PeakReserved), canvas.Cut(t.own.Name, 60), units.Bytes(t.other.PeakReserved),
-		canvas.Cut(t.other.Name, 60))
+	return fmt.Sprintf("%s with %s, %s with %s", units.Bytes(t.own.PeakReserved), canvas.Cut(t.own.Name, 60),
+		units.Bytes(t.other.PeakReserved), canvas.Cut(t.other.Name, 60))
 }
 
 func (t *tuned) explanation() string {
@@ -141,7 +141,8 @@ func (t *tuned) segments(y canvas.Length, trial *Tuned, pen canvas.Pen) canvas.L
 		used += trial.Segments[i].Used()
 	}
 	bytes := size(trial.Segments)
-	title := fmt.Sprintf("%s in %s at the peak of the reserved memory, %s in use", units.Bytes(bytes), units.Plural(len(trial.Segments), "segment"), units.Bytes(used))
+	title := fmt.Sprintf("%s in %s at the peak of the reserved memory, %s in use", units.Bytes(bytes),
+		units.Plural(len(trial.Segments), "segment"), units.Bytes(used))
 	t.Page.Text(canvas.Text{X: t.Left, Y: y + 130, Bold: true, S: trial.Name, Aside: title}.Fit(t.Width - t.Left - 160))
 	below := t.below(y, bytes)
 	y += mapName

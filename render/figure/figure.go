@@ -62,7 +62,8 @@ type Options struct {
 func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifetime.Space, found []finding.Finding, o Options) error {
 	whole := s // what is known of the space, on its own axis
 	s = OnAxis(s, o.Axis)
-	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks && o.Layout == blocks.Stacked {
+	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks &&
+		o.Layout == blocks.Stacked {
 		o.View = Peak // over time there is nothing to see
 	}
 	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
@@ -111,7 +112,8 @@ func leaksOf(found []finding.Finding, s *lifetime.Space) (leaks []finding.Findin
 func othersOf(s *lifetime.Space, spaces []*lifetime.Space) []*lifetime.Space {
 	least := s.Peak(lifetime.Occupied).Bytes / 200
 	return slices.DeleteFunc(slices.Clone(spaces), func(o *lifetime.Space) bool {
-		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) || o.Peak(lifetime.Occupied).Bytes <= least
+		return o == s || s.Axis == lifetime.ProgramOrder || o.Axis == lifetime.ProgramOrder || plot.Still(o) ||
+			o.Peak(lifetime.Occupied).Bytes <= least
 	})
 }
 

@@ -230,7 +230,8 @@ func Write(w io.Writer, c *lifetime.Capture) error {
 	list(d, "frames", c.Frames, func(f frame.Frame) any { return frameRow{f.Function, f.File, f.Line, f.Column, f.Kind.String()} })
 	list(d, "stacks", c.Stacks, func(s lifetime.Stack) any { return stack{s.Frame, s.Caller} })
 	list(d, "sites", c.Sites, func(s lifetime.Site) any {
-		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Split, s.Copies, s.Role, s.Source, s.Unseen}
+		return site{s.Stack, s.Op, s.Module, s.Region, s.Shape, s.DType, s.Instr, s.Opcode, s.Split, s.Copies, s.Role,
+			s.Source, s.Unseen}
 	})
 	d.text(`,"spaces":[`)
 	for i, s := range c.Spaces {
@@ -383,10 +384,12 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 	list(d, "buffers", s.Buffers, func(b lifetime.Buffer) any {
 		i++
 		out := buffer{
-			Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site, Edges: edges(b.Edge), Kind: b.Kind.String(),
+			Begin: b.Begin, End: b.End, Addr: b.Addr, Size: b.Size, Requested: b.Requested, Site: b.Site,
+			Edges: edges(b.Edge), Kind: b.Kind.String(),
 		}
 		p := c.Purpose(s.PurposeOf(i))
-		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder || out.Category == "" {
+		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder ||
+			out.Category == "" {
 			out.Category = p.Name() // the kind has a field of its own
 		}
 		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, modules.ModuleOf(b.Site, s.PurposeOf(i)))

@@ -233,7 +233,8 @@ func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64
 			from, to = t.X-t.Extent(), t.X
 		}
 		row := 0
-		for row < len(rows) && slices.ContainsFunc(rows[row], func(taken [2]canvas.Length) bool { return from < taken[1]+80 && taken[0] < to+80 }) {
+		for row < len(rows) && slices.ContainsFunc(rows[row],
+			func(taken [2]canvas.Length) bool { return from < taken[1]+80 && taken[0] < to+80 }) {
 			row++
 		}
 		if row == len(rows) {

@@ -28,8 +28,8 @@ var OtherLook = canvas.Look{RGB: 0xd8dce1}
 // distinguish them. Kinds that only compiled programs have share colours with categories that these do not have.
 var Categories = map[string]canvas.RGB{
 	"parameter": 0x0b7969, "gradient": 0x7eb3ef, "optimizer_state": 0xf6dd8b, "activation": 0xdc8f4b, "temporary": 0xc3d3ff,
-	"buffer": 0xc4f2fc, "input": 0x445368, "workspace": 0x757833, "bucket": 0xaa8e98, "cache": 0x7c509a, "leaked": 0xd1495b,
-	"output": 0xaa8e98, "constant": 0xc4f2fc, "thread-local": 0x757833,
+	"buffer": 0xc4f2fc, "input": 0x445368, "workspace": 0x757833, "bucket": 0xaa8e98, "cache": 0x7c509a,
+	"leaked": 0xd1495b, "output": 0xaa8e98, "constant": 0xc4f2fc, "thread-local": 0x757833,
 }
 
 // CategoryLook returns the look of a category. Categories of the producer or of the user get a colour of Palette that

@@ -90,7 +90,8 @@ func (p *Plot) alike() int {
 
 // other draws one panel under a name.
 func (p *Plot) other(s *lifetime.Space, name string, left, top, wide canvas.Length, curve func(panel Plot, title string)) {
-	panel := Plot{Page: p.Page, Space: s, Width: p.Width, From: s.Begin, To: s.End, Left: left, Right: left + wide, Top: top, Bottom: top + OtherHeight}
+	panel := Plot{Page: p.Page, Space: s, Width: p.Width, From: s.Begin, To: s.End, Left: left, Right: left + wide,
+		Top: top, Bottom: top + OtherHeight}
 	peak := s.Peak(lifetime.Occupied).Bytes
 	aside := units.Bytes(peak)
 	p.Page.Text(canvas.Text{X: left, Y: top - 50, S: name, Aside: aside}.Fit(wide - canvas.Width(" "+aside, canvas.TextSize)))

@@ -137,7 +137,8 @@ func (p *Plot) Upwards(name string) {
 // origin, even if only a part of the window is visible. Without a history there is one instant and no axis.
 func (p *Plot) Along() {
 	if Still(p.Space) {
-		p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: "alive at the end; no history was recorded"})
+		p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: p.Bottom + 180, Anchor: canvas.Middle, Role: canvas.Dim,
+			S: "alive at the end; no history was recorded"})
 		return
 	}
 	p.Ribbon()

@@ -19,7 +19,8 @@ const (
 // phaseLooks are the looks of the parts of a program over time. They differ in lightness. Categories have other
 // colours.
 var phaseLooks = map[string]canvas.Look{
-	"forward": {RGB: 0xdbe4f0}, "backward": {RGB: 0x8fa6c4}, "optimizer": {RGB: 0x47618a}, "evaluation": {RGB: 0xc3d9cf}, "other": {RGB: 0xebedf0},
+	"forward": {RGB: 0xdbe4f0}, "backward": {RGB: 0x8fa6c4}, "optimizer": {RGB: 0x47618a},
+	"evaluation": {RGB: 0xc3d9cf}, "other": {RGB: 0xebedf0},
 }
 
 // phaseName returns the name of what a program does in a span.

@@ -166,7 +166,8 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 	if site.Stack == 0 || s.Axis == lifetime.ProgramOrder {
 		op = "" // its frames already contain it
 	}
-	labels := siteLabels{kind: kind, leak: b.options.Marks.At(s, c.site).Label, op: op, region: site.Region, shape: site.Shape, dtype: site.DType}
+	labels := siteLabels{kind: kind, leak: b.options.Marks.At(s, c.site).Label, op: op, region: site.Region,
+		shape: site.Shape, dtype: site.DType}
 	if p := b.capture.Purpose(c.purpose); c.purpose > 0 {
 		labels.category, labels.phase, labels.module = p.Name(), p.Phase.String(), p.Module
 	}
@@ -179,7 +180,8 @@ func (b *builder) siteLabels(s *lifetime.Space, c *siteCells) siteLabels {
 
 // on returns labels with those of a site.
 func (l siteLabels) on(labels []label) []label {
-	return with(labels, []label{{"kind", l.kind}, {"leak", l.leak}, {"op", l.op}, {"region", l.region}, {"shape", l.shape}, {"dtype", l.dtype},
+	return with(labels, []label{{"kind", l.kind}, {"leak", l.leak}, {"op", l.op}, {"region", l.region},
+		{"shape", l.shape}, {"dtype", l.dtype},
 		{"category", l.category}, {"phase", l.phase}, {"module", l.module}, {"name", l.name}, {"holder", l.holder}}...)
 }
 
@@ -311,7 +313,8 @@ func (b *builder) location(function, file string, line int64) uint64 {
 	if id == 0 {
 		id = uint64(len(b.profile.Location) + 1)
 		b.locations[at] = id
-		b.profile.Location = append(b.profile.Location, &profile.Location{ID: id, Mapping: b.mapping, Line: []profile.Line{{Function: f, Line: line}}})
+		b.profile.Location = append(b.profile.Location,
+			&profile.Location{ID: id, Mapping: b.mapping, Line: []profile.Line{{Function: f, Line: line}}})
 	}
 	return id
 }

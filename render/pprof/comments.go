@@ -52,7 +52,8 @@ func (b *builder) addComments(parts []part) {
 func (b *builder) describe(p part, inuse int64) string {
 	s, unit := p.space, p.space.Axis.Unit()
 	if !p.inside {
-		return fmt.Sprintf("space %s: time %d is outside its recording [%d, %d); nothing counts as in use", name(s), p.at, s.Begin, s.End)
+		return fmt.Sprintf("space %s: time %d is outside its recording [%d, %d); nothing counts as in use", name(s),
+			p.at, s.Begin, s.End)
 	}
 	if s.Axis == lifetime.ProgramOrder && b.options.At == Peak {
 		when := "from the beginning"

@@ -137,7 +137,8 @@ type heldCells struct {
 // index is scratch space indexed by site and kind; it is zero before and after.
 func merge(p *part, index []uint32) []siteCells {
 	var sites []siteCells
-	purposes := labelled[lifetime.PurposeID](p.capture.Purposes, func(p purpose.Purpose) any { return [3]any{p.Category, p.Phase, p.Module} })
+	purposes := labelled[lifetime.PurposeID](p.capture.Purposes,
+		func(p purpose.Purpose) any { return [3]any{p.Category, p.Phase, p.Module} })
 	var holders []lifetime.HolderID
 	if p.space.Holders != nil {
 		holders = labelled[lifetime.HolderID](p.capture.Holders, func(h holder.Holder) any { return holderLabels(&h) })
@@ -189,7 +190,8 @@ func merge(p *part, index []uint32) []siteCells {
 		sites[i].sort()
 	}
 	slices.SortFunc(sites, func(a, b siteCells) int {
-		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind), cmp.Compare(a.purpose, b.purpose), cmp.Compare(a.holder, b.holder))
+		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.kind, b.kind), cmp.Compare(a.purpose, b.purpose),
+			cmp.Compare(a.holder, b.holder))
 	})
 	return sites
 }

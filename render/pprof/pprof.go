@@ -221,7 +221,8 @@ func noBuffers(parts []part) error {
 	if len(parts) == 1 {
 		spaces = name(parts[0].space) + ", which has"
 	}
-	return fmt.Errorf("%w in %s %s: a heap profile needs a history of allocations, or the blocks alive at the end", ErrNoBuffers, spaces, has)
+	return fmt.Errorf("%w in %s %s: a heap profile needs a history of allocations, or the blocks alive at the end",
+		ErrNoBuffers, spaces, has)
 }
 
 // name is the ID of s for messages and comments.

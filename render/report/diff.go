@@ -57,8 +57,8 @@ func (m *markdown) changed(d *answer.Diff) {
 			m.line("| | | and %s more | | | |", units.Count(int64(len(d.Rows)-i)))
 			break
 		}
-		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, Escape(r.Space), Escape(r.Name()), units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes),
-			units.Signed(r.AllocatedChange()))
+		m.line("| %s | %s | %s | %s | %s | %s |", r.Status, Escape(r.Space), Escape(r.Name()),
+			units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes), units.Signed(r.AllocatedChange()))
 	}
 }
 

@@ -141,8 +141,8 @@ func (m *markdown) memory(r *answer.Report) {
 			if s.ReservedPeakBytes != nil && *s.ReservedPeakBytes > 0 {
 				reserved = units.Bytes(*s.ReservedPeakBytes)
 			}
-			m.line("| %s | %s | %s | %s | %s | %s |", Escape(s.File), Escape(s.ID), units.Span(s.End-s.Begin, s.Unit), units.Bytes(s.Peak.Bytes),
-				units.Bytes(s.EndBytes), reserved)
+			m.line("| %s | %s | %s | %s | %s | %s |", Escape(s.File), Escape(s.ID), units.Span(s.End-s.Begin, s.Unit),
+				units.Bytes(s.Peak.Bytes), units.Bytes(s.EndBytes), reserved)
 		}
 	}
 }
@@ -176,7 +176,8 @@ func (m *markdown) findings(r *answer.Report) {
 		if f.BytesPerStep != nil {
 			step = units.Bytes(*f.BytesPerStep)
 		}
-		m.line("| %s | %s | %s | %s | %s | %s | %s |", f.Severity, f.Rule, Escape(f.Space), Escape(cmp.Or(f.Name, "(the whole memory)")), units.Bytes(f.Bytes), step, confidence)
+		m.line("| %s | %s | %s | %s | %s | %s | %s |", f.Severity, f.Rule, Escape(f.Space),
+			Escape(cmp.Or(f.Name, "(the whole memory)")), units.Bytes(f.Bytes), step, confidence)
 	}
 	for i := range found[:min(len(found), maxDetails)] {
 		f := &found[i]

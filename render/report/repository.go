@@ -94,7 +94,8 @@ func (in Repository) moved(files map[string]bool) map[string]string {
 	}
 	var best origin
 	for from := range found {
-		better := cmp.Or(cmp.Compare(parts[from], parts[best]), strings.Compare(best.there, from.there), strings.Compare(best.here, from.here))
+		better := cmp.Or(cmp.Compare(parts[from], parts[best]), strings.Compare(best.there, from.there),
+			strings.Compare(best.here, from.here))
 		if better > 0 {
 			best = from
 		}

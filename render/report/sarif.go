@@ -27,7 +27,8 @@ func All(found []answer.Finding) []Located { return withState(found, "") }
 
 // Changes returns the findings of a comparison with their states.
 func Changes(d *answer.Diff) []Located {
-	return slices.Concat(withState(d.Findings.New, "new"), withState(d.Findings.Still, "unchanged"), withState(d.Findings.Fixed, "absent"))
+	return slices.Concat(withState(d.Findings.New, "new"), withState(d.Findings.Still, "unchanged"),
+		withState(d.Findings.Fixed, "absent"))
 }
 
 func withState(found []answer.Finding, state string) (all []Located) {
@@ -121,7 +122,8 @@ func WriteSARIF(w io.Writer, all []Located, in Repository) error {
 	files := in.files(all)
 	for i := range all {
 		f := &all[i]
-		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()], Message: sarifText{noEmbedded.Replace(text.Bounded(f.Description))}, BaselineState: f.State,
+		result := sarifResult{RuleID: f.Rule, Level: sarifLevels[f.Level()],
+			Message: sarifText{noEmbedded.Replace(text.Bounded(f.Description))}, BaselineState: f.State,
 			Properties: map[string]any{"memory_id": f.Space, "bytes": f.Bytes, "confidence": f.Confidence}}
 		if f.Code.File != "" {
 			artifact := sarifArtifact{URI: address(cleaned(f.Code.File))}

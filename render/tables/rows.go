@@ -137,7 +137,8 @@ func BufferRows(c *lifetime.Capture) iter.Seq[BufferRow] {
 				row := BufferRow{
 					Space: id, Unit: s.Axis.Unit(), Begin: b.Begin, End: b.End,
 					Live: b.Edge&lifetime.EndOpen != 0, BeginUnseen: b.Edge&lifetime.BeginUnseen != 0,
-					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides, Site: uint32(b.Site), place: known,
+					Addr: b.Addr, Size: b.Size, Requested: b.Requested, Kind: b.Kind.String(), Edges: sides,
+					Site: uint32(b.Site), place: known,
 				}
 				row.judged(c, s, i)
 				if s.BufNotes != nil {
@@ -177,7 +178,8 @@ func placeOf(c *lifetime.Capture, id lifetime.SiteID) place {
 func TextOf(t *lifetime.Tables, id lifetime.SiteID) SiteText {
 	s := &t.Sites[id]
 	f, _ := t.FrameOf(id)
-	return SiteText{Clean(t.FunctionName(id)), Clean(f.File), int64(f.Line), Clean(s.Op), Clean(s.Shape), Clean(s.DType), Clean(s.Region)}
+	return SiteText{Clean(t.FunctionName(id)), Clean(f.File), int64(f.Line), Clean(s.Op), Clean(s.Shape),
+		Clean(s.DType), Clean(s.Region)}
 }
 
 // SiteRows yields the rows of [Sites].

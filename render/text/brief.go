@@ -105,7 +105,8 @@ func trouble(r *answer.Report) (label, what, do string) {
 		if !f.Leak {
 			label = "found"
 		}
-		return label, fmt.Sprintf("%s (confidence %.0f %%)", f.Description, 100*f.Confidence), strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], "")
+		return label, fmt.Sprintf("%s (confidence %.0f %%)", f.Description, 100*f.Confidence),
+			strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], "")
 	}
 	what = "no leak and no other problem was found"
 	if r.Unjudged != "" {

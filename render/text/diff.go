@@ -66,7 +66,8 @@ func (p *Page) changedSites(d *answer.Diff) {
 		if len(d.Pairs) > 1 {
 			name += " on " + r.Space
 		}
-		rows = append(rows, []string{units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes), units.Signed(r.AllocatedChange()), r.Status, Printable(name)})
+		rows = append(rows, []string{units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes),
+			units.Signed(r.AllocatedChange()), r.Status, Printable(name)})
 	}
 	if n := len(d.Rows) - maxRows; n > 0 {
 		rows = append(rows, []string{"", "", "", "", more(n, "place")})

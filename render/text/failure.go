@@ -30,7 +30,8 @@ func FailureLines(f *answer.Failure) []FailureLine {
 		if f.Past.Fits != nil && *f.Past.Fits {
 			would = "would have"
 		}
-		lines = append(lines, FailureLine{"past", strings.Join(f.Past.Edits, ",") + " " + would + " got past this request. " + f.Past.Advice})
+		lines = append(lines, FailureLine{"past", strings.Join(f.Past.Edits, ",") + " " + would +
+			" got past this request. " + f.Past.Advice})
 	}
 	return lines
 }
@@ -138,7 +139,8 @@ func beside(all []answer.DeviceBytes) string {
 	const most = 4 // that are named
 	if len(all) > most {
 		by := func(x, y answer.DeviceBytes) int { return cmp.Compare(x.Bytes, y.Bytes) }
-		return fmt.Sprintf("; %d other devices: %s live", len(all), Between(slices.MinFunc(all, by).Bytes, slices.MaxFunc(all, by).Bytes))
+		return fmt.Sprintf("; %d other devices: %s live", len(all),
+			Between(slices.MinFunc(all, by).Bytes, slices.MaxFunc(all, by).Bytes))
 	}
 	var texts []string
 	for _, of := range all {

@@ -156,7 +156,8 @@ func (p *Page) reserved(s *answer.Space) {
 		p.row("free", "%s of reserved memory at the end, largest hole %s", units.Exact(*s.FreeBytes), units.Bytes(*s.LargestFreeBytes))
 	}
 	if s.FragmentationMax != nil { // the allocator reports a share, not bytes
-		p.row("fragmented", "%s at the peak, maximum %s, %s at the end", freeShare(s.Peak.Fragmentation), freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
+		p.row("fragmented", "%s at the peak, maximum %s, %s at the end", freeShare(s.Peak.Fragmentation),
+			freeShare(s.FragmentationMax), freeShare(s.Fragmentation))
 	}
 }
 
@@ -172,8 +173,8 @@ func (p *Page) pools(s *answer.Space) {
 	var rows [][]string
 	for i := range s.Pools[:min(len(s.Pools), maxPools)] {
 		o := &s.Pools[i]
-		rows = append(rows, []string{"", size(o.Peak.LiveBytes), size(o.Peak.ReservedBytes), size(o.Peak.FreeBytes), size(o.Peak.LargestFreeBytes),
-			size(o.End.LiveBytes), Printable(poolName(o))})
+		rows = append(rows, []string{"", size(o.Peak.LiveBytes), size(o.Peak.ReservedBytes), size(o.Peak.FreeBytes),
+			size(o.Peak.LargestFreeBytes), size(o.End.LiveBytes), Printable(poolName(o))})
 	}
 	p.Table([]string{"", "live", "reserved", "free", "hole", "at end", "pool"}, rows)
 	if n := len(s.Pools) - len(rows); n > 0 {
@@ -211,8 +212,8 @@ func (p *Page) programs(c *answer.Capture) {
 	var rows [][]string
 	for _, s := range shown {
 		o := s.Program
-		rows = append(rows, []string{size(s.Peak.Bytes), size(o.Inputs), size(o.Outputs), size(o.Temporaries), size(o.Constants), size(o.Padding),
-			Printable(o.Memory), Printable(o.Name)})
+		rows = append(rows, []string{size(s.Peak.Bytes), size(o.Inputs), size(o.Outputs), size(o.Temporaries),
+			size(o.Constants), size(o.Padding), Printable(o.Memory), Printable(o.Name)})
 	}
 	p.Table([]string{"peak", "inputs", "outputs", "temps", "consts", "padding", "space", "program"}, rows)
 	if n := len(all) - len(shown); n > 0 {

@@ -57,7 +57,8 @@ func (p *Page) series(all []answer.Growth, each bool) {
 
 // rankedLeaks writes the findings of many ranks: each once, with the ranks that have it.
 func (p *Page) rankedLeaks(a *answer.Leaks) {
-	p.Line("%s: %s", units.Plural(len(a.Captures), "capture"), units.Plural(len(a.Summary.Groups)+len(a.Summary.Outliers), "different finding"))
+	p.Line("%s: %s", units.Plural(len(a.Captures), "capture"),
+		units.Plural(len(a.Summary.Groups)+len(a.Summary.Outliers), "different finding"))
 	notes := map[string]bool{}
 	for i := range a.Captures {
 		for _, note := range a.Captures[i].Notes {
@@ -153,7 +154,8 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 
 // WithoutLeaks says what the peak would be.
 func WithoutLeaks(w *answer.WithoutLeaks) string {
-	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space), Between(w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes))
+	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space),
+		Between(w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes))
 }
 
 func (p *Page) finding(f *answer.Finding) {
@@ -246,7 +248,8 @@ func (p *Page) function(f *answer.Function) {
 			}
 			continue
 		}
-		rows = append(rows, []string{fmt.Sprint(n), units.Bytes(c.AllocatedBytes), units.Bytes(c.FreedBytes), units.Signed(c.ChangeBytes), ""})
+		rows = append(rows, []string{fmt.Sprint(n), units.Bytes(c.AllocatedBytes), units.Bytes(c.FreedBytes),
+			units.Signed(c.ChangeBytes), ""})
 	}
 	p.Table([]string{what, "allocated", "freed", "change", ""}, rows)
 }

@@ -66,7 +66,8 @@ func sizeColumns(all []answer.Operation, self, total string, of func(*answer.Ope
 
 func columnsOf(all []answer.Operation) []column {
 	columns := sizeColumns(all, "self mem", "memory", func(o *answer.Operation) *answer.OperationBytes { return &o.Host })
-	columns = append(columns, sizeColumns(all, "self dev", "device", func(o *answer.Operation) *answer.OperationBytes { return &o.Device })...)
+	columns = append(columns, sizeColumns(all, "self dev", "device",
+		func(o *answer.Operation) *answer.OperationBytes { return &o.Device })...)
 	return append(columns,
 		column{"self time", func(o *answer.Operation) string { return units.Span(o.SelfTimeNS, "ns") }},
 		column{"time", func(o *answer.Operation) string { return units.Span(o.TimeNS, "ns") }},

@@ -238,12 +238,13 @@ func (p *Page) instructions(k *answer.Peak) {
 	if o.Donated > 0 {
 		donated = fmt.Sprintf(" (%s donated)", units.Bytes(o.Donated))
 	}
-	p.Para("", "  ", fmt.Sprintf("inputs %s%s, outputs %s, temporaries %s, constants %s%s", units.Bytes(o.Inputs), donated, units.Bytes(o.Outputs),
-		units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted))
+	p.Para("", "  ", fmt.Sprintf("inputs %s%s, outputs %s, temporaries %s, constants %s%s", units.Bytes(o.Inputs),
+		donated, units.Bytes(o.Outputs), units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted))
 	p.Line("padding %s, %s of the total", units.Bytes(o.Padding), shareOf(o.Padding, total))
 	if o.Replicated > 0 {
-		p.Para("", "  ", fmt.Sprintf("replicated: several devices have copies of %s of inputs and outputs; sharded over these devices, %s at best",
-			units.Bytes(o.Replicated), units.Bytes(o.Parted)))
+		p.Para("", "  ",
+			fmt.Sprintf("replicated: several devices have copies of %s of inputs and outputs; sharded over these devices, %s at best",
+				units.Bytes(o.Replicated), units.Bytes(o.Parted)))
 	}
 	row := func(bytes, share, padding, category, text string) {
 		line := fmt.Sprintf("%10s  %7s  %8s  %-15s  ", bytes, share, padding, category)

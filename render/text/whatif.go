@@ -29,10 +29,12 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	}
 	p.Line("  replay: %s", s.Replay.Text())
 	if s.Unfinished {
-		p.Para("  ", "    ", "the recording ends in the middle of what the program does: peaks are those until then, and the rest may need more")
+		p.Para("  ", "    ",
+			"the recording ends in the middle of what the program does: peaks are those until then, and the rest may need more")
 	}
 	if s.OneStep {
-		p.Para("  ", "    ", "only one whole step was recorded: the next one has what this one made from its beginning, as states, so all changes are with one more step")
+		p.Para("  ", "    ",
+			"only one whole step was recorded: the next one has what this one made from its beginning, as states, so all changes are with one more step")
 	}
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
@@ -63,7 +65,8 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		if i == 0 && s.Failed {
 			change = "(recorded, with the request that failed)" + roomOf(scenario)
 		}
-		p.Line(row, Between(scenario.LowBytes, scenario.HighBytes), saved, Between(scenario.ReservedLowBytes, scenario.ReservedHighBytes), fits, change)
+		p.Line(row, Between(scenario.LowBytes, scenario.HighBytes), saved,
+			Between(scenario.ReservedLowBytes, scenario.ReservedHighBytes), fits, change)
 	}
 	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
 		p.Line("  no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")

@@ -35,7 +35,8 @@ func Answer(w io.Writer, captures []Capture, address string) error {
 	}
 	answer := answers[target.Path]
 	if answer == nil {
-		return fmt.Errorf("unknown address %s; known are: %s", text.Printable(target.Path), strings.Join(slices.Sorted(maps.Keys(answers)), ", "))
+		return fmt.Errorf("unknown address %s; known are: %s", text.Printable(target.Path),
+			strings.Join(slices.Sorted(maps.Keys(answers)), ", "))
 	}
 	if why := wrongParameter(target); why != "" {
 		return errors.New(why)

@@ -168,7 +168,8 @@ type shownFinding struct {
 // compared, it has what a comparison needs.
 func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool) document {
 	outline, failures := outline.Of(c.Capture), answer.FoundOOMs(c.Capture, c.Findings)
-	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures), Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
+	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures),
+		Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -250,12 +251,15 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
 		Buffers: len(s.Buffers), Levels: len(region.Levels(s)), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
-		Categories: figure.CategoriesTell(t, s), Crowded: figure.Crowded(s), Named: s.Holders != nil, Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
+		Categories: figure.CategoriesTell(t, s), Crowded: figure.Crowded(s), Named: s.Holders != nil,
+		Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
-		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{}, Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},
+		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{},
+		Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},
 		NotRecorded: s.Facts&lifetime.History == 0 && s.Allocations+s.Frees == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
 	}
-	if traits := &t.Sources[s.Source].Traits; out.NotRecorded && traits.AdviceFor(s.Device) == traits.Advice { // else nothing records a history
+	if traits := &t.Sources[s.Source].Traits; out.NotRecorded && traits.AdviceFor(s.Device) == traits.Advice {
+		// else nothing records a history
 		out.Advice = traits.Advice
 	}
 	if out.UsageOnly {
@@ -268,11 +272,13 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 	}
 	for i := range s.Regions {
 		r := &s.Regions[i]
-		out.Regions = append(out.Regions, []any{r.Begin - s.Begin, r.End - s.Begin, place.of(r.Addr) - place.lowest, r.Size, r.Kind, r.Stream, r.Pool,
-			strings.Join(r.Uses.Names(), ", "), r.Small})
+		out.Regions = append(out.Regions,
+			[]any{r.Begin - s.Begin, r.End - s.Begin, place.of(r.Addr) - place.lowest, r.Size, r.Kind, r.Stream, r.Pool,
+				strings.Join(r.Uses.Names(), ", "), r.Small})
 	}
 	for _, m := range s.Marks {
-		out.Marks = append(out.Marks, []any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free.Or(-1)})
+		out.Marks = append(out.Marks,
+			[]any{m.Begin - s.Begin, m.End - s.Begin, m.Kind.String(), m.Text, m.Site, m.Requested, m.Free.Or(-1)})
 	}
 	if s.Facts&lifetime.Regions != 0 && !out.Static {
 		holes := region.FreeAt(s, s.Peak(lifetime.Occupied).At)
@@ -308,9 +314,11 @@ func memoryOf(s *lifetime.Space) string {
 
 func findingOf(f *finding.Finding, index map[*lifetime.Space]int) shownFinding {
 	out := shownFinding{
-		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space], Sites: append([]lifetime.SiteID{}, f.Sites...),
+		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space],
+		Sites: append([]lifetime.SiteID{}, f.Sites...),
 		Bytes: f.Amount.Bytes, Requested: f.Amount.Requested, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
-		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{}, Leak: f.IsLeak(), Failure: f.Kind == finding.KindFailure,
+		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{},
+		Leak: f.IsLeak(), Failure: f.Kind == finding.KindFailure,
 	}
 	for _, e := range f.Evidence {
 		out.Evidence = append(out.Evidence, [2]string{e.Name, cmp.Or(e.Text, strconv.FormatFloat(e.Value, 'g', 6, 64))})

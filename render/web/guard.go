@@ -38,7 +38,8 @@ func (s *Server) refuse(r *http.Request) (status int, why string) {
 	case fromForeignPage(r):
 		return http.StatusForbidden, "requests from pages of other sites are refused"
 	case !s.knows(r):
-		return http.StatusForbidden, "the token is missing or wrong: use the whole address that memlane serve printed, such as /api/info?token=..."
+		return http.StatusForbidden,
+			"the token is missing or wrong: use the whole address that memlane serve printed, such as /api/info?token=..."
 	}
 	if why := wrongParameter(r.URL); why != "" {
 		return http.StatusBadRequest, why
@@ -76,7 +77,8 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 // servers on localhost. It is sent after a link to the page, but not with requests of foreign pages.
 func (s *Server) cookie() *http.Cookie {
 	sum := sha256.Sum256([]byte(s.Token))
-	return &http.Cookie{Name: fmt.Sprintf("memlane-%x", sum[:4]), Value: s.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	return &http.Cookie{Name: fmt.Sprintf("memlane-%x", sum[:4]), Value: s.Token, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteLaxMode}
 }
 
 // ownsHost reports whether a Host header names this server. The owner of another name can

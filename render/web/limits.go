@@ -113,7 +113,8 @@ func ServeFiles(ctx context.Context, listener net.Listener, page fs.FS, errors i
 func serve(ctx context.Context, listener net.Listener, handler http.Handler, errors io.Writer) error {
 	open := connections{waiting: map[net.Conn]int{}}
 	server := &http.Server{
-		Handler: open.limited(handler), ReadTimeout: requestTimeout, WriteTimeout: partTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: open.limited(handler), ReadTimeout: requestTimeout, WriteTimeout: partTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		DisableGeneralOptionsHandler: true, // it would answer before the checks of ServeHTTP
 		ErrorLog:                     log.New(lines{errors}, "memlane: ", 0),
 		ConnState:                    open.changed,
