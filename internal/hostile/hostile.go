@@ -144,8 +144,8 @@ func program(b *build.Builder, text string, stack lifetime.StackID) {
 	site := b.Site(lifetime.Site{Op: text, Module: text, Shape: text, DType: text, Instr: text, Opcode: text, Source: stack})
 	b.Region(s, lifetime.Region{Begin: 0, End: 3, Size: 1 << 20, Kind: text, Pool: text, Site: site, Edge: lifetime.EndOpen, Uses: compiled.ForOutput})
 	value := int64(1)
-	b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site, Edge: lifetime.EndOpen, Kind: lifetime.Output},
-		ValueID: &value, Note: b.Note(text)})
+	b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19,
+		Site: site, Edge: lifetime.EndOpen, Kind: lifetime.Output}, ValueID: &value, Note: b.Note(text)})
 	b.Value(s, lifetime.Value{ID: 1, Root: 1, Begin: 0, End: 3, Size: 1 << 20, Requested: 1 << 19, Site: site})
 	for at := range int64(3) {
 		b.Mark(s, lifetime.Mark{Begin: at, End: at, Kind: lifetime.Instruction, Site: site, Text: text})

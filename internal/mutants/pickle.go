@@ -12,10 +12,10 @@ var arguments = map[byte]struct{ fixed, length, lines int }{
 	'\x80': {fixed: 1}, '\x82': {fixed: 1}, '\x83': {fixed: 2}, '\x84': {fixed: 4}, '\x95': {fixed: 8},
 	'K': {fixed: 1}, 'M': {fixed: 2}, 'J': {fixed: 4}, 'G': {fixed: 8},
 	'q': {fixed: 1}, 'r': {fixed: 4}, 'h': {fixed: 1}, 'j': {fixed: 4},
-	'U': {length: 1}, 'C': {length: 1}, '\x8c': {length: 1}, '\x8a': {length: 1}, 'T': {length: 4}, 'X': {length: 4}, 'B': {length: 4}, '\x8b': {length: 4},
-	'\x8d': {length: 8}, '\x8e': {length: 8}, '\x96': {length: 8},
-	'I': {lines: 1}, 'L': {lines: 1}, 'F': {lines: 1}, 'S': {lines: 1}, 'P': {lines: 1}, 'V': {lines: 1}, 'p': {lines: 1}, 'g': {lines: 1},
-	'c': {lines: 2}, 'i': {lines: 2},
+	'U': {length: 1}, 'C': {length: 1}, '\x8c': {length: 1}, '\x8a': {length: 1}, 'T': {length: 4}, 'X': {length: 4},
+	'B': {length: 4}, '\x8b': {length: 4}, '\x8d': {length: 8}, '\x8e': {length: 8}, '\x96': {length: 8},
+	'I': {lines: 1}, 'L': {lines: 1}, 'F': {lines: 1}, 'S': {lines: 1}, 'P': {lines: 1}, 'V': {lines: 1},
+	'p': {lines: 1}, 'g': {lines: 1}, 'c': {lines: 2}, 'i': {lines: 2},
 }
 
 // closing are the operations that end what a mark began.
