@@ -36,8 +36,8 @@ func mergeCommand() *cli.Command {
 			"  memlane-fleet merge -o results --captures captures.txt records/",
 		Flags: []cli.Flag{
 			outputFlag(),
-			&cli.StringFlag{Name: "captures", Usage: "fail unless each capture listed in `FILE` has a record", HideDefault: true},
-			rankFlag(), rolesFlag(),
+			&cli.StringFlag{Name: "captures", Usage: "fail unless each capture listed in `FILE` has a record",
+				HideDefault: true}, rankFlag(), rolesFlag(),
 		},
 		Action: func(ctx context.Context, c *cli.Command) error {
 			by, err := rankNames(c)

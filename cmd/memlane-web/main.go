@@ -64,7 +64,8 @@ const reader = "./cmd/memlane-web/reader"
 
 // forWasm returns an environment in which Go builds for browsers.
 func forWasm() []string {
-	return append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "CGO_ENABLED=0")
+	return append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWASM=", "GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off",
+		"GOWORK=off", "CGO_ENABLED=0")
 }
 
 // programOf compiles the readers, and returns them compressed.
@@ -131,7 +132,8 @@ func pageOf() ([]byte, error) {
 	}
 	frame := web.Bundle{Script: string(script), Style: string(style), Instead: "Or run memlane on your machine.", Wasm: true}
 	var page bytes.Buffer
-	err = frame.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)}, {ID: "formats", Data: list}, {ID: "example", Data: capture}})
+	err = frame.Write(&page, "captures", []web.Part{{ID: "worker", Data: slices.Concat(runner, worker)},
+		{ID: "formats", Data: list}, {ID: "example", Data: capture}})
 	return page.Bytes(), err
 }
 

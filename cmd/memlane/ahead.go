@@ -37,7 +37,8 @@ type aheadRead[C any] struct {
 
 // eachAhead is eachOf for the first captures: it reads several at once. It ends before the first one for which memory
 // is short, and returns its number.
-func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *selection.Selection, limit *memlimit.Limit, take func(C) error) (n int, err error) {
+func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *selection.Selection, limit *memlimit.Limit,
+	take func(C) error) (n int, err error) {
 	in := newAhead[C](c, len(files), limit)
 	defer in.end()
 	for i, file := range files {

@@ -33,8 +33,8 @@ func inputFlags() []cli.Flag {
 	}
 	return []cli.Flag{
 		&cli.StringFlag{Name: "max-memory", Usage: "stop if memlane needs more than `SIZE`, such as 2GiB"},
-		oneOf(&cli.StringFlag{Name: "input-format", Usage: "the format of the captures: `NAME` (memlane --help)"}, names...),
-		toggle("strict", "fail with status 3 if a capture is damaged"),
+		oneOf(&cli.StringFlag{Name: "input-format", Usage: "the format of the captures: `NAME` (memlane --help)"},
+			names...), toggle("strict", "fail with status 3 if a capture is damaged"),
 		toggle("quiet", "no warnings and no progress"),
 	}
 }
@@ -47,7 +47,8 @@ func toggle(name, usage string) cli.Flag {
 }
 
 func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", TakesFile: true, Usage: "write to `FILE`; - is standard output"}
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "-", TakesFile: true,
+		Usage: "write to `FILE`; - is standard output"}
 }
 
 func forceFlag() cli.Flag { return toggle("force", "overwrite FILE even if it is a capture") }
@@ -90,7 +91,8 @@ func selected(selection *selection.Selection, c *lifetime.Capture) (*lifetime.Ca
 // buffers, it reads whole captures and reduces them.
 func outlines(chosen *selection.Selection) reading[*outline.Outline] {
 	r := reading[*outline.Outline]{
-		tables: func(o *outline.Outline) *lifetime.Tables { return &o.Tables }, part: (*selection.Selection).OfOutline, warn: loss.Missing,
+		tables: func(o *outline.Outline) *lifetime.Tables { return &o.Tables }, part: (*selection.Selection).OfOutline,
+		warn: loss.Missing,
 	}
 	isPart := !chosen.AllBuffers() || chosen.By != ""
 	if isPart {

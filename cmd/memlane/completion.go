@@ -44,8 +44,8 @@ func completionCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane completion bash\n" +
 			"  memlane completion fish > ~/.config/fish/completions/memlane.fish",
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "word", Hidden: true, Usage: "list the completions of `WORD` after the given words"}},
-		Action: completion,
+		Flags: []cli.Flag{&cli.StringFlag{Name: "word", Hidden: true,
+			Usage: "list the completions of `WORD` after the given words"}}, Action: completion,
 	}
 }
 

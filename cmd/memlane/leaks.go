@@ -24,7 +24,9 @@ func leaksCommand() *cli.Command {
 			"  memlane leaks --function 'train_step|evaluate' snapshot.pickle\n" +
 			"  memlane leaks --threshold limit_bytes=80GiB snapshot.pickle\n" +
 			"  memlane leaks --list-rules",
-		Flags:  captureFlags(append(ruleFlags(), byFlag(), rankFlag(), toggle("all", "all findings, and each call site of one cause apart"), toggle("list-rules", "list all rules and their thresholds"), jsonFlag())...),
+		Flags: captureFlags(append(ruleFlags(), byFlag(), rankFlag(),
+			toggle("all", "all findings, and each call site of one cause apart"), toggle("list-rules",
+				"list all rules and their thresholds"), jsonFlag())...),
 		Action: leaks,
 	}
 }

@@ -78,7 +78,8 @@ func commandsMarkdown(app *cli.App) string {
 	page.WriteString("# Commands\n")
 	var common []string
 	for _, command := range app.VisibleCommands() {
-		fmt.Fprintf(&page, "\n## memlane %s\n\n%s\n\n```\n%s\n```\n", command.Name, sentence(command.Usage), strings.TrimSpace(command.UsageText))
+		fmt.Fprintf(&page, "\n## memlane %s\n\n%s\n\n```\n%s\n```\n", command.Name, sentence(command.Usage),
+			strings.TrimSpace(command.UsageText))
 		describe(&page, command.Description)
 		var own, shared []string
 		for _, f := range command.VisibleFlags() {

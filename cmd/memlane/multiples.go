@@ -66,7 +66,8 @@ func drawMultiples(c *cli.Context, files []string) error {
 		return err
 	}
 	if m.chosen && !c.Bool("quiet") {
-		fmt.Fprintln(c.App.ErrWriter, "memlane: drawing the memory ID with the highest peak of each capture; select another with --space")
+		fmt.Fprintln(c.App.ErrWriter,
+			"memlane: drawing the memory ID with the highest peak of each capture; select another with --space")
 	}
 	what, all := m.miniatures()
 	return writeOutput(c, func(w io.Writer) error { return chart.Multiples(w, what, all, m.more, chartOptions(c)) })

@@ -55,7 +55,8 @@ func (p *progress) add(n int) {
 		done := units.Bytes(p.read)
 		if 0 < p.read && p.read <= p.size {
 			left := time.Duration(float64(now.Sub(p.started)) * float64(p.size-p.read) / float64(p.read))
-			done = fmt.Sprintf("%.0f %% of %s, %s left", 100*float64(p.read)/float64(p.size), units.Bytes(p.size), left.Round(time.Second))
+			done = fmt.Sprintf("%.0f %% of %s, %s left", 100*float64(p.read)/float64(p.size), units.Bytes(p.size),
+				left.Round(time.Second))
 		}
 		// A line that wraps cannot be cleared again.
 		name := []rune(text.Printable(filepath.Base(p.file)))

@@ -24,7 +24,8 @@ func oomCommand() *cli.Command {
 			"  kubectl logs trainer-0 | memlane oom -\n" +
 			"  memlane oom --capacity 15.75GiB step.hlo.pb\n" +
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
-		Flags:  captureFlags(&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, such as 15.75GiB: explains\nalso programs that need more"}, jsonFlag()),
+		Flags: captureFlags(&cli.StringFlag{Name: "capacity",
+			Usage: "`SIZE` of the device, such as 15.75GiB: explains\nalso programs that need more"}, jsonFlag()),
 		Action: oom,
 	}
 }

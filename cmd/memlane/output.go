@@ -52,7 +52,8 @@ func brokenPipe(err error) bool {
 func toStdout(c *cli.Context) bool { return c.String("output") == "-" || c.String("output") == "" }
 
 // knownExtensions are those of files whose content people know from the name.
-var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", ".htm", ".md", ".json", ".sarif", ".csv", ".parquet", ".xlsx", ".pb.gz"}
+var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", ".htm", ".md", ".json", ".sarif",
+	".csv", ".parquet", ".xlsx", ".pb.gz"}
 
 // pictureExtensions are those of the formats of pictures.
 var pictureExtensions = []string{".svg", ".png", ".pdf"}
@@ -67,7 +68,8 @@ func outputIsPicture(c *cli.Context) bool {
 func checkName(c *cli.Context, written ...string) error {
 	for _, ext := range knownExtensions {
 		if outputEndsIn(c, ext) && !slices.ContainsFunc(written, func(w string) bool { return strings.HasSuffix(w, ext) }) {
-			return usage("-o %s: memlane %s does not write %s here; it writes %s", c.String("output"), c.Command.Name, ext, strings.Join(written, ", "))
+			return usage("-o %s: memlane %s does not write %s here; it writes %s", c.String("output"), c.Command.Name,
+				ext, strings.Join(written, ", "))
 		}
 	}
 	return nil

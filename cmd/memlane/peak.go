@@ -31,8 +31,8 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --space 'jit_step*/space0' host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
-			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"}, named(selection.Moments...)...),
-			jsonFlag()),
+			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"},
+				named(selection.Moments...)...), jsonFlag()),
 		Action: peak,
 	}
 }

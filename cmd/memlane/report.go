@@ -128,7 +128,8 @@ func repository() report.Repository {
 			in.Root = here
 		}
 	}
-	if host, name, commit := os.Getenv("GITHUB_SERVER_URL"), os.Getenv("GITHUB_REPOSITORY"), os.Getenv("GITHUB_SHA"); host != "" && name != "" && commit != "" {
+	if host, name, commit := os.Getenv("GITHUB_SERVER_URL"), os.Getenv("GITHUB_REPOSITORY"),
+		os.Getenv("GITHUB_SHA"); host != "" && name != "" && commit != "" {
 		in.Web = host + "/" + name + "/blob/" + commit
 	}
 	return in

@@ -36,7 +36,8 @@ func ruleFlags() []cli.Flag {
 			Usage: "`RULES`: " + orList(choices)}, choices...),
 		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set the threshold `NAME=V`; can be repeated"},
 		&cli.StringFlag{Name: "function", Usage: "only functions that match `REGEXP`, and their callees"},
-		suggesting(&cli.StringFlag{Name: "fail-on", Usage: "exit status 1 for findings of `LEVEL` or above:\ncritical, warning, info; or of the rule LEVEL"},
+		suggesting(&cli.StringFlag{Name: "fail-on",
+			Usage: "exit status 1 for findings of `LEVEL` or above:\ncritical, warning, info; or of the rule LEVEL"},
 			append(severities(), (&rules{}).list()...)...),
 	}
 }

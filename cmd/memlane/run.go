@@ -201,8 +201,10 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			cli.HelpFlag, // cli adds it only if no command is called help
 			toggle("version", "same as memlane version"),
 		},
-		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), oomCommand(), opsCommand(), tuneCommand(), whatifCommand(), reportCommand(), diffCommand(),
-			serveCommand(), mcpCommand(), svgCommand(), pprofCommand(), exportCommand(), completionCommand(), manCommand(), versionCommand(), helpCommand(), briefCommand()},
+		Commands: []*cli.Command{infoCommand(), leaksCommand(), peakCommand(), oomCommand(), opsCommand(),
+			tuneCommand(), whatifCommand(), reportCommand(), diffCommand(),
+			serveCommand(), mcpCommand(), svgCommand(), pprofCommand(), exportCommand(), completionCommand(),
+			manCommand(), versionCommand(), helpCommand(), briefCommand()},
 		OnUsageError:   usageError,
 		ExitErrHandler: func(*cli.Context, error) {}, // run decides about the exit status
 		Action: func(c *cli.Context) error {

@@ -28,7 +28,8 @@ func captureFlags(more ...cli.Flag) []cli.Flag {
 
 // functionFlag returns --function of the commands that show buffers. leaks and report have another one.
 func functionFlag() cli.Flag {
-	return &cli.StringFlag{Name: "function", Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
+	return &cli.StringFlag{Name: "function",
+		Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
 }
 
 // nameFlag returns --name of the same commands.
@@ -42,7 +43,8 @@ func byFlag() cli.Flag {
 	for _, by := range selection.Bys {
 		names = append(names, word{string(by), ""})
 	}
-	return oneOf(&cli.StringFlag{Name: "by", Value: string(selection.ByLine), Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool,\nstream, name or holder"}, names...)
+	return oneOf(&cli.StringFlag{Name: "by", Value: string(selection.ByLine),
+		Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool,\nstream, name or holder"}, names...)
 }
 
 // spaceFlags returns the flags of captureFlags except those that limit the window.
@@ -59,7 +61,8 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 
 // categoriesFlag returns --categories.
 func categoriesFlag() cli.Flag {
-	return &cli.StringFlag{Name: "categories", TakesFile: true, Usage: "categories of your own: lines of `FILE` such as\n'teacher frame=teacher.py size=1MiB..'"}
+	return &cli.StringFlag{Name: "categories", TakesFile: true,
+		Usage: "categories of your own: lines of `FILE` such as\n'teacher frame=teacher.py size=1MiB..'"}
 }
 
 // categoriesOf reads the file of --categories; nil without the flag.

@@ -36,8 +36,8 @@ func serveCommand() *cli.Command {
 			"  memlane serve --http localhost:8080 --no-browser before.pickle after.pickle\n" +
 			"  curl 'http://localhost:8080/api/info?token=TOKEN'",
 		Flags: captureFlags(
-			&cli.StringFlag{Name: "http", Value: "127.0.0.1:0", DefaultText: "127.0.0.1, any port", Usage: "listen on `HOST:PORT`"},
-			toggle("no-browser", "do not open a browser"),
+			&cli.StringFlag{Name: "http", Value: "127.0.0.1:0", DefaultText: "127.0.0.1, any port",
+				Usage: "listen on `HOST:PORT`"}, toggle("no-browser", "do not open a browser"),
 			toggle("no-token", "let everyone who reaches the address read the captures")),
 		Action: serve,
 	}
@@ -85,7 +85,8 @@ func serve(c *cli.Context) error {
 // serveLocal serves the page that opens captures in the browser, until the context is done.
 func serveLocal(c *cli.Context, listener net.Listener) error {
 	address := "http://" + localAddress(listener.Addr()) + "/"
-	fmt.Fprintf(c.App.ErrWriter, "memlane: serving %s, a page to open captures in; they stay in the browser (press Ctrl-C to stop)\n", address)
+	fmt.Fprintf(c.App.ErrWriter,
+		"memlane: serving %s, a page to open captures in; they stay in the browser (press Ctrl-C to stop)\n", address)
 	if !c.Bool("no-browser") {
 		openBrowser(address)
 	}

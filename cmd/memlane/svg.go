@@ -65,9 +65,12 @@ func svgCommand() *cli.Command {
 			colorFlag(),
 			axisFlag(),
 			choiceFlag("theme", "auto", "THEME", themes),
-			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960", Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
-			&cli.StringFlag{Name: "height", Usage: "height of the picture in pixels: `N` from\n240 to 4096 (default: as the view needs)"},
-			suggesting(&cli.StringFlag{Name: "remedy", Usage: "draw over the blocks, as a line, what would be in use\nwith `EDITS`, as memlane whatif --set takes them, or\nwith \"best\": the cheapest change that memlane peak names\nand that saves at least half of what any saves"},
+			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960",
+				Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
+			&cli.StringFlag{Name: "height",
+				Usage: "height of the picture in pixels: `N` from\n240 to 4096 (default: as the view needs)"},
+			suggesting(&cli.StringFlag{Name: "remedy",
+				Usage: "draw over the blocks, as a line, what would be in use\nwith `EDITS`, as memlane whatif --set takes them, or\nwith \"best\": the cheapest change that memlane peak names\nand that saves at least half of what any saves"},
 				named(append([]string{"best"}, commonEdits...)...)...),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			rankFlag(), outputFlag(), forceFlag()),
@@ -160,7 +163,8 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 			return err
 		}
 		peak, _ := text.Saving(&of.WhatIfScenario)
-		f.Outline = &plot.Outline{Name: text.Printable(strings.Join(of.Edits, ",")), Peak: peak, Levels: of.Levels(figure.OnAxis(s, f.Axis))}
+		f.Outline = &plot.Outline{Name: text.Printable(strings.Join(of.Edits, ",")), Peak: peak,
+			Levels: of.Levels(figure.OnAxis(s, f.Axis))}
 	}
 	return figure.Write(w, capture, s, spaces, found, f)
 }
@@ -168,13 +172,15 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 // axisFlag returns --axis.
 func axisFlag() cli.Flag {
 	words := wordsOf(axes)
-	return oneOf(&cli.StringFlag{Name: "axis", Value: "time", DefaultText: "by what is recorded", Usage: "`AXIS`: " + orList(words)}, words...)
+	return oneOf(&cli.StringFlag{Name: "axis", Value: "time", DefaultText: "by what is recorded", Usage: "`AXIS`: " +
+		orList(words)}, words...)
 }
 
 // colorFlag returns --color.
 func colorFlag() cli.Flag {
 	words := wordsOf(colors)
-	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " + orList(words) + ";\nwithout it what names most of the peak\n"}, words...)
+	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " +
+		orList(words) + ";\nwithout it what names most of the peak\n"}, words...)
 }
 
 // chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the

@@ -40,9 +40,11 @@ func tuneCommand() *cli.Command {
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
 				Usage: "replay only `CONF`, a value of\nPYTORCH_CUDA_ALLOC_CONF, or default; can be repeated"},
 				named("default", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4")...),
-			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
+			&cli.StringFlag{Name: "capacity",
+				Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction,\nsuch as 0.9", DefaultText: "not set"},
-			&cli.StringFlag{Name: "scale", Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity; or activations=F for\none: what F times its activations need", DefaultText: "not predicted"},
+			&cli.StringFlag{Name: "scale",
+				Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity; or activations=F for\none: what F times its activations need", DefaultText: "not predicted"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
 			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
 		Action: tune,
@@ -87,7 +89,8 @@ func drawTune(c *cli.Context, w io.Writer, t *answer.Tuning) error {
 	if !ok {
 		return &selection.NothingError{Why: "no settings to compare: nothing could be replayed"}
 	}
-	return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded}, &chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
+	return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded},
+		&chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
 }
 
 // tuningOf reads the flags: the device, and the settings of --set.

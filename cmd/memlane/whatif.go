@@ -40,8 +40,8 @@ func whatifCommand() *cli.Command {
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
 			"Changes:" + kinds.String(),
 		Flags: append([]cli.Flag{
-			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{}, Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"},
-				named(commonEdits...)...),
+			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
+				Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"}, named(commonEdits...)...),
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
 			toggle("search", "find the cheapest changes that fit the\ncapacity, and the largest batch of each"),
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
@@ -81,7 +81,8 @@ func predict(c *cli.Context) error {
 	}
 	all := []answer.WhatIfSpace{}
 	r := captures(0)
-	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) } // leaks keep their categories
+	// leaks keep their categories
+	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) }
 	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
 		spaces, err := answer.WhatIfOf(capture, asked)
 		if err == nil && shown && asked.Changed.After == nil {

@@ -180,8 +180,8 @@ func (c *codec) memory(m *Memory) {
 	for _, s := range []*string{&m.Rank, &m.Host, &m.Process, &m.Device, &m.Memory, &m.Allocator} {
 		c.text(s)
 	}
-	for _, v := range []*int64{&m.Begin, &m.End, &m.Allocations, &m.Frees, &m.Base, &m.Stack, &m.Peak, &m.PeakRequested, &m.AtEnd, &m.Growth, &m.Leaked,
-		&m.Reserved, &m.ReservedPeak, &m.Free, &m.LargestFree} {
+	for _, v := range []*int64{&m.Begin, &m.End, &m.Allocations, &m.Frees, &m.Base, &m.Stack, &m.Peak, &m.PeakRequested,
+		&m.AtEnd, &m.Growth, &m.Leaked, &m.Reserved, &m.ReservedPeak, &m.Free, &m.LargestFree} {
 		c.int(v)
 	}
 	c.float(&m.Fragmentation)

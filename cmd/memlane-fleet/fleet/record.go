@@ -304,8 +304,8 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigur
 	m := Memory{
 		Host: s.Host, Process: s.Process, Device: s.Device, Memory: s.Memory, Allocator: s.Allocator,
 		Begin: s.Begin, End: s.End, Allocations: int64(s.Allocations), Frees: int64(s.Frees), Base: s.Base,
-		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth, Leaked: figures.Leaked,
-		Usage: usageOf(s), Categories: figures.Categories,
+		Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, AtEnd: figures.End, Growth: figures.Growth,
+		Leaked: figures.Leaked, Usage: usageOf(s), Categories: figures.Categories,
 	}
 	m.Roles = recordedRoles(c.Sources[s.Source].Groups)
 	m.Stack = s.StackAt(sum.Peak.At)
@@ -375,8 +375,8 @@ const otherSites = "[other sites]"
 
 // compareTotals orders sites by leaked bytes, then by bytes at the peak, most first.
 func compareTotals(a, b *SiteTotals) int {
-	return cmp.Or(cmp.Compare(b.Leaked.Bytes, a.Leaked.Bytes), cmp.Compare(b.AtPeak.Bytes, a.AtPeak.Bytes), cmp.Compare(b.AtEnd.Bytes, a.AtEnd.Bytes),
-		cmp.Compare(b.Allocated.Bytes, a.Allocated.Bytes))
+	return cmp.Or(cmp.Compare(b.Leaked.Bytes, a.Leaked.Bytes), cmp.Compare(b.AtPeak.Bytes, a.AtPeak.Bytes),
+		cmp.Compare(b.AtEnd.Bytes, a.AtEnd.Bytes), cmp.Compare(b.Allocated.Bytes, a.Allocated.Bytes))
 }
 
 func siteOf(c *lifetime.Capture, id lifetime.SiteID) Site {

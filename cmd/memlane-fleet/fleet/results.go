@@ -182,8 +182,8 @@ func (f *Fleet) Sites() []SiteSum {
 	}
 	slices.SortFunc(order, func(a, b uint32) int {
 		x, y := &sums[a], &sums[b]
-		return cmp.Or(cmp.Compare(y.AtPeak.Bytes, x.AtPeak.Bytes), cmp.Compare(y.AtEnd.Bytes, x.AtEnd.Bytes), cmp.Compare(y.Allocated.Bytes, x.Allocated.Bytes),
-			f.compareSites(a, b))
+		return cmp.Or(cmp.Compare(y.AtPeak.Bytes, x.AtPeak.Bytes), cmp.Compare(y.AtEnd.Bytes, x.AtEnd.Bytes),
+			cmp.Compare(y.Allocated.Bytes, x.Allocated.Bytes), f.compareSites(a, b))
 	})
 	all := make([]SiteSum, len(order))
 	for i, n := range order {

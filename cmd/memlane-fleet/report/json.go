@@ -28,8 +28,8 @@ func writeJSON(w io.Writer, d *Data) error {
 	j := &fleetJSON{w: bufio.NewWriterSize(w, 1<<16)}
 	j.text(`{"schema":"` + fleetSchema + `","summary":`)
 	j.value(map[string]int{
-		"captures": d.Fleet.Len(), "read": len(d.Read), "damaged": len(d.Damaged), "refused": len(d.Refused), "missing": len(d.Missing),
-		"ranks": len(d.Ranks), "memories": memories,
+		"captures": d.Fleet.Len(), "read": len(d.Read), "damaged": len(d.Damaged), "refused": len(d.Refused),
+		"missing": len(d.Missing), "ranks": len(d.Ranks), "memories": memories,
 	})
 	rows(j, "absent_ranks", d.Absent, func(rank *string) any { return rank })
 	rows(j, "losses", d.Losses, func(l *Loss) any { return lossSumJSON{lossToJSON(l.Loss), l.Captures} })

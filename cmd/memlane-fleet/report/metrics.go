@@ -54,8 +54,8 @@ func writeMetrics(w io.Writer, d *Data) error {
 	head("outlier", "", "Memory IDs that differ from the others, by measure.")
 	for i := range d.Outliers {
 		o := &d.Outliers[i]
-		fmt.Fprintf(out, "memlane_fleet_outlier{capture=%s,rank=%s,memory=%s,measure=%s} 1\n", label(o.Record.Name), label(o.Record.Memories[o.Memory].Rank), label(o.Space.ID()),
-			label(o.Measure()))
+		fmt.Fprintf(out, "memlane_fleet_outlier{capture=%s,rank=%s,memory=%s,measure=%s} 1\n", label(o.Record.Name),
+			label(o.Record.Memories[o.Memory].Rank), label(o.Space.ID()), label(o.Measure()))
 	}
 	fmt.Fprint(out, "# EOF\n")
 	return out.Flush()

@@ -128,8 +128,8 @@ func (p *page) trend(w io.Writer, t *fleet.Trend) error {
 		if !ok {
 			continue
 		}
-		rows = append(rows, []string{units.Count(int64(r.Memories)), units.Bytes(r.Peak), units.Bytes(r.Reserved), units.Bytes(r.Leaked), units.Bytes(r.PerStep), text.Printable(r.Category),
-			text.Printable(t.Runs[i].Name)})
+		rows = append(rows, []string{units.Count(int64(r.Memories)), units.Bytes(r.Peak), units.Bytes(r.Reserved),
+			units.Bytes(r.Leaked), units.Bytes(r.PerStep), text.Printable(r.Category), text.Printable(t.Runs[i].Name)})
 	}
 	p.Table([]string{"memories", "peak", "reserved", "leaked", "per step", "most of", "run"}, rows)
 	if more := len(t.Runs) - mostRuns; more > 0 {

@@ -91,6 +91,6 @@ func WhatIfText(w *fleet.WhatIf) string {
 
 // CodeText says which ranks run another version of a file.
 func CodeText(c *fleet.OtherCode) string {
-	return fmt.Sprintf("%s: another version of %s: %s at line %d, on most ranks at %d (%s moved alike)", ranksText(c.Ranks, ""), path.Base(c.File), c.Function, c.Line, c.Usual,
-		units.Plural(c.Count, "function"))
+	return fmt.Sprintf("%s: another version of %s: %s at line %d, on most ranks at %d (%s moved alike)",
+		ranksText(c.Ranks, ""), path.Base(c.File), c.Function, c.Line, c.Usual, units.Plural(c.Count, "function"))
 }

@@ -32,7 +32,8 @@ type block struct {
 }
 
 func newFile(of js.Value) *file {
-	return &file{of: of, reader: js.Global().Get("FileReaderSync").New(), size: int64(of.Get("size").Float()), blocks: map[int64]*block{}}
+	return &file{of: of, reader: js.Global().Get("FileReaderSync").New(), size: int64(of.Get("size").Float()),
+		blocks: map[int64]*block{}}
 }
 
 func (f *file) Size() int64 { return f.size }

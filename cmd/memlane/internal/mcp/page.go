@@ -109,7 +109,8 @@ func (s *Server) callOf(command string) *call {
 	if len(words) < 3 || words[0] != "memlane" {
 		return nil
 	}
-	tools := map[string]string{"info": "summary", "oom": "why_oom", "leaks": "leaks", "peak": "peak", "tune": "tune", "whatif": "what_if"}
+	tools := map[string]string{"info": "summary", "oom": "why_oom", "leaks": "leaks", "peak": "peak", "tune": "tune",
+		"whatif": "what_if"}
 	c := &call{tools[words[1]], map[string]any{"path": s.shown(words[len(words)-1])}}
 	for i := 2; i+2 < len(words); i += 2 {
 		name, ok := strings.CutPrefix(words[i], "--")

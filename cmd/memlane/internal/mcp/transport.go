@@ -120,11 +120,14 @@ func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
 	line = bytes.TrimSpace(line)
 	switch {
 	case len(line) == 0:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}
 	case !json.Valid(line):
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not JSON; send one message of JSON-RPC 2.0 on each line"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError,
+			Message: "the line is not JSON; send one message of JSON-RPC 2.0 on each line"}
 	case line[0] == '[':
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "batches are not part of the protocol; send one message on each line"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
+			Message: "batches are not part of the protocol; send one message on each line"}
 	}
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil {

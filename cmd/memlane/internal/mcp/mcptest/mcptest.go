@@ -58,7 +58,8 @@ func Ask(t *testing.T, client *sdk.ClientSession, tool string, arguments map[str
 	if result.StructuredContent != nil {
 		structured, err := json.Marshal(result.StructuredContent)
 		var same any
-		if err = cmp.Or(err, json.Unmarshal(structured, &a.Page), json.Unmarshal([]byte(m[2]), &same)); err != nil || !reflect.DeepEqual(same, result.StructuredContent) {
+		if err = cmp.Or(err, json.Unmarshal(structured, &a.Page), json.Unmarshal([]byte(m[2]), &same)); err != nil ||
+			!reflect.DeepEqual(same, result.StructuredContent) {
 			t.Errorf("%s %v: %v; the text %s, structured %s", tool, arguments, err, m[2], structured)
 		}
 		a.Next = a.Page.Cursor
