@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -15,28 +14,23 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
-// documented are the answers in the order of json.md, and commands that give examples of all objects in them. The page shows the first.
-var documented = []struct {
-	answer   string
-	commands []string
-}{
-	{"Info", []string{"info torchsnap/frag_oom.pickle", "info torchsnap/leak_loss.pickle", "info chrome/cpu_rank0.json.gz chrome/cpu_rank1.json.gz", "info xplane/tf_leak.xplane.pb", "info torchsnap/mode_pool.pickle", "info torchsnap/streams.pickle"}},
-	{"Leaks", []string{"leaks torchsnap/leak_4mib_20steps.pickle", "leaks torchsnap/held.pickle", "leaks --function make_activation torchsnap/leak_4mib_20steps.pickle",
-		"leaks torchsnap/t215_leak_1mib_12steps.pickle torchsnap/t212_leak.pickle torchsnap/leak_4mib_20steps.pickle"}},
-	{"Report", []string{"report torchsnap/leak_loss.pickle"}},
-	{"Peaks", []string{"peak meaning/a17.pickle.zst", "peak xplane/padded.hlo.pb"}},
-	{"OOMs", []string{"oom oomtext/versions.log", "oom torchsnap/frag_oom.pickle", "oom oomtext/xla.log", "oom torchsnap/beside.pickle"}},
-	{"Diff", []string{"diff torchsnap/leak_loss_fixed.pickle torchsnap/leak_loss.pickle", "diff meaning/a06.pickle.zst meaning/a17.pickle.zst"}},
-	{"Ops", []string{"ops chrome/cpu_leak.json.gz"}},
-	{"Tune", []string{"tune replay/b16.c2.oom.pickle.zst", "tune replay/b06.pickle.zst replay/b17.pickle.zst", "tune --scale activations=2 --capacity 228MiB replay/batch16.pickle.zst",
-		"tune --scale 16,32 --capacity 228MiB replay/batch16.pickle.zst replay/batch32.pickle.zst"}},
-	{"WhatIf", []string{"whatif --search --capacity 400MiB whatif/gpt_small.pickle.zst"}},
+// documented are the answers in the order of json.md, each with the command of its example.
+var documented = []struct{ answer, command string }{
+	{"Info", "info testdata/torchsnap/frag_oom.pickle"},
+	{"Leaks", "leaks testdata/torchsnap/leak_4mib_20steps.pickle"},
+	{"Report", "report testdata/torchsnap/leak_loss.pickle"},
+	{"Peaks", "peak testdata/meaning/a17.pickle.zst"},
+	{"OOMs", "oom testdata/torchsnap/frag_oom.pickle"},
+	{"Diff", "diff testdata/torchsnap/leak_loss_fixed.pickle testdata/torchsnap/leak_loss.pickle"},
+	{"Ops", "ops testdata/chrome/cpu_leak.json.gz"},
+	{"Tune", "tune testdata/replay/b16.c2.oom.pickle.zst"},
+	{"WhatIf", "whatif --set batch=2 testdata/whatif/mlp.pickle.zst"},
 }
 
-// TestJSONPage checks that json.md has the fields of the schema, an example of each object, and the figures of evidence.
+// TestJSONPage checks that json.md has the fields of the schema, an example of each answer, and the figures of evidence.
 func TestJSONPage(t *testing.T) {
 	t.Chdir("../..")
-	const file, begin, end = "docs/manual/json.md", "## memlane info\n", "## Reasons\n"
+	const file, begin, end = "docs/manual/json.md", "## Fields of several objects\n", "## Reasons\n"
 	have, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -56,153 +50,155 @@ func TestJSONPage(t *testing.T) {
 	}
 }
 
-// jsonPage returns a section for each object: first the answers of commands, then the objects in them, in order of appearance.
+// jsonPage returns a section for each object: first the answers of commands, then the objects in them, in order of appearance. Fields that
+// several objects have are listed before them.
 func jsonPage(t *testing.T) string {
 	text, err := os.ReadFile("lifetime/answer/schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &schemaPage{done: map[string]bool{}, best: map[string]map[string]any{}}
-	if err := json.Unmarshal(text, &p.schema); err != nil {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal(text, &schema); err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]map[string]any{}
+	const few = 3
 	var names []string
 	for _, d := range documented {
 		names = append(names, d.answer)
-		p.done[d.answer] = true
-		for _, command := range d.commands {
+	}
+	times := map[string]int{}    // in how many objects a field is, by its line
+	usual := map[string]string{} // the line of a name that most objects have
+	for i := 0; i < len(names); i++ {
+		def := schema.Definitions[names[i]]
+		if def == nil {
+			t.Fatalf("%s is not in the schema", names[i])
+		}
+		for f := def.Properties.Oldest(); f != nil; f = f.Next() {
+			line := fieldLine(f.Key, f.Value)
+			if times[line]++; times[line] > max(few, times[usual[f.Key]]) {
+				usual[f.Key] = line
+			}
+			if _, object := kindOf(f.Value); object != "" && !slices.Contains(names, object) {
+				names = append(names, object)
+			}
+		}
+	}
+	var sections, shared strings.Builder
+	for i, name := range names {
+		title, example := name, ""
+		if i < len(documented) {
+			command, rest, _ := strings.Cut(documented[i].command, " ")
+			title = "memlane " + command
 			var doc map[string]any
-			read := json.NewDecoder(strings.NewReader(succeed(t, append(strings.Fields(exampleOf(command)), "--json", "--quiet")...)))
+			read := json.NewDecoder(strings.NewReader(succeed(t, append(strings.Fields(documented[i].command), "--json", "--quiet")...)))
 			read.UseNumber()
 			if err := read.Decode(&doc); err != nil {
 				t.Fatal(err)
 			}
-			if shown[d.answer] == nil {
-				shown[d.answer] = doc
+			example = "```\n" + title + " --json " + rest + "\n" + wrapped(exampleOf(&schema, schema.Definitions[name], doc, 0)) + "```\n\n"
+		}
+		var own strings.Builder
+		var also []string
+		for f := schema.Definitions[name].Properties.Oldest(); f != nil; f = f.Next() {
+			line := fieldLine(f.Key, f.Value)
+			if usual[f.Key] != line {
+				own.WriteString(line)
+				continue
 			}
-			p.collect(d.answer, doc)
+			also = append(also, "`"+f.Key+"`")
+			if !strings.Contains(shared.String(), line) {
+				shared.WriteString(line)
+			}
+		}
+		fmt.Fprintf(&sections, "## %s\n\n%s", title, schema.Definitions[name].Description)
+		if also != nil {
+			fmt.Fprintf(&sections, " [Also](#fields-of-several-objects) %s.", strings.Join(also, ", "))
+		}
+		sections.WriteString("\n\n" + example)
+		if own.Len() > 0 {
+			sections.WriteString(own.String() + "\n")
 		}
 	}
-	var b strings.Builder
-	for i := 0; i < len(names); i++ {
-		def, title, example := p.schema.Definitions[names[i]], names[i], p.best[names[i]]
-		if def == nil || example == nil {
-			t.Fatalf("%s: not in the schema, or no command has an example", names[i])
-		}
-		command := ""
-		if i < len(documented) {
-			name, rest, _ := strings.Cut(exampleOf(documented[i].commands[0]), " ")
-			title, example, command = "memlane "+name, shown[names[i]], "memlane "+name+" --json "+rest+"\n"
-		}
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n```\n%s%s```\n\n| field | type | |\n|---|---|---|\n", title, def.Description, command, p.example(def, example))
-		for f := def.Properties.Oldest(); f != nil; f = f.Next() {
-			kind, object := kindOf(f.Value)
-			if object != "" && !p.done[object] {
-				p.done[object] = true
-				names = append(names, object)
-			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Key, kind, cellOf(f.Value.Description))
-		}
-		b.WriteString("\n")
-	}
-	b.WriteString("## Evidence\n\nEach finding has the figures of its rule. Times are nanoseconds, or events if the capture has no clock. Steps count from 0. One change may\n" +
-		"fix all findings with the same `cause`.\n\n| figure | unit | |\n|---|---|---|\n")
+	sections.WriteString("## Evidence\n\nEach finding has the figures of its rule. Times are nanoseconds, or events if the capture has no clock. Steps count from 0. One change may\n" +
+		"fix all findings with the same `cause`.\n\n")
 	for _, f := range finding.Figures {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Unit, f.Doc)
+		fmt.Fprintf(&sections, "- `%s` %s: %s\n", f.Name, f.Unit, f.Doc)
 	}
-	return b.String() + "\n"
+	return "## Fields of several objects\n\n" + shared.String() + "\n" + sections.String() + "\n"
 }
 
-// exampleOf returns a command of documented with the paths of its captures.
-func exampleOf(command string) string {
-	words := strings.Fields(command)
-	for i := range words {
-		if strings.Contains(words[i], "/") {
-			words[i] = "testdata/" + words[i]
-		}
-	}
-	return strings.Join(words, " ")
+// fieldLine returns the line of a field.
+func fieldLine(name string, field *jsonschema.Schema) string {
+	kind, _ := kindOf(field)
+	return fmt.Sprintf("- `%s` %s: %s\n", name, kind, withCode(field.Description))
 }
 
-// schemaPage has the schema, and for each object in it the example with most content.
-type schemaPage struct {
-	schema jsonschema.Schema
-	done   map[string]bool // objects that have a section
-	best   map[string]map[string]any
-}
-
-// collect keeps an object, and those in it, if they have more content than the examples before.
-func (p *schemaPage) collect(name string, object map[string]any) {
-	filled := func(o map[string]any) (n int) {
-		for _, v := range o {
-			if text := fmt.Sprint(v); v != nil && text != "" && text != "0" && text != "[]" && text != "false" {
-				n++
-			}
-		}
-		return n
+// exampleOf returns the tokens of an object: all fields of an answer, but few of those below it.
+func exampleOf(schema *jsonschema.Schema, def *jsonschema.Schema, object map[string]any, depth int) (tokens []string) {
+	const some, deepest = 4, 1
+	if depth > deepest {
+		return []string{"{...}"}
 	}
-	if filled(object) > filled(p.best[name]) {
-		p.best[name] = object
-	}
-	for f := p.schema.Definitions[name].Properties.Oldest(); f != nil; f = f.Next() {
-		_, inner := kindOf(f.Value)
-		if inner == "" {
-			continue
-		}
-		all, ok := object[f.Key].([]any)
-		if !ok {
-			all = []any{object[f.Key]}
-		}
-		for _, v := range all {
-			if v, ok := v.(map[string]any); ok {
-				p.collect(inner, v)
-			}
-		}
-	}
-}
-
-// example returns an object in lines of at most 80 columns. Objects in it are {...}: they have sections.
-func (p *schemaPage) example(def *jsonschema.Schema, object map[string]any) string {
-	line, lines := "{", ""
+	n := 0
 	for f := def.Properties.Oldest(); f != nil; f = f.Next() {
 		value, ok := object[f.Key]
 		if !ok {
 			continue
 		}
-		part := fmt.Sprintf("%q: %s", f.Key, brief(value))
-		if free, ok := value.(map[string]any); ok && f.Value.Type == "object" { // without a section
-			var some []string
-			for _, name := range slices.Sorted(maps.Keys(free))[:min(len(free), 2)] {
-				some = append(some, fmt.Sprintf("%q: %s", name, brief(free[name])))
-			}
-			if len(free) > len(some) {
-				some = append(some, "...")
-			}
-			part = fmt.Sprintf("%q: {%s}", f.Key, strings.Join(some, ", "))
+		if n++; depth > 0 && n > some {
+			tokens = append(tokens, "...")
+			break
 		}
-		if line != "{" {
-			if line += ","; len(line)+len(part)+2 > 80 {
-				lines += line + "\n"
-				line = ""
-			}
-			line += " "
+		part, open, end := []string{brief(value)}, "", ""
+		list, isList := value.([]any)
+		if isList && len(list) > 0 {
+			value, open, end = list[0], "[", ", ..."[:5*min(len(list)-1, 1)]+"]"
 		}
-		line += part
+		if inner, ok := value.(map[string]any); ok {
+			_, name := kindOf(f.Value)
+			if name == "" { // names that the capture has
+				part = []string{"{...}"}
+			} else if part = exampleOf(schema, schema.Definitions[name], inner, depth+1); len(part) > 1 {
+				tokens = append(tokens, fmt.Sprintf("%q: %s%s", f.Key, open, part[0]))
+				tokens = append(tokens, part[1:]...)
+				tokens[len(tokens)-1] += end
+				continue
+			}
+			part[0] = open + part[0] + end
+		}
+		tokens = append(tokens, fmt.Sprintf("%q: %s", f.Key, part[0]))
 	}
-	return lines + line + "}\n"
+	if len(tokens) == 0 {
+		return []string{"{}"}
+	}
+	tokens[0], tokens[len(tokens)-1] = "{"+tokens[0], tokens[len(tokens)-1]+"}"
+	return tokens
 }
 
-// brief returns a value of JSON in a few words.
+// wrapped joins tokens in lines of at most 80 columns.
+func wrapped(tokens []string) string {
+	line, lines := "", ""
+	for i, token := range tokens {
+		if i < len(tokens)-1 {
+			token += ","
+		}
+		if line != "" && len(line)+len(token)+1 > 80 {
+			lines += line + "\n"
+			line = ""
+		}
+		if line+lines != "" {
+			line += " "
+		}
+		line += token
+	}
+	return lines + line + "\n"
+}
+
+// brief returns a value of JSON without objects in a few words.
 func brief(v any) string {
-	const some, long = 3, 100 // values of a list, bytes of a text
+	const some, long = 2, 80 // values of a list, bytes of a text
 	switch v := v.(type) {
 	case []any:
-		if len(v) > 0 {
-			if _, ok := v[0].(map[string]any); ok {
-				return "[{...}]"
-			}
-		}
 		var parts []string
 		for _, e := range v[:min(len(v), some)] {
 			parts = append(parts, brief(e))
@@ -211,8 +207,6 @@ func brief(v any) string {
 			parts = append(parts, "...")
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		return "{...}"
 	case string:
 		if len(v) > long {
 			return brief(v[:max(strings.LastIndexByte(v[:long-4], ' '), 0)] + " ...")
@@ -227,9 +221,9 @@ func brief(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// cellOf formats flags in a table as code.
-func cellOf(text string) string {
-	return regexp.MustCompile(`--[a-z-]+`).ReplaceAllString(strings.ReplaceAll(text, "|", `\|`), "`$0`")
+// withCode formats flags as code.
+func withCode(text string) string {
+	return regexp.MustCompile(`--[a-z-]+`).ReplaceAllString(text, "`$0`")
 }
 
 // kindOf returns the type of a field, and the object in it, if any.
