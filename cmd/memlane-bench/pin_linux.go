@@ -3,7 +3,7 @@ package main
 import "golang.org/x/sys/unix"
 
 // pinned describes on which processors commands run.
-const pinned = "each on one processor"
+const pinned = "on one processor"
 
 // pin binds this thread to the last processor that it may use, and returns a function that undoes this. If binding fails, it does
 // nothing.

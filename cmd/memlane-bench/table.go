@@ -21,7 +21,7 @@ func (b *bench) section(w io.Writer, title string, versions []string) {
 func (b *bench) sideBySideHead(w io.Writer) {
 	b.section(w, "Side by side", b.peers.versions)
 	fmt.Fprintf(w, `
-- CPU is user and system time with all children, the least of %d runs in turns, %s if nothing else is said. Memory is the most that was resident.
+- CPU is user and system time with all children, the least of %d runs in turns. Each is %s if nothing else is said. Memory is the most that was resident.
 - Other programs have multiples of the first command of memlane. A limit is what every reader must do. An empty process takes %s s and %s MB.
 - Missed targets are bold. The model of a trace may take %d bytes per buffer and %d per call.
 
@@ -103,7 +103,7 @@ func (b *bench) growthTable(w io.Writer, columns []column) {
 	b.section(w, "How costs grow", nil)
 	fmt.Fprintf(w, `
 The exponents of CPU / memory over five sizes of files: 1 is proportional to the file. Targets: CPU at most %g, memory at most %g; what is beyond is bold. A line
-through the logarithms has at least three sizes, and begins at five times the CPU, or twice the memory, of `+"`memlane --help`"+` (%s s, %s MB).
+through the logarithms has at least three sizes. It begins at five times the CPU, or twice the memory, of `+"`memlane --help`"+` (%s s, %s MB).
 
 | command |`, cpuExponent, memoryExponent, seconds(b.start.cpu), megabytes(b.start.rss))
 	var names []string
