@@ -26,7 +26,7 @@ type cache struct {
 }
 
 func openCache(ctx context.Context, name string) (*cache, error) {
-	bucket, err := folder(ctx, name, halfEntries)
+	bucket, err := folder(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (c *cache) write(ctx context.Context, key string, data []byte) error {
 	if c.blocked(key) {
 		return nil
 	}
-	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, owned) }); err != nil {
+	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, nil) }); err != nil {
 		return storeError("--cache", err)
 	}
 	return nil

@@ -8,15 +8,14 @@
 //	memlane-fleet combine  reads records and writes them in less space: for engines
 //	memlane-fleet compare  reads the results of two runs and prints what differs
 //	memlane-fleet trend    reads the results of many runs and prints what changed when
-//	memlane-fleet prune    removes the results of old runs
 //
-// Its place in the pipeline: formats reads a capture, lifetime/finding analyses it, and package fleet reduces it to a
-// record of about ten kilobytes. This program finds the captures (names.go) on disks and in object stores (store.go),
-// reads as many at a time as fit into memory (map.go), in processes that a capture may end (reader.go), caches their
-// records (cache.go), removes what killed programs left (leftover.go), divides work for engines (parts.go), writes the
-// results of all records (merge.go, package report) and compares those of several runs (compare.go, trend.go), which it
-// finds by their folders (runs.go) and removes when they are old (prune.go). It is a separate module, because the
-// clients of object stores need more dependencies than the rest of memlane.
+// Its place in the pipeline: formats reads a capture, lifetime/finding analyses it, and package
+// fleet reduces it to a record of about ten kilobytes. This program finds the captures
+// (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
+// memory (map.go), in processes that a capture may end (reader.go), caches their records (cache.go), divides
+// work for engines (parts.go), writes the results of all records (merge.go, package report) and compares
+// those of several runs (compare.go, trend.go), which it finds by their folders (runs.go). It is a
+// separate module, because the clients of object stores need more dependencies than the rest of memlane.
 //
 // Folder engines has job files for Spark, Ray, Slurm and Kubernetes; see docs/manual/fleet.md.
 package main

@@ -108,12 +108,12 @@ func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		Suggest:         true,
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand(), compareCommand(), trendCommand(), pruneCommand(), partsCommand(), combineCommand(), readCommand()},
+		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand(), compareCommand(), trendCommand(), partsCommand(), combineCommand(), readCommand()},
 		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // run determines the exit status
 		OnUsageError:    usage,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if name := c.Args().First(); name != "" {
-				return fail(statusUsage, "unknown command %q; use run, map, merge, compare, trend, prune, parts or combine", name)
+				return fail(statusUsage, "unknown command %q; use run, map, merge, compare, trend, parts or combine", name)
 			}
 			return cli.ShowRootCommandHelp(c)
 		},

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -271,49 +270,6 @@ func TestBlockedCache(t *testing.T) {
 	}
 }
 
-// TestLeftovers: a run removes the temporary files of killed programs, but not those in use, and no
-// other files.
-func TestLeftovers(t *testing.T) {
-	temporary, results := t.TempDir(), t.TempDir()
-	t.Setenv("TMPDIR", temporary)
-	call(t, 0, "", "run", "--quiet", "-o", results, job(t)[0])
-	entries, err := filepath.Glob(filepath.Join(results, "cache", "*", "records", "*", "*"))
-	if err != nil || len(entries) != 1 {
-		t.Fatal(entries, err)
-	}
-	stays := map[string]bool{filepath.Join(results, "mine.tmp"): true}
-	for name := range stays {
-		if err := os.WriteFile(name, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, begin := range []string{filepath.Join(temporary, "memlane-fleet-"), filepath.Join(results, "report.txt.18a1b2c3d4e5f60"), entries[0] + ".18a1b2c3d4e5f60"} {
-		for i, used := range []bool{false, true} {
-			name := begin + strconv.Itoa(i)
-			if begin != filepath.Join(temporary, "memlane-fleet-") {
-				name += ".tmp"
-			}
-			f, err := os.Create(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			if used {
-				if err := lock(f); err != nil {
-					t.Skip(err)
-				}
-			}
-			stays[name] = used
-		}
-	}
-	call(t, 0, "", "run", "--quiet", "-o", results, job(t)[0])
-	for name, want := range stays {
-		if _, err := os.Stat(name); (err == nil) != want {
-			t.Errorf("%s: %v, want it to stay: %v", name, err, want)
-		}
-	}
-}
-
 // TestLargeRecord: a record that merge would refuse is a refusal.
 func TestLargeRecord(t *testing.T) {
 	r := &fleet.Record{Content: "1", State: fleet.Read, Producer: strings.Repeat("p", 3<<20)}
@@ -378,9 +334,6 @@ func TestUsage(t *testing.T) {
 		{[]string{"trend"}, "give two or more folders"},
 		{[]string{"trend", "nowhere"}, "nowhere: no such file"},
 		{[]string{"trend", t.TempDir()}, "it has no records.zst"},
-		{[]string{"prune", "--keep", "30", "a"}, `--keep "30"`},
-		{[]string{"prune", "--keep", "0d", "a"}, `--keep "0d"`},
-		{[]string{"prune", "--keep", "30d"}, "give folders"},
 		{[]string{"parts", "--size", "0", "a"}, `--size "0"`},
 		{[]string{"fly"}, `unknown command "fly"`},
 	} {
@@ -413,7 +366,7 @@ func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 // TestHelp: every command has a description with examples.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}, {"prune", "--help"}, {"parts", "--help"}, {"combine", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"run", "--help"}, {"map", "--help"}, {"merge", "--help"}, {"compare", "--help"}, {"trend", "--help"}, {"parts", "--help"}, {"combine", "--help"}} {
 		out, _ := call(t, 0, "", args...)
 		if !strings.Contains(out, "Examples:") {
 			t.Errorf("%s: no examples in\n%s", args, out)

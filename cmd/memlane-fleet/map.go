@@ -103,7 +103,6 @@ func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, err error) {
 			return nil, err
 		}
 	}
-	sweep(os.TempDir(), copies)
 	return m, nil
 }
 
@@ -177,7 +176,7 @@ func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, err
 		}
 	}
 	// The hash needs all bytes anyway, so a copy for readers that seek costs no request.
-	copied, err := createCopy()
+	copied, err := os.CreateTemp("", "memlane-fleet-*")
 	if err != nil {
 		return nil, fail(statusFailed, "%s: cannot create a temporary file for it: %w; set TMPDIR to a folder with free space", shownName(name), cause(err))
 	}

@@ -240,7 +240,7 @@ const pages = "pages/"
 
 // writeResults writes all results of a fleet to a folder. If it fails, it writes none.
 func writeResults(ctx context.Context, output string, all *fleet.Fleet, by finding.RankNames, given *fleet.Roles) (err error) {
-	bucket, err := folder(ctx, output, halfResults)
+	bucket, err := folder(ctx, output)
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func writeResults(ctx context.Context, output string, all *fleet.Fleet, by findi
 	defer cancel() // discards writers that are not closed
 	var open []*blob.Writer
 	for _, r := range report.Files {
-		w, err := bucket.NewWriter(ctx, r.Name, owned)
+		w, err := bucket.NewWriter(ctx, r.Name, nil)
 		if err == nil {
 			open = append(open, w)
 			err = r.Write(w, d)

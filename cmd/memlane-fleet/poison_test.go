@@ -41,6 +41,7 @@ func openPoison(file string, in formats.Input) (*lifetime.Capture, error) {
 	data, _ := os.ReadFile(file)
 	poison, rest, _ := bytes.Cut(data, []byte("\n"))
 	kill := func() {
+		os.CreateTemp("", "left-*")
 		if self, err := os.FindProcess(os.Getpid()); err == nil {
 			self.Kill()
 		}
@@ -83,6 +84,8 @@ func TestPoison(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	temporary := t.TempDir()
+	t.Setenv("TMPDIR", temporary)
 	want := map[string]string{}
 	poison := func(i int, what, reason string) {
 		name := filepath.Join(filepath.Dir(names[0]), fmt.Sprintf("rank%d-\xff.pickle", i)) // not UTF-8
@@ -111,6 +114,9 @@ func TestPoison(t *testing.T) {
 		if !bytes.Equal(pack(recordIn(t, out, name)), pack(recordIn(t, beside, name))) {
 			t.Errorf("%s has another record beside poison", name)
 		}
+	}
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("processes that were killed left %v, %v", left, err)
 	}
 	t.Setenv(asProgram, "without poison")
 	out, _ = call(t, 0, lines(names), "map", "--quiet", "--cache", cache)

@@ -93,6 +93,10 @@ func (r *readers) read(ctx context.Context, names []string, workers int, take fu
 	defer cancel(nil)
 	cmd := exec.CommandContext(ctx, r.program, append(r.args, "--workers="+strconv.Itoa(workers))...)
 	cmd.Stderr = r.errors
+	if dir, err := os.MkdirTemp("", "memlane-fleet-*"); err == nil { // for copies of captures: a killed process leaves them
+		defer os.RemoveAll(dir)
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir, "TMP="+dir)
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, nil, "", fail(statusFailed, "%w", err)

@@ -9,9 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/memlane/memlane/cmd/memlane-fleet/report"
 )
 
 // TestCausesOfRun: of the captures of a job with a truth of causes, all causes are found, and no others. Stage 3 leaks, rank 0 has a
@@ -205,97 +202,19 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestPrune: prune removes the runs that are older, without the files of others, and never the newest. --dry-run removes nothing.
-func TestPrune(t *testing.T) {
-	runs, names := t.TempDir(), job(t)[:2]
-	days := func() (left []string) {
-		all, err := filepath.Glob(filepath.Join(runs, "*", report.Records))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range all {
-			left = append(left, filepath.Base(filepath.Dir(name)))
-		}
-		return left
-	}
-	age := func(run string, days int) {
-		then := time.Now().Add(-time.Duration(days)*24*time.Hour - time.Hour)
-		if err := os.Chtimes(filepath.Join(runs, run, report.Records), then, then); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for day, run := range []string{"day4", "day3", "day2", "day1"} {
-		call(t, 0, lines(names), "run", "--quiet", "-o", filepath.Join(runs, run))
-		age(run, 20*day)
-	}
-	notes := filepath.Join(runs, "day1", "notes.txt")
-	if err := os.WriteFile(notes, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	all := []string{"day1", "day2", "day3", "day4"}
-	out, _ := call(t, 0, "", "prune", "--keep", "30d", "--dry-run", runs)
-	if strings.Count(out, "would remove ") != 2 || !strings.Contains(out, "day1: 60 days old\n  kept 1 file that memlane-fleet did not write, first notes.txt\n") || !slices.Equal(days(), all) {
-		t.Errorf("%s\n%s", days(), out)
-	}
-	out, _ = call(t, 0, "", "prune", "--keep", "30d", runs)
-	if strings.Count(out, "removed ") != 2 || !slices.Equal(days(), []string{"day3", "day4"}) {
-		t.Errorf("%s\n%s", days(), out)
-	}
-	if left, err := os.ReadDir(filepath.Join(runs, "day1")); err != nil || len(left) != 1 {
-		t.Errorf("%v, %v", left, err)
-	}
-	if _, err := os.Stat(filepath.Join(runs, "day2")); err == nil {
-		t.Error("an empty folder is left")
-	}
-	age("day4", 50)
-	if out, _ = call(t, 0, "", "prune", "--keep", "1h", runs); !slices.Equal(days(), []string{"day3"}) {
-		t.Errorf("%s\n%s", days(), out)
-	}
-}
-
-// TestStoredRuns: runs in an object store are found, not only those of a disk, and removed.
+// TestStoredRuns: runs in an object store are found, not only those of a disk.
 func TestStoredRuns(t *testing.T) {
 	s := newStore(t)
-	s.clock.Advance(-60 * 24 * time.Hour)
 	bucket := s.bucket(t)
 	if err := bucket.WriteAll(t.Context(), "runs/model=a/day9/notes.txt", nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, run := range []string{"runs/model=a/day9", "runs/model=b/day9", "runs/model=a/day10"} {
 		call(t, 0, lines(job(t)[:2]), "run", "--quiet", "-o", s.address(run))
-		s.clock.Advance(20 * 24 * time.Hour)
 	}
 	out, _ := call(t, 0, "", "trend", "--by", "job", s.address("runs"))
 	if a, b, c := strings.Index(out, "model=a/day9"), strings.Index(out, "model=b/day9"), strings.Index(out, "model=a/day10"); a < 0 || b < a || c < b {
 		t.Errorf("prints\n%s", out)
 	}
-	objects := func() (left []string) {
-		keys, err := keysOf(t.Context(), bucket, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range keys {
-			if !strings.HasPrefix(key, "runs/model=a/day10/") {
-				left = append(left, key)
-			}
-		}
-		return left
-	}
-	before := objects()
-	for _, c := range []struct {
-		flags []string
-		want  string
-		left  []string
-	}{
-		{[]string{"--keep", "61d"}, "3 of 3 runs are", before},
-		{[]string{"--keep", "30d", "--dry-run"}, "would remove s3://job/runs/model=b/day9: 40 days old\n1 of 3 runs is", before},
-		{[]string{"--keep", "30d"}, "removed s3://job/runs/model=b/day9: 40 days old\n1 of 3 runs is", []string{"runs/model=a/day9/notes.txt"}},
-		{[]string{"--keep", "1h"}, "1 of 1 run is", []string{"runs/model=a/day9/notes.txt"}}, // the newest
-	} {
-		out, _ := call(t, 0, "", append(append([]string{"prune"}, c.flags...), s.address("runs"))...)
-		if left := objects(); !strings.Contains(out, c.want) || !slices.Equal(left, c.left) {
-			t.Errorf("%s prints\n%s%d objects are left: %.300q", c.flags, out, len(left), left)
-		}
-	}
-	call(t, 0, "", "trend", s.address("runs/model=a/day10"), s.address("runs/model=a/day10")) // it is whole
+	call(t, 0, "", "trend", s.address("runs/model=a/day10"), s.address("runs/model=a/day10"))
 }

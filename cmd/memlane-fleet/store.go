@@ -46,14 +46,12 @@ func (s *stores) bucket(ctx context.Context, address string) (*blob.Bucket, erro
 	return b, nil
 }
 
-// folder returns the bucket of results or of a cache: a folder on this machine, which it
-// creates and rids of the temporary files that match half, or one in an object store.
-func folder(ctx context.Context, name, half string) (*blob.Bucket, error) {
+// folder returns the bucket of results or of a cache: a folder on this machine, which it creates, or one in an object store.
+func folder(ctx context.Context, name string) (*blob.Bucket, error) {
 	if !remote(name) {
 		if err := os.MkdirAll(localPath(name), 0o777); err != nil {
 			return nil, fail(statusFailed, "%s: %w", name, cause(err))
 		}
-		sweep(localPath(name), half)
 	}
 	return results(ctx, name)
 }

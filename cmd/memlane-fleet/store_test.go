@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -23,9 +22,8 @@ import (
 // store is an S3 store on this machine that counts the bytes it sends, and fails on request.
 type store struct {
 	*httptest.Server
-	bodies atomic.Int64                // bytes of objects that were sent
-	gets   atomic.Int64                // requests for them
-	clock  gofakes3.TimeSourceAdvancer // when objects are written
+	bodies atomic.Int64 // bytes of objects that were sent
+	gets   atomic.Int64 // requests for them
 
 	mu    sync.Mutex
 	fails func(r *http.Request) (status int) // 0: it works; -1: it breaks off in the middle; -2: it falls silent
@@ -35,12 +33,12 @@ const secretKey = "not/for+anybodys=eyes"
 
 func newStore(t *testing.T) *store {
 	t.Helper()
-	s := &store{clock: gofakes3.FixedTimeSource(time.Now().UTC())}
-	backend := s3mem.New(s3mem.WithTimeSource(s.clock))
+	s := &store{}
+	backend := s3mem.New()
 	if err := backend.CreateBucket("job"); err != nil {
 		t.Fatal(err)
 	}
-	handler := gofakes3.New(backend, gofakes3.WithTimeSource(s.clock), gofakes3.WithTimeSkewLimit(0)).Server()
+	handler := gofakes3.New(backend, gofakes3.WithTimeSkewLimit(0)).Server()
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		status := 0
