@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/finding"
 )
 
@@ -20,23 +19,22 @@ type Comparison struct {
 	NotJudged                 int      // memories of damaged captures, which are not compared
 }
 
-// KindChange is what differs in one kind of memory: medians over the ranks of both runs, in bytes.
+// KindChange is what differs in one kind of memory.
 type KindChange struct {
-	Name                  string
-	Memories              int
-	Peak, Reserved, Leaks [2]int64 // before and after
-	Grown, Shrunk         *RankChange
+	Name          string
+	Memories      int
+	Medians       [len(trendMeasures)][2]int64 // of each measure, before and after
+	Grown, Shrunk *RankChange
 }
 
 // RankChange is the memories whose peak changed by more than a twentieth in one direction, and the medians of their
 // changes.
 type RankChange struct {
-	Ranks      []string
-	Role       string // as in OutlierGroup
-	OfRole     int
-	Off        int64
-	Categories []CategoryExcess
-	Places     []PlaceExcess
+	Ranks  []string
+	Role   string // as in OutlierGroup
+	OfRole int
+	Off    int64
+	Excess
 }
 
 // changed is the change of a peak that counts, as a share of the peak before.
@@ -53,9 +51,9 @@ func Compare(before, after *Fleet, given *Roles) *Comparison {
 	index := func(g *grouping) (map[key]*member, map[string]bool) {
 		all, ranks := map[key]*member{}, map[string]bool{}
 		for _, m := range g.members {
-			rank := cmp.Or(m.of().Rank, path.Base(m.k.Name))
+			rank := cmp.Or(m.Rank, path.Base(m.k.Name))
 			ranks[rank] = true
-			all[key{rank, m.of().Space().ID()}] = m
+			all[key{rank, m.Space().ID()}] = m
 		}
 		return all, ranks
 	}
@@ -77,18 +75,14 @@ func Compare(before, after *Fleet, given *Roles) *Comparison {
 	return out
 }
 
-func (m *member) of() *Memory { return &m.k.Memories[m.memory] }
-
 // described returns the memories of the captures that were read as a whole, with their categories and places.
 func (f *Fleet) described(out *Comparison, given *Roles) *grouping {
 	g := &grouping{f: f, roles: f.rolesOf(given)}
-	for _, k := range f.inOrder() {
-		for i := range k.Memories {
-			if k.Damaged() {
-				out.NotJudged++
-				continue
-			}
-			g.members = append(g.members, &member{k: k, memory: i, kind: finding.KindOf(k.Memories[i].Space())})
+	for m := range f.members() {
+		if m.k.Damaged() {
+			out.NotJudged++
+		} else {
+			g.members = append(g.members, m)
 		}
 	}
 	g.describe()
@@ -107,25 +101,20 @@ func without(ranks, others map[string]bool) (only []string) {
 
 func (g *grouping) change(kind string, pairs []pair) KindChange {
 	c := KindChange{Name: kind, Memories: len(pairs)}
-	for _, of := range []struct {
-		to    *[2]int64
-		value func(*Memory) int64
-	}{
-		{&c.Peak, func(m *Memory) int64 { return m.Peak }}, {&c.Reserved, func(m *Memory) int64 { return m.ReservedPeak }}, {&c.Leaks, func(m *Memory) int64 { return m.Leaked }},
-	} {
+	for i, measure := range trendMeasures {
 		var was, is []int64
 		for _, p := range pairs {
-			was, is = append(was, of.value(p.before.of())), append(is, of.value(p.after.of()))
+			was, is = append(was, measure.value(p.before.Memory)), append(is, measure.value(p.after.Memory))
 		}
-		*of.to = [2]int64{medianOf(was, len(was)), medianOf(is, len(is))}
+		c.Medians[i] = [2]int64{medianOf(was), medianOf(is)}
 	}
 	var grown, shrunk []pair
 	for _, p := range pairs {
-		was, is := p.before.of().Peak, p.after.of().Peak
-		switch off := float64(is) - float64(was); {
-		case off > changed*float64(was):
+		was, is := float64(p.before.Peak), float64(p.after.Peak)
+		switch off := is - was; {
+		case off > changed*was:
 			grown = append(grown, p)
-		case off < -changed*float64(was):
+		case off < -changed*was:
 			shrunk = append(shrunk, p)
 		}
 	}
@@ -141,52 +130,22 @@ func (g *grouping) rankChange(pairs []pair, sign int64) *RankChange {
 	out := &RankChange{}
 	var offs []int64
 	var members []*member
-	categories, places, layers := map[string][]int64{}, map[string][]int64{}, map[Part][]int64{}
+	var changes usual
 	for _, p := range pairs {
-		offs = append(offs, p.after.of().Peak-p.before.of().Peak)
+		offs = append(offs, p.after.Peak-p.before.Peak)
 		members = append(members, p.after)
-		out.Ranks = append(out.Ranks, p.after.k.RankOf(p.after.memory))
-		if len(p.before.categories) > 0 && len(p.after.categories) > 0 {
-			collect(categories, differences(p.before.categories, p.after.categories))
-			collect(layers, differences(p.before.parts, p.after.parts))
+		out.Ranks = append(out.Ranks, p.after.who)
+		off := differences(p.before.held, p.after.held)
+		if len(p.before.Categories) == 0 || len(p.after.Categories) == 0 { // the categories of one are unknown
+			maps.DeleteFunc(off, func(what item, _ int64) bool { return !what.place })
 		}
-		collect(places, differences(p.before.places, p.after.places))
+		changes.add(off)
 	}
 	slices.SortFunc(out.Ranks, CompareRanks)
 	out.Ranks = slices.Compact(out.Ranks)
-	out.Off = medianOf(offs, len(offs))
+	out.Off = medianOf(offs)
 	out.Role, out.OfRole = g.roleOf(members)
-	parts := mediansOf(layers, len(pairs))
-	for _, e := range excesses(mediansOf(categories, len(pairs)), sign) {
-		out.Categories = append(out.Categories, CategoryExcess{e.Place, layersOf(e.Place, parts, sign), e.Bytes})
-	}
-	out.Places = excesses(mediansOf(places, len(pairs)), sign)
-	return out
-}
-
-// differences returns the changes that are not 0.
-func differences[K comparable](was, is map[K]int64) map[K]int64 {
-	out := map[K]int64{}
-	for name, bytes := range is {
-		if off := bytes - was[name]; off != 0 {
-			out[name] = off
-		}
-	}
-	for name, bytes := range was {
-		if _, ok := is[name]; !ok {
-			out[name] = -bytes
-		}
-	}
-	return out
-}
-
-// mediansOf returns the median of n values of each name; those that are not given are 0.
-func mediansOf[K comparable](all map[K][]int64, n int) map[K]int64 {
-	out := map[K]int64{}
-	for name, values := range all {
-		full := append(make([]int64, n-len(values), n), values...) // values may be negative
-		out[name] = medianOf(full, n)
-	}
+	out.Excess = excessOf(changes.medians(), sign)
 	return out
 }
 
@@ -199,7 +158,11 @@ func newPlaces(was, is *grouping) (all []PlaceSum) {
 	places := func(g *grouping) map[string][]int64 {
 		all := map[string][]int64{}
 		for _, m := range g.members {
-			collect(all, m.places)
+			for what, bytes := range m.held {
+				if what.place {
+					all[what.name] = append(all[what.name], bytes)
+				}
+			}
 		}
 		return all
 	}
@@ -219,11 +182,7 @@ func newPlaces(was, is *grouping) (all []PlaceSum) {
 			gone[name]--
 			continue
 		}
-		sum := PlaceSum{Place: place, Memories: len(now[place]), AtPeaks: spreadOf(now[place])}
-		for _, bytes := range now[place] {
-			sum.Bytes = units.AddSat(sum.Bytes, bytes)
-		}
-		all = append(all, sum)
+		all = append(all, placeSumOf(place, now[place]))
 	}
 	slices.SortStableFunc(all, func(a, b PlaceSum) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return all

@@ -121,13 +121,6 @@ func (f *Fleet) alone(k *kept) []byte {
 	return f.AppendBinary(nil)
 }
 
-// Merge adds the records of o to the set. o does not change.
-func (f *Fleet) Merge(o *Fleet) {
-	if err := f.ReadBinary(o.AppendBinary(nil)); err != nil {
-		panic(err) // cannot happen with its own output
-	}
-}
-
 // inOrder returns the records sorted by name.
 func (f *Fleet) inOrder() []*kept {
 	all := make([]*kept, 0, len(f.records))

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ type Outlier struct {
 	finding.Finding
 	Record *Record
 	Memory int // index into its memories
+	member *member
 }
 
 // Measure returns the figure that differs, as in rank_outlier.
@@ -35,84 +37,71 @@ type OutlierGroup struct {
 	Value    int64  // the median of the outliers, in bytes
 	Others   int64  // the median of all memories that were compared, also these
 
-	// What differs at the peak, in bytes: the medians of the outliers less those of the others. Both are sorted by
-	// size, and end at a tenth of the largest.
-	Categories []CategoryExcess
-	Places     []PlaceExcess
+	Excess // the medians of the outliers less those of the others
 
 	Leak *Group // the leak that explains it: most outliers have it, few others do; nil if none does
 
 	WhatIf *WhatIf // nil if no change is known, and if the peaks are not what is too high
 }
 
+// Excess is what differs at the peaks, in bytes. Both lists are sorted by size, and end at a tenth of the largest.
+type Excess struct {
+	Categories []CategoryExcess `json:"categories"`
+	Places     []PlaceExcess    `json:"places"`
+}
+
 // CategoryExcess is what a category differs by, and the layers that make most of it.
 type CategoryExcess struct {
-	Category string
-	Layers   []string // in ranges: "layers[24-31]"; empty if no layer is known
-	Bytes    int64
+	Category string   `json:"name"`
+	Layers   []string `json:"layers"` // in ranges: "layers[24-31]"; empty if no layer is known
+	Bytes    int64    `json:"bytes"`
 }
 
 // PlaceExcess is what a place differs by.
 type PlaceExcess struct {
-	Place string
-	Bytes int64
+	Place string `json:"place"`
+	Bytes int64  `json:"bytes"`
 }
 
 // Outliers compares the memories of all captures that were read as a whole, as finding.CompareRanks does: a capture
-// that ends early is not judged. Where ranks have roles with memory of their own, each is compared with its peers
-// first.
+// that ends early is not judged. Where ranks have roles with memory of their own, each is compared with its peers first.
 func (f *Fleet) Outliers(given *Roles) []OutlierGroup {
-	roles := f.rolesOf(given)
+	g := &grouping{f: f, roles: f.rolesOf(given)}
 	var all []finding.RankFigures
-	members := map[*lifetime.Space]*member{}
-	for _, k := range f.inOrder() {
-		if k.Damaged() {
+	bySpace := map[*lifetime.Space]*member{}
+	growths := map[string][]int64{} // by kind, without those of programs that ended in the middle of a step
+	for m := range f.members() {
+		if m.k.Damaged() {
 			continue
 		}
-		for i := range k.Memories {
-			m := &k.Memories[i]
-			space := m.Space()
-			all = append(all, finding.RankFigures{
-				Rank: k.RankOf(i), File: k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Idle: m.idle(), Space: space, Categories: m.Categories,
-			})
-			members[space] = &member{k: k, memory: i, kind: finding.KindOf(space)}
+		space := m.Space()
+		all = append(all, finding.RankFigures{
+			Rank: m.who, File: m.k.Name, Peak: m.Peak, End: m.AtEnd, Growth: m.Growth, Leaked: m.Leaked, Idle: m.idle(),
+			Space: space, Categories: m.Categories,
+		})
+		bySpace[space] = m
+		g.members = append(g.members, m)
+		if m.Failed == "" {
+			growths[m.kind] = append(growths[m.kind], m.Growth)
 		}
 	}
-	for kind, usual := range usualGrowth(members) {
-		for i := range all {
-			if m := members[all[i].Space]; m.kind == kind && m.of().Failed != "" { // in the middle of a step
-				all[i].Growth = usual
-			}
+	for i, m := range g.members {
+		if m.Failed != "" && len(growths[m.kind]) > 0 {
+			all[i].Growth = medianOf(growths[m.kind])
 		}
 	}
-	found := f.compare(all, roles)
+	var found []Outlier
+	for _, one := range g.compare(all) {
+		m := bySpace[one.Space]
+		m.off = true
+		found = append(found, Outlier{one, &m.k.Record, m.number, m})
+	}
 	if len(found) == 0 {
 		return nil
 	}
-	for i := range found {
-		members[found[i].Space].off = true
-	}
-	g := &grouping{f: f, roles: roles, leaks: f.leaks()}
-	for _, r := range all {
-		g.members = append(g.members, members[r.Space])
-	}
+	g.leaks = f.leaks()
 	g.describe()
-	return g.groups(found, members)
-}
-
-// usualGrowth returns the median growth of the memories of each kind in which no allocation ended the program.
-func usualGrowth(members map[*lifetime.Space]*member) map[string]int64 {
-	growths := map[string][]int64{}
-	for _, m := range members {
-		if m.of().Failed == "" {
-			growths[m.kind] = append(growths[m.kind], m.of().Growth)
-		}
-	}
-	usual := map[string]int64{}
-	for kind, values := range growths {
-		usual[kind] = medianOf(values, len(values))
-	}
-	return usual
+	return g.groups(found)
 }
 
 // idle returns the bytes that were reserved at most beyond the peak, 0 if reserved memory is unknown.
@@ -123,7 +112,7 @@ func (m *Memory) idle() int64 { return max(0, m.ReservedPeak-m.Peak) }
 const segment = 20 << 20
 
 // compare returns the outliers among peers, and those among all that are none there.
-func (f *Fleet) compare(all []finding.RankFigures, roles *Roles) (found []finding.Finding) {
+func (g *grouping) compare(all []finding.RankFigures) (found []finding.Finding) {
 	type what struct {
 		space *lifetime.Space
 		idle  bool
@@ -141,10 +130,10 @@ func (f *Fleet) compare(all []finding.RankFigures, roles *Roles) (found []findin
 			}
 		}
 	}
-	if axis := roles.peers(); axis >= 0 {
+	if axis := g.roles.peers(); axis >= 0 {
 		peers := map[string][]finding.RankFigures{}
 		for _, r := range all {
-			if value := roles.of(r.Rank, axis); value != "" {
+			if value := g.roles.value(r.Rank, axis); value != "" {
 				peers[value] = append(peers[value], r)
 			}
 		}
@@ -156,17 +145,37 @@ func (f *Fleet) compare(all []finding.RankFigures, roles *Roles) (found []findin
 	return found
 }
 
-// member is a memory that is compared.
+// member is a memory of a capture.
 type member struct {
+	*Memory
 	k      *kept
-	memory int
+	number int    // index into its memories
+	who    string // its rank, or the name of its capture
 	kind   string
-	off    bool // it is an outlier
-	peers  string
 
-	categories map[string]int64
-	parts      map[Part]int64 // without bytes
-	places     map[string]int64
+	off   bool           // it is an outlier
+	peers string         // the role that it is compared within
+	held  map[item]int64 // bytes at the peak
+}
+
+// members returns the memories of all captures, in the order of the captures.
+func (f *Fleet) members() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		for _, k := range f.inOrder() {
+			for i := range k.Memories {
+				m := &k.Memories[i]
+				if !yield(&member{Memory: m, k: k, number: i, who: k.RankOf(i), kind: finding.KindOf(m.Space())}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// item holds bytes at a peak: a category, a layer of it, or a place.
+type item struct {
+	place       bool
+	name, layer string
 }
 
 // grouping finds the causes of outliers.
@@ -201,148 +210,112 @@ func (g *grouping) describe() {
 	axis := g.roles.peers()
 	g.usual, g.counts = map[[2]string]*usual{}, map[string]int{}
 	for _, m := range g.members {
-		memory := &m.k.Memories[m.memory]
-		m.categories, m.parts, m.places = map[string]int64{}, map[Part]int64{}, map[string]int64{}
-		for _, c := range memory.Categories {
-			m.categories[c.Name] = c.Bytes
+		m.held = map[item]int64{}
+		for _, c := range m.Categories {
+			m.held[item{name: c.Name}] = c.Bytes
 		}
-		for _, p := range memory.Parts {
-			m.parts[Part{Category: p.Category, Layer: p.Layer}] = p.Bytes
-		}
-		for n, t := range g.f.totalsOf(m.k, m.memory) {
-			if t.AtPeak.Bytes > 0 {
-				m.places[names[n]] = units.AddSat(m.places[names[n]], t.AtPeak.Bytes)
+		for _, p := range m.Parts {
+			if p.Layer != "" {
+				m.held[item{name: p.Category, layer: p.Layer}] = p.Bytes
 			}
 		}
+		for place, bytes := range g.f.placesOf(m, names) {
+			m.held[item{place: true, name: place}] = bytes
+		}
 		if axis >= 0 {
-			m.peers = g.roles.of(m.k.RankOf(m.memory), axis)
+			m.peers = g.roles.value(m.who, axis)
 		}
 		if !m.off {
-			g.usualOf(m.kind, m.peers).add(m)
+			g.usualOf(m.kind, m.peers).add(m.held)
 			if m.peers != "" {
-				g.usualOf(m.kind, "").add(m)
+				g.usualOf(m.kind, "").add(m.held)
 			}
 		}
 		g.counts[m.kind]++
 	}
-	for _, u := range g.usual {
-		u.finish()
-	}
 }
 
-// usual collects the figures of members, and then has their medians.
+// usual collects the figures of members.
 type usual struct {
-	n          int
-	categories map[string][]int64
-	parts      map[Part][]int64
-	places     map[string][]int64
+	n      int
+	values map[item][]int64
+	median map[item]int64 // nil: not computed yet
+}
 
-	median struct {
-		categories map[string]int64
-		parts      map[Part]int64
-		places     map[string]int64
+func (u *usual) add(held map[item]int64) {
+	u.n++
+	if u.values == nil {
+		u.values = map[item][]int64{}
+	}
+	for what, bytes := range held {
+		u.values[what] = append(u.values[what], bytes)
 	}
 }
 
-func newUsual() *usual {
-	return &usual{categories: map[string][]int64{}, parts: map[Part][]int64{}, places: map[string][]int64{}}
-}
-
-// finish computes the medians. Who has nothing counts as 0.
-func (u *usual) finish() *usual {
-	u.median.categories, u.median.parts, u.median.places = mediansOf(u.categories, u.n), mediansOf(u.parts, u.n), mediansOf(u.places, u.n)
-	return u
+// medians returns the median of each item. A member without it counts as 0.
+func (u *usual) medians() map[item]int64 {
+	if u.median == nil {
+		u.median = map[item]int64{}
+		for what, values := range u.values {
+			u.median[what] = medianOf(append(make([]int64, u.n-len(values), u.n), values...)) // values may be negative
+		}
+	}
+	return u.median
 }
 
 func (g *grouping) usualOf(kind, peers string) *usual {
 	key := [2]string{kind, peers}
 	if g.usual[key] == nil {
-		g.usual[key] = newUsual()
+		g.usual[key] = &usual{}
 	}
 	return g.usual[key]
 }
 
-func (u *usual) add(m *member) {
-	u.n++
-	collect(u.categories, m.categories)
-	collect(u.parts, m.parts)
-	collect(u.places, m.places)
-}
-
-func collect[K comparable](all map[K][]int64, of map[K]int64) {
-	for name, bytes := range of {
-		all[name] = append(all[name], bytes)
+// medianOf returns the median of values, 0 if there are none.
+func medianOf(values []int64) int64 {
+	if len(values) == 0 {
+		return 0
 	}
-}
-
-// medianOf returns the median of n values of which only some are given and the others are 0.
-func medianOf(values []int64, n int) int64 {
-	values = slices.Sorted(slices.Values(values))
-	if at := n/2 - (n - len(values)); n > 0 && at >= 0 {
-		return values[at]
-	}
-	return 0
+	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
 // near returns what is usual for a member: among its peers if some of them are no outliers, else among all.
-func (g *grouping) near(m *member) *usual {
+func (g *grouping) near(m *member) map[item]int64 {
 	if u := g.usual[[2]string{m.kind, m.peers}]; u != nil {
-		return u
+		return u.medians()
 	}
-	return g.usualOf(m.kind, "")
+	return g.usualOf(m.kind, "").medians()
 }
 
 // groups divides outliers by their causes.
-func (g *grouping) groups(found []finding.Finding, members map[*lifetime.Space]*member) []OutlierGroup {
+func (g *grouping) groups(found []Outlier) []OutlierGroup {
 	type key struct{ kind, measure, severity, cause string }
-	parts := map[key][]int{}
+	parts := map[key][]Outlier{}
 	leaks := map[key]*Group{}
-	for i := range found {
-		one := &found[i]
-		m := members[one.Space]
-		k := key{m.kind, "", one.Severity.String(), ""}
-		if measure := one.Text(finding.FigMeasure); measure == finding.IdleReserved {
-			k.measure = measure
-		} else if leak := g.leakOf(m, one); leak != nil {
+	for _, one := range found {
+		k := key{kind: one.member.kind, severity: one.Severity.String()}
+		if one.Measure() == finding.IdleReserved {
+			k.measure = one.Measure()
+		} else if leak := g.leakOf(&one); leak != nil {
 			k.cause = "leak " + leak.Rule + " " + leak.Place
 			leaks[k] = leak
 		} else {
-			k.cause = g.causeOf(m, one)
+			k.cause = g.causeOf(&one)
 		}
-		parts[k] = append(parts[k], i)
+		parts[k] = append(parts[k], one)
 	}
 	var all []OutlierGroup
-	for k, some := range parts {
-		var outliers []Outlier
-		var of []*member
-		for _, i := range some {
-			m := members[found[i].Space]
-			outliers, of = append(outliers, Outlier{found[i], &m.k.Record, m.memory}), append(of, m)
-		}
-		group := g.groupOf(outliers, of, k.severity)
+	for k, outliers := range parts {
+		group := g.groupOf(outliers, k.severity)
 		group.Leak = leaks[k]
-		if k.measure != finding.IdleReserved && k.severity != finding.Info.String() {
-			group.WhatIf = worstOf(some, found, members)
-		}
 		all = append(all, group)
 	}
 	slices.SortFunc(all, func(a, b OutlierGroup) int {
-		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)), cmp.Compare(b.total(), a.total()),
-			CompareRanks(a.Ranks[0], b.Ranks[0]), cmp.Compare(a.Measure, b.Measure), cmp.Compare(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+			cmp.Compare(b.total(), a.total()), CompareRanks(a.Ranks[0], b.Ranks[0]), cmp.Compare(a.Measure, b.Measure),
+			cmp.Compare(a.Value, b.Value))
 	})
 	return all
-}
-
-// worstOf returns the change for the one of some outliers that is furthest from the others.
-func worstOf(some []int, found []finding.Finding, members map[*lifetime.Space]*member) *WhatIf {
-	var worst *member
-	most := int64(0)
-	for _, i := range some {
-		if m := members[found[i].Space]; m.of().Change.Saved > 0 && found[i].Amount.Bytes > most {
-			worst, most = m, found[i].Amount.Bytes
-		}
-	}
-	return whatIfOf(worst)
 }
 
 // total returns the bytes that all outliers of a group differ by.
@@ -353,136 +326,151 @@ func (g *OutlierGroup) total() (sum int64) {
 	return sum
 }
 
-// leakOf returns the leak that makes at least half of what a member has more, if less than half of the members of its
+// leakOf returns the leak that makes at least half of what an outlier has more, if less than half of the members of its
 // kind have it.
-func (g *grouping) leakOf(m *member, one *finding.Finding) (largest *Group) {
+func (g *grouping) leakOf(one *Outlier) (largest *Group) {
 	if one.Severity == finding.Info {
 		return nil
 	}
 	most := int64(0)
-	for i := range m.k.Findings {
-		of := &m.k.Findings[i]
-		leak := g.leaks[[2]string{of.Rule, of.Place}]
-		if leak == nil || of.Memory != m.memory || of.Amount.Bytes <= most || 2*of.Amount.Bytes < one.Amount.Bytes || 2*len(leak.Found) >= g.counts[m.kind] {
-			continue
+	for _, found := range one.Record.Findings {
+		leak, bytes := g.leaks[[2]string{found.Rule, found.Place}], found.Amount.Bytes
+		if leak != nil && found.Memory == one.Memory && bytes > most && 2*bytes >= one.Amount.Bytes &&
+			2*len(leak.Found) < g.counts[one.member.kind] {
+			largest, most = leak, bytes
 		}
-		largest, most = leak, of.Amount.Bytes
 	}
 	return largest
 }
 
 // causeOf returns the category, or where it is unknown the place, that differs most, in the direction of the outlier.
-func (g *grouping) causeOf(m *member, one *finding.Finding) string {
-	u := g.near(m)
-	sign := int64(1)
-	if one.Severity == finding.Info {
-		sign = -1
+func (g *grouping) causeOf(one *Outlier) string {
+	e := excessOf(differences(g.near(one.member), one.member.held), signOf(one.Severity.String()))
+	switch {
+	case len(e.Categories) > 0 && e.Categories[0].Category != purpose.UnknownCategory.String():
+		return "category " + e.Categories[0].Category
+	case len(e.Places) > 0:
+		return "place " + e.Places[0].Place
 	}
-	if name, ok := largestOf(differences(u.median.categories, m.categories), sign); ok && name != purpose.UnknownCategory.String() {
-		return "category " + name
-	}
-	name, _ := largestOf(differences(u.median.places, m.places), sign)
-	return "place " + name
+	return "place "
 }
 
-func largestOf(all map[string]int64, sign int64) (name string, ok bool) {
-	most := int64(0)
-	for _, n := range slices.Sorted(maps.Keys(all)) {
-		if bytes := sign * all[n]; bytes > most {
-			name, most = n, bytes
-		}
+// signOf returns 1 for outliers above the others, -1 for those below.
+func signOf(severity string) int64 {
+	if severity == finding.Info.String() {
+		return -1
 	}
-	return name, most > 0
+	return 1
 }
 
 // groupOf describes outliers of one cause.
-func (g *grouping) groupOf(outliers []Outlier, members []*member, severity string) OutlierGroup {
-	slices.SortFunc(outliers, func(a, b Outlier) int {
-		return cmp.Or(CompareRanks(a.Record.RankOf(a.Memory), b.Record.RankOf(b.Memory)), cmp.Compare(a.Record.Name, b.Record.Name), cmp.Compare(a.Memory, b.Memory))
-	})
+func (g *grouping) groupOf(outliers []Outlier, severity string) OutlierGroup {
 	out := OutlierGroup{Severity: severity, Outliers: outliers}
+	var members []*member
+	var worst *member // that is furthest from the others, of those with a known change
+	most := int64(0)
 	measures := map[string]int{}
 	for i := range outliers {
-		measures[outliers[i].Measure()]++
+		o := &outliers[i]
+		members = append(members, o.member)
+		measures[o.Measure()]++
+		if o.member.Change.Saved > 0 && o.Amount.Bytes > most {
+			worst, most = o.member, o.Amount.Bytes
+		}
 	}
-	out.Measure, _ = largestCount(measures)
+	slices.SortFunc(outliers, func(a, b Outlier) int {
+		return cmp.Or(CompareRanks(a.member.who, b.member.who), cmp.Compare(a.Record.Name, b.Record.Name),
+			cmp.Compare(a.Memory, b.Memory))
+	})
+	out.Measure = byCount(measures)[0]
 	var values, others []int64
 	for i := range outliers {
 		if o := &outliers[i]; o.Measure() == out.Measure {
-			values, others = append(values, int64(o.Value(finding.FigValue))), append(others, int64(o.Value(finding.FigMedian)))
+			values = append(values, int64(o.Value(finding.FigValue)))
+			others = append(others, int64(o.Value(finding.FigMedian)))
 		}
-		out.Ranks = append(out.Ranks, outliers[i].Record.RankOf(outliers[i].Memory))
+		out.Ranks = append(out.Ranks, outliers[i].member.who)
 	}
 	out.Ranks = slices.Compact(out.Ranks)
-	out.Value, out.Others = medianOf(values, len(values)), medianOf(others, len(others))
+	out.Value, out.Others = medianOf(values), medianOf(others)
 	out.Role, out.OfRole = g.roleOf(members)
 	if out.Measure == finding.IdleReserved { // the buffers do not differ
 		return out
 	}
-
-	group := newUsual()
+	if severity != finding.Info.String() {
+		out.WhatIf = whatIfOf(worst)
+	}
+	var group usual
 	for _, m := range members {
-		group.add(m)
+		group.add(m.held)
 	}
-	group.finish()
-	u := g.near(members[0])
-	sign := int64(1)
-	if severity == finding.Info.String() {
-		sign = -1
-	}
-	layers := differences(u.median.parts, group.median.parts)
-	for _, e := range excesses(differences(u.median.categories, group.median.categories), sign) {
-		out.Categories = append(out.Categories, CategoryExcess{e.Place, layersOf(e.Place, layers, sign), e.Bytes})
-	}
-	out.Places = excesses(differences(u.median.places, group.median.places), sign)
+	out.Excess = excessOf(differences(g.near(members[0]), group.medians()), signOf(severity))
 	return out
 }
 
-func largestCount(counts map[string]int) (name string, n int) {
-	for _, each := range slices.Sorted(maps.Keys(counts)) {
-		if counts[each] > n {
-			name, n = each, counts[each]
+// differences returns the changes that are not 0.
+func differences(was, is map[item]int64) map[item]int64 {
+	out := map[item]int64{}
+	for what, bytes := range is {
+		if off := bytes - was[what]; off != 0 {
+			out[what] = off
 		}
 	}
-	return name, n
+	for what, bytes := range was {
+		if _, ok := is[what]; !ok {
+			out[what] = -bytes
+		}
+	}
+	return out
 }
 
-// excesses returns what differs in the direction of sign, largest first, down to a tenth of the largest.
-func excesses(all map[string]int64, sign int64) (out []PlaceExcess) {
-	for name, bytes := range all {
-		if sign*bytes > 0 {
-			out = append(out, PlaceExcess{name, bytes})
+// excessOf returns what differs in the direction of sign.
+func excessOf(all map[item]int64, sign int64) (e Excess) {
+	for what, bytes := range all {
+		switch {
+		case sign*bytes <= 0 || what.layer != "":
+		case what.place:
+			e.Places = append(e.Places, PlaceExcess{what.name, bytes})
+		default:
+			e.Categories = append(e.Categories, CategoryExcess{what.name, nil, bytes})
 		}
 	}
-	slices.SortFunc(out, func(a, b PlaceExcess) int {
+	slices.SortFunc(e.Places, func(a, b PlaceExcess) int {
 		return cmp.Or(cmp.Compare(sign*b.Bytes, sign*a.Bytes), cmp.Compare(a.Place, b.Place))
 	})
-	end := slices.IndexFunc(out, func(e PlaceExcess) bool { return 10*sign*e.Bytes < sign*out[0].Bytes })
-	if end >= 0 {
-		out = out[:end]
+	slices.SortFunc(e.Categories, func(a, b CategoryExcess) int {
+		return cmp.Or(cmp.Compare(sign*b.Bytes, sign*a.Bytes), cmp.Compare(a.Category, b.Category))
+	})
+	e.Places = slices.DeleteFunc(e.Places, func(p PlaceExcess) bool { return 10*sign*p.Bytes < sign*e.Places[0].Bytes })
+	e.Categories = slices.DeleteFunc(e.Categories, func(c CategoryExcess) bool {
+		return 10*sign*c.Bytes < sign*e.Categories[0].Bytes
+	})
+	for i := range e.Categories {
+		e.Categories[i].Layers = layersOf(e.Categories[i].Category, all, sign)
 	}
-	return out
+	return e
 }
 
 // layersOf returns the layers of a category that differ at least half as much as the one that differs most.
-func layersOf(category string, parts map[Part]int64, sign int64) []string {
+func layersOf(category string, all map[item]int64, sign int64) []string {
 	most := int64(0)
-	for p, bytes := range parts {
-		if p.Category == category && p.Layer != "" {
+	for what, bytes := range all {
+		if what.name == category && what.layer != "" {
 			most = max(most, sign*bytes)
 		}
 	}
 	var names []string
-	for p, bytes := range parts {
-		if p.Category == category && p.Layer != "" && most > 0 && 2*sign*bytes >= most {
-			names = append(names, p.Layer)
+	for what, bytes := range all {
+		if what.name == category && what.layer != "" && most > 0 && 2*sign*bytes >= most {
+			names = append(names, what.layer)
 		}
 	}
 	return ranges(names)
 }
 
 // ranges sorts names by their last numbers and joins those that follow each other: layers[24-31].
-func ranges(names []string) (out []string) {
+func ranges(names []string) []string {
+	out := []string{}
 	type name struct {
 		before, after string
 		number        int
@@ -535,16 +523,15 @@ func RankRanges(ranks []string) []string {
 func (g *grouping) roleOf(members []*member) (name string, n int) {
 	var ranks, free, all []string
 	for _, m := range members {
-		ranks = append(ranks, m.k.RankOf(m.memory))
+		ranks = append(ranks, m.who)
 	}
 	for _, m := range g.members {
 		if m.kind != members[0].kind {
 			continue
 		}
-		rank := m.k.RankOf(m.memory)
-		all = append(all, rank)
+		all = append(all, m.who)
 		if !m.off || slices.Contains(members, m) {
-			free = append(free, rank)
+			free = append(free, m.who)
 		}
 	}
 	return g.roles.common(ranks, free, all)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 )
@@ -53,33 +54,25 @@ type SiteRow struct {
 // sites of each in the order of the binary form.
 func (f *Fleet) SiteRows() iter.Seq[SiteRow] {
 	return func(yield func(SiteRow) bool) {
-		order := f.siteOrder()
-		at := make([]int, len(order))
+		order := make([]uint32, len(f.sites.list))
+		for n := range order {
+			order[n] = uint32(n)
+		}
+		slices.SortFunc(order, f.compareSites)
+		place := make([]int, len(order))
 		sites := make([]Site, len(order))
 		for i, n := range order {
-			at[n], sites[n] = i, f.site(n)
+			place[n], sites[n] = i, f.site(n)
 		}
-		for _, k := range f.inOrder() {
-			for i := range k.Memories {
-				for _, t := range f.sortedTotals(k, i, func(n uint32) int { return at[n] }) {
-					t.Site = sites[t.number]
-					if !yield(SiteRow{&k.Record, i, at[t.number], t.SiteTotals}) {
-						return
-					}
+		for m := range f.members() {
+			for _, t := range f.sortedTotals(m.k, m.number, func(n uint32) int { return place[n] }) {
+				t.Site = sites[t.number]
+				if !yield(SiteRow{&m.k.Record, m.number, place[t.number], t.SiteTotals}) {
+					return
 				}
 			}
 		}
 	}
-}
-
-// siteOrder returns the numbers of all sites in their order.
-func (f *Fleet) siteOrder() []uint32 {
-	order := make([]uint32, len(f.sites.list))
-	for n := range order {
-		order[n] = uint32(n)
-	}
-	slices.SortFunc(order, f.compareSites)
-	return order
 }
 
 // RankOf returns the rank of a memory, or the name of the capture if it is unknown.
@@ -100,10 +93,8 @@ func CompareRanks(a, b string) int {
 // counts as a rank with the name of its capture.
 func (f *Fleet) Ranks() []string {
 	ranks := map[string]bool{}
-	for _, k := range f.records {
-		for i := range k.Memories {
-			ranks[k.RankOf(i)] = true
-		}
+	for m := range f.members() {
+		ranks[m.who] = true
 	}
 	return slices.SortedFunc(maps.Keys(ranks), CompareRanks)
 }
@@ -165,13 +156,11 @@ type SiteSum struct {
 func (f *Fleet) Sites() []SiteSum {
 	sums := make([]SiteSum, len(f.sites.list))
 	values := make([][]int64, len(f.sites.list))
-	for _, k := range f.inOrder() {
-		for i := range k.Memories {
-			for n, t := range f.totalsOf(k, i) {
-				sums[n].add(&t)
-				sums[n].Memories++
-				values[n] = append(values[n], t.AtPeak.Bytes)
-			}
+	for m := range f.members() {
+		for n, t := range f.totalsOf(m.k, m.number) {
+			sums[n].add(&t)
+			sums[n].Memories++
+			values[n] = append(values[n], t.AtPeak.Bytes)
 		}
 	}
 	var order []uint32
@@ -257,4 +246,148 @@ func (f *Fleet) Findings() []*Group {
 			cmp.Compare(b.Amount.Bytes, a.Amount.Bytes), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Place, b.Place))
 	})
 	return all
+}
+
+// Kind is one kind of memory of all captures, for example GPU memory. Figures of two kinds
+// are not comparable. Sums saturate.
+type Kind struct {
+	Name     string     `json:"name"` // from finding.KindOf
+	Memories int        `json:"memories"`
+	Peaks    Spread     `json:"peaks"`       // occupied bytes
+	Total    int64      `json:"total_bytes"` // sum of the peaks
+	Base     int64      `json:"base_bytes"`  // part of Total: alive through the recording, without a buffer
+	Places   []PlaceSum `json:"places"`
+}
+
+// PlaceSum contains the bytes of a place of the program at the peaks of the memories of a
+// kind.
+type PlaceSum struct {
+	Place    string `json:"place"` // as in findings
+	Bytes    int64  `json:"bytes"`
+	Memories int    `json:"memories"` // in which it had bytes at the peak
+	AtPeaks  Spread `json:"at_peaks"` // over those memories
+}
+
+// placeNames returns the names of the places of all sites, by number.
+func (f *Fleet) placeNames() []string {
+	places := make([]string, len(f.sites.list))
+	for n := range places {
+		s := f.site(uint32(n))
+		places[n] = s.Place().String()
+	}
+	return places
+}
+
+// placesOf returns the bytes of each place at the peak of a memory. names are those of placeNames.
+func (f *Fleet) placesOf(m *member, names []string) map[string]int64 {
+	held := map[string]int64{}
+	for n, t := range f.totalsOf(m.k, m.number) {
+		if t.AtPeak.Bytes > 0 {
+			held[names[n]] = units.AddSat(held[names[n]], t.AtPeak.Bytes)
+		}
+	}
+	return held
+}
+
+func placeSumOf(place string, held []int64) PlaceSum {
+	sum := PlaceSum{Place: place, Memories: len(held), AtPeaks: spreadOf(held)}
+	for _, bytes := range held {
+		sum.Bytes = units.AddSat(sum.Bytes, bytes)
+	}
+	return sum
+}
+
+// Kinds returns the bytes of each kind of memory at the peaks. The kinds, and the places of
+// each, are sorted by bytes, most first.
+func (f *Fleet) Kinds() []Kind {
+	type sum struct {
+		Kind
+		peaks  []int64
+		places map[string][]int64 // bytes in each memory
+	}
+	sums := map[string]*sum{}
+	names := f.placeNames()
+	for m := range f.members() {
+		s := sums[m.kind]
+		if s == nil {
+			s = &sum{Kind: Kind{Name: m.kind, Places: []PlaceSum{}}, places: map[string][]int64{}}
+			sums[m.kind] = s
+		}
+		s.Memories++
+		s.peaks = append(s.peaks, m.Peak)
+		s.Total = units.AddSat(s.Total, m.Peak)
+		s.Base = units.AddSat(s.Base, m.Base)
+		for place, bytes := range f.placesOf(m, names) {
+			s.places[place] = append(s.places[place], bytes)
+		}
+	}
+	all := make([]Kind, 0, len(sums))
+	for _, s := range sums {
+		s.Peaks = spreadOf(s.peaks)
+		for place, held := range s.places {
+			s.Places = append(s.Places, placeSumOf(place, held))
+		}
+		slices.SortFunc(s.Places, func(a, b PlaceSum) int {
+			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Place, b.Place))
+		})
+		all = append(all, s.Kind)
+	}
+	slices.SortFunc(all, func(a, b Kind) int { return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// FailureGroup is failed allocations with one reason, that ended a program.
+type FailureGroup struct {
+	Reason     string // with its words
+	Ranks      []string
+	Requesters []string // places that asked, those of most ranks first
+	WhatIf     *WhatIf  // nil if no change is known
+}
+
+// WhatIf is what would have lowered the peak of a rank most: the worst of a group for which a change is known.
+type WhatIf struct {
+	Rank string `json:"rank"`
+	Change
+}
+
+func whatIfOf(m *member) *WhatIf {
+	if m == nil {
+		return nil
+	}
+	return &WhatIf{m.who, m.Change}
+}
+
+// Failures returns the failed allocations of all captures by reason, those of most ranks first.
+func (f *Fleet) Failures() (all []FailureGroup) {
+	ranks, requesters, worst := map[string][]string{}, map[string]map[string]int{}, map[string]*member{}
+	for m := range f.members() {
+		if m.Failed == "" {
+			continue
+		}
+		ranks[m.Failed] = append(ranks[m.Failed], m.who)
+		if m.Change.Saved > 0 && (worst[m.Failed] == nil || m.Peak > worst[m.Failed].Peak) {
+			worst[m.Failed] = m
+		}
+		if requesters[m.Failed] == nil {
+			requesters[m.Failed] = map[string]int{}
+		}
+		if m.Requester != "" {
+			requesters[m.Failed][m.Requester]++
+		}
+	}
+	for reason, failed := range ranks {
+		slices.SortFunc(failed, CompareRanks)
+		all = append(all, FailureGroup{reason, slices.Compact(failed), byCount(requesters[reason]), whatIfOf(worst[reason])})
+	}
+	slices.SortFunc(all, func(a, b FailureGroup) int {
+		return cmp.Or(cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+// byCount returns names, those with the most first.
+func byCount[N int | int64](counts map[string]N) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -47,12 +46,12 @@ func ReadRoles(in io.Reader) (*Roles, error) {
 	if len(lines) == 0 {
 		return nil, errors.New("it is empty")
 	}
-	at := slices.IndexFunc(lines[0], func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "rank") })
-	if at < 0 || len(lines[0]) < 2 {
+	column := slices.IndexFunc(lines[0], func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "rank") })
+	if column < 0 || len(lines[0]) < 2 {
 		return nil, errors.New("its first line needs a column rank and another, for example rank,pipeline,tensor")
 	}
 	r := &Roles{values: map[string][]string{}}
-	for _, name := range slices.Delete(slices.Clone(lines[0]), at, at+1) {
+	for _, name := range slices.Delete(slices.Clone(lines[0]), column, column+1) {
 		name = strings.TrimSpace(name)
 		if usual, ok := axisNames[strings.ToLower(name)]; ok {
 			name = usual
@@ -60,17 +59,17 @@ func ReadRoles(in io.Reader) (*Roles, error) {
 		r.axes = append(r.axes, name)
 	}
 	for i, line := range lines[1:] {
-		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(line[at]), "rank "))
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(line[column]), "rank "))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %q is not the number of a rank", i+2, line[at])
+			return nil, fmt.Errorf("line %d: %q is not the number of a rank", i+2, line[column])
 		}
-		r.values[fmt.Sprintf("rank %d", n)] = slices.Delete(line, at, at+1)
+		r.values[fmt.Sprintf("rank %d", n)] = slices.Delete(line, column, column+1)
 	}
 	return r, nil
 }
 
-// of returns the value of an axis for a rank, "" if it is unknown.
-func (r *Roles) of(rank string, axis int) string {
+// value returns the value of an axis for a rank, "" if it is unknown.
+func (r *Roles) value(rank string, axis int) string {
 	if values := r.values[rank]; values != nil {
 		return strings.TrimSpace(values[axis])
 	}
@@ -99,13 +98,13 @@ func (r *Roles) common(ranks, free, all []string) (name string, n int) {
 	for axis := range r.axes {
 		counts, frees, in := map[string]int{}, map[string]int{}, map[string]int{}
 		for _, rank := range all {
-			counts[r.of(rank, axis)]++
+			counts[r.value(rank, axis)]++
 		}
 		for _, rank := range free {
-			frees[r.of(rank, axis)]++
+			frees[r.value(rank, axis)]++
 		}
 		for _, rank := range ranks {
-			in[r.of(rank, axis)]++
+			in[r.value(rank, axis)]++
 		}
 		var values []string
 		covered, have := 0, 0
@@ -159,18 +158,16 @@ func recordedRoles(groups []lifetime.Group) (roles []Role) {
 // has none.
 func (f *Fleet) groupRoles(axis string) map[string]string {
 	values := map[string]string{}
-	for _, k := range f.inOrder() {
-		for i := range k.Memories {
-			for _, role := range k.Memories[i].Roles {
-				if role.Axis != axis {
-					continue
-				}
-				value := strconv.FormatInt(role.Number, 10)
-				if was, ok := values[k.RankOf(i)]; ok && was != value {
-					value = ""
-				}
-				values[k.RankOf(i)] = value
+	for m := range f.members() {
+		for _, role := range m.Roles {
+			if role.Axis != axis {
+				continue
 			}
+			value := strconv.FormatInt(role.Number, 10)
+			if was, ok := values[m.who]; ok && was != value {
+				value = ""
+			}
+			values[m.who] = value
 		}
 	}
 	maps.DeleteFunc(values, func(_, value string) bool { return value == "" })
@@ -186,20 +183,17 @@ func (f *Fleet) rolesOf(given *Roles) *Roles {
 		for rank, values := range given.values {
 			r.values[rank] = slices.Clone(values)
 		}
-	}
-	if given == nil {
+	} else {
 		for _, axis := range axesOfGroups {
 			r.add(axis, f.groupRoles(axis), 2)
 		}
 	}
 	hosts, sizes := map[string]string{}, map[string]string{}
-	for _, k := range f.inOrder() {
-		for i := range k.Memories {
-			m := &k.Memories[i]
-			hosts[k.RankOf(i)] = m.Host
-			at := slices.IndexFunc(m.Categories, func(c finding.CategoryBytes) bool { return c.Name == purpose.ModelParameter.String() })
-			if at >= 0 && given == nil && !k.Damaged() {
-				sizes[k.RankOf(i)] = units.Bytes(m.Categories[at].Bytes)
+	for m := range f.members() {
+		hosts[m.who] = m.Host
+		for _, c := range m.Categories {
+			if c.Name == purpose.ModelParameter.String() && given == nil && !m.k.Damaged() {
+				sizes[m.who] = units.Bytes(c.Bytes)
 			}
 		}
 	}
@@ -209,9 +203,9 @@ func (f *Fleet) rolesOf(given *Roles) *Roles {
 }
 
 // add adds an axis if it divides the ranks: several values, each of least ranks or more.
-func (r *Roles) add(axis string, of map[string]string, least int) {
+func (r *Roles) add(axis string, found map[string]string, least int) {
 	counts := map[string]int{}
-	for _, value := range of {
+	for _, value := range found {
 		counts[value]++
 	}
 	delete(counts, "")
@@ -221,15 +215,15 @@ func (r *Roles) add(axis string, of map[string]string, least int) {
 			several += n
 		}
 	}
-	if len(counts) < 2 || 10*several < 9*len(of) {
+	if len(counts) < 2 || 10*several < 9*len(found) {
 		return
 	}
 	for rank := range r.values {
-		if _, ok := of[rank]; !ok {
+		if _, ok := found[rank]; !ok {
 			r.values[rank] = append(r.values[rank], "")
 		}
 	}
-	for rank, value := range of {
+	for rank, value := range found {
 		values := r.values[rank]
 		for len(values) < len(r.axes) {
 			values = append(values, "")

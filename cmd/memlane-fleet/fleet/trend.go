@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -13,8 +14,8 @@ import (
 type Trend struct {
 	Runs []Run
 
-	series map[seriesKey]*series
-	roles  *Roles // of the last run
+	series map[[3]string]*Series // by kind, rank and ID
+	roles  *Roles                // of the last run
 }
 
 // Run has the figures of a run: medians over the ranks, in bytes.
@@ -29,21 +30,19 @@ type RunFigures struct {
 	Peak, Reserved, Leaked int64
 	PerStep                int64  // of the leaks of a memory together
 	Category               string // with the most bytes at the peaks; "" if none is known
-	CategoryBytes          int64
 }
 
-type seriesKey struct{ kind, rank, id string }
-
-// series are the figures of one memory. Runs without it have no point.
-type series struct {
-	runs     []int
-	captures []string
-	values   [len(trendMeasures)][]float64
+// Series are the figures of one memory. Runs without it have no point.
+type Series struct {
+	Kind, Rank, ID string
+	Runs           []int    // indexes into Trend.Runs
+	Captures       []string // of each run
+	Values         [len(trendMeasures)][]float64
 }
 
 var trendMeasures = [...]struct {
-	name string
-	of   func(*Memory) int64
+	name  string
+	value func(*Memory) int64
 }{
 	{"peak", func(m *Memory) int64 { return m.Peak }},
 	{"reserved bytes", func(m *Memory) int64 { return m.ReservedPeak }},
@@ -53,69 +52,60 @@ var trendMeasures = [...]struct {
 // Add adds a run. Damaged captures are not judged. given is nil if no table of roles is given.
 func (t *Trend) Add(name string, f *Fleet, given *Roles) {
 	if t.series == nil {
-		t.series = map[seriesKey]*series{}
+		t.series = map[[3]string]*Series{}
 	}
 	type figures struct {
 		peak, reserved, leaked, perStep []int64
 		categories                      map[string]int64
 	}
 	kinds := map[string]*figures{}
-	for _, k := range f.inOrder() {
-		if k.Damaged() {
+	for m := range f.members() {
+		if m.k.Damaged() {
 			continue
 		}
-		for i := range k.Memories {
-			m := &k.Memories[i]
-			kind := finding.KindOf(m.Space())
-			of := kinds[kind]
-			if of == nil {
-				of = &figures{categories: map[string]int64{}}
-				kinds[kind] = of
+		kind := kinds[m.kind]
+		if kind == nil {
+			kind = &figures{categories: map[string]int64{}}
+			kinds[m.kind] = kind
+		}
+		perStep := 0.0
+		for _, found := range m.k.Findings {
+			if found.Memory == m.number && IsLeak(found.Rule) && found.Severity != finding.Info.String() {
+				perStep += found.BytesPerStep
 			}
-			perStep := 0.0
-			for _, found := range k.Findings {
-				if found.Memory == i && IsLeak(found.Rule) && found.Severity != finding.Info.String() {
-					perStep += found.BytesPerStep
-				}
-			}
-			of.peak, of.reserved, of.leaked = append(of.peak, m.Peak), append(of.reserved, m.ReservedPeak), append(of.leaked, m.Leaked)
-			of.perStep = append(of.perStep, int64(perStep))
-			for _, c := range m.Categories {
-				of.categories[c.Name] += c.Bytes
-			}
-			key := seriesKey{kind, cmp.Or(m.Rank, path.Base(k.Name)), m.Space().ID()}
-			s := t.series[key]
-			if s == nil {
-				s = &series{}
-				t.series[key] = s
-			}
-			if n := len(s.runs); n > 0 && s.runs[n-1] == len(t.Runs) { // a second capture of the rank
-				continue
-			}
-			s.runs, s.captures = append(s.runs, len(t.Runs)), append(s.captures, k.Name)
-			for j := range trendMeasures {
-				s.values[j] = append(s.values[j], float64(trendMeasures[j].of(m)))
-			}
+		}
+		kind.peak, kind.reserved = append(kind.peak, m.Peak), append(kind.reserved, m.ReservedPeak)
+		kind.leaked, kind.perStep = append(kind.leaked, m.Leaked), append(kind.perStep, int64(perStep))
+		for _, c := range m.Categories {
+			kind.categories[c.Name] += c.Bytes
+		}
+		key := [3]string{m.kind, cmp.Or(m.Rank, path.Base(m.k.Name)), m.Space().ID()}
+		s := t.series[key]
+		if s == nil {
+			s = &Series{Kind: key[0], Rank: key[1], ID: key[2]}
+			t.series[key] = s
+		}
+		if n := len(s.Runs); n > 0 && s.Runs[n-1] == len(t.Runs) { // a second capture of the rank
+			continue
+		}
+		s.Runs, s.Captures = append(s.Runs, len(t.Runs)), append(s.Captures, m.k.Name)
+		for i, measure := range trendMeasures {
+			s.Values[i] = append(s.Values[i], float64(measure.value(m.Memory)))
 		}
 	}
 	run := Run{name, map[string]RunFigures{}}
-	for kind, of := range kinds {
-		n := len(of.peak)
-		figures := RunFigures{Memories: n, Peak: medianOf(of.peak, n), Reserved: medianOf(of.reserved, n), Leaked: medianOf(of.leaked, n), PerStep: medianOf(of.perStep, n)}
-		figures.Category, _ = largestOf(of.categories, 1)
-		figures.CategoryBytes = of.categories[figures.Category]
-		run.Kinds[kind] = figures
+	for name, kind := range kinds {
+		figures := RunFigures{
+			Memories: len(kind.peak), Peak: medianOf(kind.peak), Reserved: medianOf(kind.reserved),
+			Leaked: medianOf(kind.leaked), PerStep: medianOf(kind.perStep),
+		}
+		if names := byCount(kind.categories); len(names) > 0 && kind.categories[names[0]] > 0 {
+			figures.Category = names[0]
+		}
+		run.Kinds[name] = figures
 	}
 	t.Runs = append(t.Runs, run)
 	t.roles = f.rolesOf(given)
-}
-
-// Series are the figures of one memory.
-type Series struct {
-	Kind, Rank, ID string
-	Capture        string // the last
-	Runs           []int  // indexes into Trend.Runs
-	Values         [len(trendMeasures)][]float64
 }
 
 // TrendMeasures returns the names of the values of a Series.
@@ -127,14 +117,10 @@ func TrendMeasures() (names []string) {
 }
 
 // Series returns the figures of all memories, by kind and rank.
-func (t *Trend) Series() (all []Series) {
-	for key, s := range t.series {
-		all = append(all, Series{key.kind, key.rank, key.id, s.captures[len(s.captures)-1], s.runs, s.values})
-	}
-	slices.SortFunc(all, func(a, b Series) int {
+func (t *Trend) Series() []*Series {
+	return slices.SortedFunc(maps.Values(t.series), func(a, b *Series) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), CompareRanks(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
 	})
-	return all
 }
 
 // ChangePoint is a lasting change of a figure, on the ranks on which it begins in the same run.
@@ -168,26 +154,26 @@ func (t *Trend) Changes() (all []ChangePoint) {
 		measure int
 	}
 	groups, ranks := map[group][]found{}, map[string][]string{}
-	levels, noises := map[seriesKey][len(trendMeasures)]twoLevels{}, map[measured][]int64{}
-	for key, s := range t.series {
-		ranks[key.kind] = append(ranks[key.kind], key.rank)
+	levels, noises := map[*Series][len(trendMeasures)]twoLevels{}, map[measured][]int64{}
+	for _, s := range t.series {
+		ranks[s.Kind] = append(ranks[s.Kind], s.Rank)
 		var all [len(trendMeasures)]twoLevels
-		for j := range trendMeasures {
-			all[j] = levelsOf(s.values[j])
-			noises[measured{key.kind, j}] = append(noises[measured{key.kind, j}], int64(all[j].noise))
+		for i := range trendMeasures {
+			all[i] = levelsOf(s.Values[i])
+			noises[measured{s.Kind, i}] = append(noises[measured{s.Kind, i}], int64(all[i].noise))
 		}
-		levels[key] = all
+		levels[s] = all
 	}
 	usual := map[measured]int64{}
-	for of, values := range noises {
-		usual[of] = spreadOf(values).Ninetieth
+	for what, values := range noises {
+		usual[what] = spreadOf(values).Ninetieth
 	}
-	for key, s := range t.series {
-		peak, _ := finding.Spread(s.values[0])
-		for j, l := range levels[key] {
-			if l.counts(len(s.runs), peak, float64(usual[measured{key.kind, j}])) {
-				g := group{key.kind, j, s.runs[l.at], l.after > l.before}
-				groups[g] = append(groups[g], found{key.rank, s.captures[l.at], int64(l.before), int64(l.after)})
+	for s, all := range levels {
+		peak, _ := finding.Spread(s.Values[0])
+		for i, l := range all {
+			if l.counts(len(s.Runs), peak, float64(usual[measured{s.Kind, i}])) {
+				g := group{s.Kind, i, s.Runs[l.first], l.after > l.before}
+				groups[g] = append(groups[g], found{s.Rank, s.Captures[l.first], int64(l.before), int64(l.after)})
 			}
 		}
 	}
@@ -199,7 +185,7 @@ func (t *Trend) Changes() (all []ChangePoint) {
 			p.Ranks = append(p.Ranks, f.rank)
 			before, after = append(before, f.before), append(after, f.after)
 		}
-		p.Before, p.After = medianOf(before, len(before)), medianOf(after, len(after))
+		p.Before, p.After = medianOf(before), medianOf(after)
 		p.Role, p.OfRole = t.roles.common(p.Ranks, ranks[g.kind], ranks[g.kind])
 		p.Ranks = slices.Compact(p.Ranks)
 		all = append(all, p)
@@ -216,10 +202,10 @@ func (t *Trend) Changes() (all []ChangePoint) {
 	return all
 }
 
-// twoLevels are those that values are divided into best. at is the index of the first value of the second, 0 if there
-// are too few.
+// twoLevels are those that values are divided into best. first is the index of the first value of the second, 0 if there are
+// too few.
 type twoLevels struct {
-	at            int
+	first         int
 	before, after float64
 	spread, noise float64 // of the values around them
 }
@@ -231,17 +217,17 @@ func levelsOf(values []float64) (l twoLevels) {
 	best := math.Inf(1)
 	for i := leastBefore; i < len(values); i++ {
 		if sum := first[i] + last[len(values)-i]; sum < best {
-			best, l.at = sum, i
+			best, l.first = sum, i
 		}
 	}
-	if l.at == 0 {
+	if l.first == 0 {
 		return l
 	}
-	l.before, _ = finding.Spread(values[:l.at])
-	l.after, _ = finding.Spread(values[l.at:])
+	l.before, _ = finding.Spread(values[:l.first])
+	l.after, _ = finding.Spread(values[l.first:])
 	rest := make([]float64, len(values))
 	for i, v := range values {
-		if i < l.at {
+		if i < l.first {
 			rest[i] = v - l.before
 		} else {
 			rest[i] = v - l.after
@@ -271,10 +257,10 @@ func distances(values []float64) []float64 {
 // runs by chance.
 func (l *twoLevels) counts(n int, peak, usual float64) bool {
 	off, least := math.Abs(l.after-l.before), max(l.noise, usual)
-	if l.at == n-1 { // a single run does not make a level
+	if l.first == n-1 { // a single run does not make a level
 		least *= 2
 	}
-	return l.at > 0 && off > changed*peak && off > least && finding.FarOff(off, l.spread)
+	return l.first > 0 && off > changed*peak && off > least && finding.FarOff(off, l.spread)
 }
 
 // rangeOf returns the distance from the least to the greatest value, without one in twenty that are furthest from 0.

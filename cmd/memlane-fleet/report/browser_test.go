@@ -14,6 +14,7 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/hostile"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -277,9 +278,10 @@ func TestTrendPage(t *testing.T) {
 
 // TestTrendPageLarge: of more runs than columns, some share one.
 func TestTrendPageLarge(t *testing.T) {
-	p := trendPage(t, map[string]*fleet.Trend{"": trendOf(70, 10_000, "")})
+	ranks := deep.Or(1000, 10_000)
+	p := trendPage(t, map[string]*fleet.Trend{"": trendOf(70, ranks, "")})
 	t.Logf("ready after %.0f ms", browser.Eval[float64](p, "memlane.ready"))
-	if got := browser.Eval[string](p, "memlane.map.heat.rows.length + ' ' + memlane.map.heat.parts"); got != "10000 35" {
+	if got := browser.Eval[string](p, "memlane.map.heat.rows.length + ' ' + memlane.map.heat.parts"); got != fmt.Sprint(ranks, " 35") {
 		t.Errorf("rows and columns: %s", got)
 	}
 	if got := browser.Eval[string](p, "memlane.trend.kinds[0].columns[34]"); got != "day68 to day69" {
@@ -304,7 +306,9 @@ func TestHostileTrendPage(t *testing.T) {
 func TestHostileFleetPage(t *testing.T) {
 	f := &fleet.Fleet{}
 	for _, text := range hostile.Texts {
-		f.Merge(jobOf(9, text))
+		if err := f.ReadBinary(jobOf(9, text).AppendBinary(nil)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	p := browser.Open(t, browser.Start(t), fleetPage(t, f))
 	p.Click("#outliers button")

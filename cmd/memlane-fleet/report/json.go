@@ -36,9 +36,7 @@ func writeJSON(w io.Writer, d *Data) error {
 	rows(j, "failures", d.Failures, func(f *fleet.FailureGroup) any {
 		return failureJSON{f.Reason, f.Ranks, append([]string{}, f.Requesters...), whatIfToJSON(f.WhatIf), FailureText(f)}
 	})
-	rows(j, "other_code", d.OtherCode, func(c *fleet.OtherCode) any {
-		return codeJSON{c.File, c.Function, c.Line, c.Usual, c.Count, c.Ranks, CodeText(c)}
-	})
+	rows(j, "other_code", d.OtherCode, func(c *fleet.OtherCode) any { return codeJSON{c, CodeText(c)} })
 	rows(j, "outlier_groups", d.Groups, outlierGroupToJSON)
 	rows(j, "outliers", d.Outliers, outlierToJSON)
 	rows(j, "findings", d.Findings, func(f *Finding) any { return d.findingToJSON(f) })
@@ -130,69 +128,45 @@ type failureJSON struct {
 }
 
 type whatIfJSON struct {
-	Rank   string `json:"rank"`
-	Edits  string `json:"edits"`
-	Advice string `json:"advice"`
-	Peak   int64  `json:"peak_bytes"`
-	Low    int64  `json:"low_bytes"`
-	High   int64  `json:"high_bytes"`
-	Text   string `json:"text"`
+	*fleet.WhatIf
+	Text string `json:"text"`
 }
 
 func whatIfToJSON(w *fleet.WhatIf) *whatIfJSON {
 	if w == nil {
 		return nil
 	}
-	return &whatIfJSON{w.Rank, w.Edits, w.Advice, w.Peak, w.Low, w.High, WhatIfText(w)}
+	return &whatIfJSON{w, WhatIfText(w)}
 }
 
 type codeJSON struct {
-	File     string   `json:"file"`
-	Function string   `json:"function"`
-	Line     int      `json:"line"`
-	Usual    int      `json:"usual_line"`
-	Count    int      `json:"functions"`
-	Ranks    []string `json:"ranks"`
-	Text     string   `json:"text"`
+	*fleet.OtherCode
+	Text string `json:"text"`
 }
 
 type outlierGroupJSON struct {
-	Severity   string         `json:"severity"`
-	Measure    string         `json:"measure"`
-	Role       string         `json:"role"`
-	Ranks      []string       `json:"ranks"`
-	Value      int64          `json:"value_bytes"`
-	Others     int64          `json:"others_bytes"`
-	Leak       *string        `json:"leak"`
-	Categories []categoryJSON `json:"categories"`
-	Places     []placeJSON    `json:"places"`
-	WhatIf     *whatIfJSON    `json:"what_if"`
-	Text       string         `json:"text"`
-	Why        string         `json:"why"`
-}
-
-type categoryJSON struct {
-	Name   string   `json:"name"`
-	Layers []string `json:"layers"`
-	Bytes  int64    `json:"bytes"`
-}
-
-type placeJSON struct {
-	Place string `json:"place"`
-	Bytes int64  `json:"bytes"`
+	Severity string   `json:"severity"`
+	Measure  string   `json:"measure"`
+	Role     string   `json:"role"`
+	Ranks    []string `json:"ranks"`
+	Value    int64    `json:"value_bytes"`
+	Others   int64    `json:"others_bytes"`
+	Leak     *string  `json:"leak"`
+	fleet.Excess
+	WhatIf *whatIfJSON `json:"what_if"`
+	Text   string      `json:"text"`
+	Why    string      `json:"why"`
 }
 
 func outlierGroupToJSON(g *fleet.OutlierGroup) any {
-	out := outlierGroupJSON{g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil, []categoryJSON{}, []placeJSON{}, whatIfToJSON(g.WhatIf), GroupText(g), GroupWhy(g)}
+	out := outlierGroupJSON{
+		g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil,
+		fleet.Excess{Categories: append([]fleet.CategoryExcess{}, g.Categories...), Places: append([]fleet.PlaceExcess{}, g.Places...)},
+		whatIfToJSON(g.WhatIf), GroupText(g), GroupWhy(g),
+	}
 	if g.Leak != nil {
 		what := g.Leak.Rule + " " + g.Leak.Place
 		out.Leak = &what
-	}
-	for _, c := range g.Categories {
-		out.Categories = append(out.Categories, categoryJSON{c.Category, append([]string{}, c.Layers...), c.Bytes})
-	}
-	for _, p := range g.Places {
-		out.Places = append(out.Places, placeJSON(p))
 	}
 	return out
 }

@@ -82,10 +82,15 @@ const (
 	maxShared  = 500     // findings and outliers in the page
 )
 
-// heatRow is a memory of a capture.
+// memoryOfRecord is a memory of a capture.
+type memoryOfRecord struct {
+	record *fleet.Record
+	memory int
+}
+
+// heatRow is a row of the map.
 type heatRow struct {
-	record   *fleet.Record
-	memory   int
+	memoryOfRecord
 	capture  int // index into document.Captures
 	kind     int
 	standing int // index among the outliers, which come first
@@ -100,20 +105,15 @@ func documentOf(d *Data) (doc document, usage *web.Columns) {
 		Figures: [][2]any{{"captures", d.Fleet.Len()}, {"read", len(d.Read)}, {"damaged", len(d.Damaged)}, {"refused", len(d.Refused)}, {"missing", len(d.Missing)}, {"ranks", len(d.Ranks)}},
 	}
 	rows := heatRows(d, &doc)
-	at := map[*fleet.Record][]int{} // the row of each memory
-	named := map[memoryName]int{}
+	at := map[memoryOfRecord]int{} // the row of each memory
 	for i, r := range rows {
 		m := &r.record.Memories[r.memory]
-		if at[r.record] == nil {
-			at[r.record] = make([]int, len(r.record.Memories))
-		}
-		at[r.record][r.memory] = i
-		named[memoryName{r.record.Name, m.Space().ID()}] = i
+		at[r.memoryOfRecord] = i
 		doc.Rows = append(doc.Rows, []any{r.record.RankOf(r.memory), m.Space().ID(), r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
 	}
 	for i := range d.Outliers[:min(maxShared, len(d.Outliers))] {
-		f := &d.Outliers[i]
-		doc.Outliers = append(doc.Outliers, outlierOfPage{f.Severity.String(), f.Description, named[outlierName(f)]})
+		o := &d.Outliers[i]
+		doc.Outliers = append(doc.Outliers, outlierOfPage{o.Severity.String(), o.Description, at[memoryOfRecord{o.Record, o.Memory}]})
 	}
 	doc.addFindings(d, at)
 	for _, some := range [][]*fleet.Record{d.Refused, d.Missing, d.Damaged} {
@@ -131,13 +131,6 @@ func documentOf(d *Data) (doc document, usage *web.Columns) {
 	return doc, usageColumns(rows, doc.Kinds)
 }
 
-// memoryName identifies a memory of a capture, as in outliers.
-type memoryName struct{ capture, id string }
-
-func outlierName(f *fleet.Outlier) memoryName {
-	return memoryName{f.Text(finding.FigFile), f.Space.ID()}
-}
-
 // heatRows returns the rows in order, and adds captures and kinds to doc.
 func heatRows(d *Data, doc *document) (rows []heatRow) {
 	kinds := map[string]int{}
@@ -153,19 +146,19 @@ func heatRows(d *Data, doc *document) (rows []heatRow) {
 		out.Categories = categoriesOf(d, k.Name)
 		doc.Kinds = append(doc.Kinds, out)
 	}
-	standing := map[memoryName]int{}
+	standing := map[memoryOfRecord]int{}
 	for i := range d.Outliers {
-		standing[outlierName(&d.Outliers[i])] = i
+		standing[memoryOfRecord{d.Outliers[i].Record, d.Outliers[i].Memory}] = i
 	}
 	for _, r := range d.Read {
 		doc.Captures = append(doc.Captures, [2]string{r.Name, pageOf(d, r.Name)})
 		for i := range r.Memories {
-			space := r.Memories[i].Space()
-			place, ok := standing[memoryName{r.Name, space.ID()}]
+			m := memoryOfRecord{r, i}
+			place, ok := standing[m]
 			if !ok {
 				place = len(d.Outliers)
 			}
-			rows = append(rows, heatRow{r, i, len(doc.Captures) - 1, kinds[finding.KindOf(space)], place})
+			rows = append(rows, heatRow{m, len(doc.Captures) - 1, kinds[finding.KindOf(r.Memories[i].Space())], place})
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b heatRow) int {
@@ -200,14 +193,14 @@ func pageOf(d *Data, capture string) string {
 }
 
 // addFindings adds the findings above Info severity. at has the rows of records.
-func (doc *document) addFindings(d *Data, at map[*fleet.Record][]int) {
+func (doc *document) addFindings(d *Data, at map[memoryOfRecord]int) {
 	grave := d.Grave()
 	doc.Minor = len(d.Findings) - len(grave)
 	for i := range grave[:min(maxShared, len(grave))] {
 		f := &grave[i]
 		out := findingOfPage{Severity: f.Severity, Text: d.Sentence(f)}
 		for _, w := range f.Found {
-			out.Rows = append(out.Rows, at[w.Record][w.Memory])
+			out.Rows = append(out.Rows, at[memoryOfRecord{w.Record, w.Memory}])
 		}
 		out.Rows = differences(out.Rows)
 		doc.Findings = append(doc.Findings, out)

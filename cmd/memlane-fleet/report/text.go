@@ -200,12 +200,7 @@ func (t *page) absent(d *Data) {
 	if len(d.Absent) == 0 {
 		return
 	}
-	list := fleet.RankRanges(d.Absent)
-	line := strings.Join(list[:min(textAbsent, len(list))], ", ")
-	if len(list) > textAbsent {
-		line += ", …"
-	}
-	t.para("  ", "    ", units.Plural(len(d.Absent), "rank")+" without a capture: "+line)
+	t.para("  ", "    ", units.Plural(len(d.Absent), "rank")+" without a capture: "+firstOf(fleet.RankRanges(d.Absent), textAbsent))
 }
 
 func (t *page) losses(d *Data, l *limits) {

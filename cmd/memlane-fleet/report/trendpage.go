@@ -69,23 +69,21 @@ func (doc *trendDocument) add(name string, t *fleet.Trend, labelled bool, usage 
 	changed, grew := map[rankOf]bool{}, map[rankOf]bool{}
 	for i := range changes {
 		for _, rank := range changes[i].Ranks {
-			of := rankOf{changes[i].Kind, rank}
-			changed[of], grew[of] = true, grew[of] || changes[i].After > changes[i].Before
+			who := rankOf{changes[i].Kind, rank}
+			changed[who], grew[who] = true, grew[who] || changes[i].After > changes[i].Before
 		}
 	}
 	all := t.Series()
-	slices.SortStableFunc(all, func(a, b fleet.Series) int {
-		order := func(s *fleet.Series) int {
-			if changed[rankOf{s.Kind, s.Rank}] {
-				return 0
-			}
-			return 1
+	order := func(s *fleet.Series) int {
+		if changed[rankOf{s.Kind, s.Rank}] {
+			return 0
 		}
-		return order(&a) - order(&b)
-	})
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b *fleet.Series) int { return order(a) - order(b) })
 	kinds := map[string]int{}
-	for i := range all {
-		kinds[all[i].Kind] = 0
+	for _, s := range all {
+		kinds[s.Kind] = 0
 	}
 	each := (len(t.Runs) + trendColumns - 1) / trendColumns
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
@@ -101,9 +99,9 @@ func (doc *trendDocument) add(name string, t *fleet.Trend, labelled bool, usage 
 			}
 			out.Columns = append(out.Columns, column)
 		}
-		for i := range all {
-			if all[i].Kind == kind {
-				for m, values := range all[i].Values {
+		for _, s := range all {
+			if s.Kind == kind {
+				for m, values := range s.Values {
 					out.Most[m] = max(out.Most[m], int64(slices.Max(values)))
 				}
 			}
@@ -119,11 +117,10 @@ func (doc *trendDocument) add(name string, t *fleet.Trend, labelled bool, usage 
 		doc.Kinds = append(doc.Kinds, out)
 	}
 	rows := map[rankOf][]int{}
-	for i := range all {
-		s := &all[i]
-		of, kind := rankOf{s.Kind, s.Rank}, kinds[s.Kind]
-		rows[of] = append(rows[of], len(doc.Rows))
-		doc.Rows = append(doc.Rows, []any{s.Rank, s.ID, kind, s.Capture, grew[of]})
+	for _, s := range all {
+		who, kind := rankOf{s.Kind, s.Rank}, kinds[s.Kind]
+		rows[who] = append(rows[who], len(doc.Rows))
+		doc.Rows = append(doc.Rows, []any{s.Rank, s.ID, kind, s.Captures[len(s.Captures)-1], grew[who]})
 		for m, values := range s.Values {
 			levels := make([]int64, len(doc.Kinds[kind].Columns))
 			for k, run := range s.Runs {

@@ -14,17 +14,21 @@ import (
 // maxRanges is the number of ranges of ranks in a sentence.
 const maxRanges = 6
 
-// ranksText returns "rank 3" or "38 ranks (3, 96-132)".
-func ranksText(ranks []string, of string) string {
+// ranksText returns "rank 3" or "38 ranks of pipeline stage 3 (3, 96-132)".
+func ranksText(ranks []string, role string) string {
 	if len(ranks) == 1 {
 		return ranks[0]
 	}
-	list := fleet.RankRanges(ranks)
-	words := strings.Join(list[:min(maxRanges, len(list))], ", ")
-	if len(list) > maxRanges {
-		words += ", …"
+	return units.Plural(len(ranks), "rank") + role + " (" + firstOf(fleet.RankRanges(ranks), maxRanges) + ")"
+}
+
+// firstOf returns a list of at most n names.
+func firstOf(names []string, n int) string {
+	text := strings.Join(names[:min(n, len(names))], ", ")
+	if len(names) > n {
+		text += ", …"
 	}
-	return units.Plural(len(ranks), "rank") + of + " (" + words + ")"
+	return text
 }
 
 // GroupText says which ranks differ, and by how much: "38 ranks of pipeline stage 3 (96-133): peak 30.1 GiB, 4.20 GiB
@@ -38,8 +42,8 @@ func GroupText(g *fleet.OutlierGroup) string {
 	if len(g.Ranks) > 1 {
 		median = "median "
 	}
-	return fmt.Sprintf("%s: %s%s %s, %s %s than the median of %s", ranksText(g.Ranks, roleText(g.Role, g.OfRole, len(g.Outliers))), median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction,
-		units.Bytes(g.Others))
+	return fmt.Sprintf("%s: %s%s %s, %s %s than the median of %s", ranksText(g.Ranks, roleText(g.Role, g.OfRole, len(g.Outliers))),
+		median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction, units.Bytes(g.Others))
 }
 
 // GroupWhy says what makes the difference: the leak, the categories with their layers, the places. It is "" if nothing
@@ -49,26 +53,55 @@ func GroupWhy(g *fleet.OutlierGroup) string {
 	if g.Measure == finding.IdleReserved {
 		parts = append(parts, "memory in use does not explain it: reserved memory is fragmented or cached")
 	}
+	place := ""
 	if g.Leak != nil {
-		leak := g.Leak.Rule + " " + g.Leak.Place
-		if g.Leak.BytesPerStep > 0 {
-			leak += ", " + units.Bytes(int64(g.Leak.BytesPerStep)) + " per step"
-		}
-		if len(g.Leak.HeldBy) > 0 {
-			leak += ", held by " + g.Leak.HeldBy[0]
-		}
-		parts = append(parts, leak)
+		place = g.Leak.Place
+		parts = append(parts, g.Leak.Rule+" "+place+growthText(g.Leak))
 	}
-	told := ""
-	if g.Leak != nil {
-		told = g.Leak.Place
-	}
-	if of := partsText(g.Categories, g.Places, told); of != "" {
+	if excess := partsText(&g.Excess, place); excess != "" {
 		where := "at the peak "
 		if g.Value < g.Others {
 			where = "less at the peak: "
 		}
-		parts = append(parts, where+of)
+		parts = append(parts, where+excess)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// growthText returns how a finding grows and what holds its buffers, as far as it is known.
+func growthText(g *fleet.Group) (text string) {
+	if g.BytesPerStep > 0 {
+		text += ", " + units.Bytes(int64(g.BytesPerStep)) + " per step"
+	}
+	if len(g.HeldBy) > 0 {
+		text += ", held by " + g.HeldBy[0]
+	}
+	return text
+}
+
+// roleText returns what ranks have in common: " of pipeline stage 3".
+func roleText(role string, all, n int) string {
+	switch {
+	case role == "":
+		return ""
+	case all > n:
+		return fmt.Sprintf(" of %s of %s", units.Count(int64(all)), role)
+	}
+	return " of " + role
+}
+
+// partsText names the largest categories with their layers, and the largest place, unless it is told already.
+func partsText(e *fleet.Excess, told string) string {
+	var parts []string
+	for _, c := range e.Categories[:min(2, len(e.Categories))] {
+		text := units.Bytes(abs(c.Bytes)) + " " + c.Category
+		if len(c.Layers) > 0 {
+			text += " of " + firstOf(c.Layers, 2)
+		}
+		parts = append(parts, text)
+	}
+	if len(e.Places) > 0 && e.Places[0].Place != told {
+		parts = append(parts, units.Bytes(abs(e.Places[0].Bytes))+" at "+e.Places[0].Place)
 	}
 	return strings.Join(parts, "; ")
 }

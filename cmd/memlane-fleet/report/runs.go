@@ -150,3 +150,71 @@ func largestKind(t *fleet.Trend) (largest string) {
 	}
 	return largest
 }
+
+// WriteComparison writes what differs between two runs, at most textLines lines: what grew, on which ranks, and what is new.
+func WriteComparison(w io.Writer, c *fleet.Comparison) error {
+	t := &page{text.NewPage(text.Style{Width: text.UsualWidth})}
+	const most, shown = 2, 3
+	for i := range c.Kinds[:min(most, len(c.Kinds))] {
+		k := &c.Kinds[i]
+		t.para("", "  ", fmt.Sprintf("%s on both sides, medians: peak %s; reserved %s; leaked %s",
+			units.Plural(k.Memories, short(k.Name, 24)+" memory ID"), fromTo(k.Medians[0]), fromTo(k.Medians[1]), fromTo(k.Medians[2])))
+		t.rankChange("grew", k.Grown)
+		t.rankChange("shrank", k.Shrunk)
+		if k.Grown == nil && k.Shrunk == nil {
+			t.Line("  no peak changed by more than 5 %%")
+		}
+	}
+	t.more("", len(c.Kinds)-most, "memory kind")
+	list := func(title string, n int, thing string, item func(i int) string) {
+		if n == 0 {
+			return
+		}
+		t.Line("%s", title)
+		for i := range min(shown, n) {
+			t.para("  ", "    ", short(item(i), textSentence))
+		}
+		if n > shown {
+			t.Line("  %s", units.Plural(n-shown, "more "+thing))
+		}
+	}
+	list("New at the peaks", len(c.NewPlaces), "place", func(i int) string {
+		p := &c.NewPlaces[i]
+		return fmt.Sprintf("%s in %s: %s", units.Bytes(p.Bytes), units.Plural(p.Memories, "memory ID"), p.Place)
+	})
+	list("New findings", len(c.NewFindings), "finding", func(i int) string { return groupLine(c.NewFindings[i]) })
+	list("Findings that are gone", len(c.GoneFindings), "finding", func(i int) string { return groupLine(c.GoneFindings[i]) })
+	if len(c.OnlyBefore) > 0 {
+		t.para("", "  ", short("only in the first run: "+ranksText(c.OnlyBefore, ""), textSentence))
+	}
+	if len(c.OnlyAfter) > 0 {
+		t.para("", "  ", short("only in the second run: "+ranksText(c.OnlyAfter, ""), textSentence))
+	}
+	if c.NotJudged > 0 {
+		t.para("", "  ", units.Plural(c.NotJudged, "memory ID")+" of damaged captures not compared")
+	}
+	return t.To(w)
+}
+
+func (t *page) rankChange(verb string, r *fleet.RankChange) {
+	if r == nil {
+		return
+	}
+	who := ranksText(r.Ranks, roleText(r.Role, r.OfRole, len(r.Ranks)))
+	t.para("  ", "    ", short(fmt.Sprintf("%s: the peak %s by %s (median)", who, verb, units.Bytes(abs(r.Off))), textSentence))
+	if parts := partsText(&r.Excess, ""); parts != "" {
+		t.para("    ", "    ", short("of it "+parts, textSentence))
+	}
+}
+
+func fromTo(median [2]int64) string {
+	if median[0] == median[1] {
+		return units.Bytes(median[0]) + ", unchanged"
+	}
+	return units.Bytes(median[0]) + " to " + units.Bytes(median[1])
+}
+
+func groupLine(g *fleet.Group) string {
+	f := Finding{g, ranksOf(g)}
+	return g.Severity + " " + f.What() + ": " + ranksText(f.Ranks, "") + growthText(g)
+}
