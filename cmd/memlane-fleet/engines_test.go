@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/memlane/memlane/internal/deep"
 )
 
 // TestEngines: with every engine, also if a worker dies, the results are those of run, byte
@@ -178,8 +180,8 @@ func (e *engines) testRunResumed(t *testing.T) {
 	succeeds(t, e.mapAndMerge(t.TempDir()))
 	usual := time.Since(began)
 	rnd := rand.New(rand.NewPCG(20, 1))
-	finished := 0
-	for range 20 {
+	finished, kills := 0, deep.Or(3, 20)
+	for range kills {
 		results := t.TempDir()
 		cmd := e.mapAndMerge(results)
 		if err := cmd.Start(); err != nil {
@@ -193,7 +195,7 @@ func (e *engines) testRunResumed(t *testing.T) {
 		succeeds(t, e.mapAndMerge(results))
 		e.same(t, results)
 	}
-	t.Logf("killed at 20 instants of %v, after the end of %d", usual.Round(time.Millisecond), finished)
+	t.Logf("killed at %d instants of %v, after the end of %d", kills, usual.Round(time.Millisecond), finished)
 }
 
 // testRunKilled: after a killed run, a new run continues from its cache.
@@ -296,6 +298,9 @@ func (e *engines) testKubernetes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	text = bytes.ReplaceAll(text, []byte("/memlane/"), []byte(dir+"/"))
+	pods := strconv.Itoa(deep.Or(10, 100))
+	text = bytes.Replace(text, []byte("completions: 100"), []byte("completions: "+pods), 1)
+	text = bytes.Replace(text, []byte(`TASKS, value: "100"`), []byte(`TASKS, value: "`+pods+`"`), 1)
 	list, err := os.ReadFile(e.list)
 	if err != nil {
 		t.Fatal(err)
