@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/klauspost/compress/zstd"
 	"gocloud.dev/blob"
@@ -20,8 +19,7 @@ import (
 // cache keeps records by the content of their captures and by the program that made them. An interrupted run can
 // continue, and copies of a capture are read once. Records in it have no name. A nil cache is always empty.
 type cache struct {
-	of      *blob.Bucket
-	dir     string // its folder on this machine, "" in a store
+	bucket  *blob.Bucket
 	program string // its SHA-256: another version may make other records
 }
 
@@ -34,11 +32,7 @@ func openCache(ctx context.Context, name string) (*cache, error) {
 	if err != nil {
 		return nil, fail(statusFailed, "--cache: cannot read this program: %w", err)
 	}
-	c := &cache{of: bucket, program: program}
-	if !remote(name) {
-		c.dir = localPath(name)
-	}
-	return c, nil
+	return &cache{bucket, program}, nil
 }
 
 func programSum() (string, error) {
@@ -109,23 +103,10 @@ func (c *cache) put(ctx context.Context, r *fleet.Record) error {
 	return c.write(ctx, c.recordKey(r.Content), pack(r))
 }
 
-// blocked reports whether something that is not an entry has the place of one: a folder, a
-// pipe, or a link to a device without end. Such a place is not used.
-func (c *cache) blocked(key string) bool {
-	if c.dir == "" {
-		return false
-	}
-	info, err := os.Stat(filepath.Join(c.dir, filepath.FromSlash(key)))
-	return err == nil && !info.Mode().IsRegular()
-}
-
 // read returns the data of a key, nil if there is none, or more than a record can have.
 func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
-	if c.blocked(key) {
-		return nil, nil
-	}
 	err = retry(ctx, func() error {
-		r, err := c.of.NewRangeReader(ctx, key, 0, maxRecord+1, nil)
+		r, err := c.bucket.NewRangeReader(ctx, key, 0, maxRecord+1, nil)
 		if err != nil {
 			return err
 		}
@@ -147,10 +128,7 @@ func (c *cache) read(ctx context.Context, key string) (data []byte, err error) {
 
 // write stores data under a key. If it fails, it stores nothing.
 func (c *cache) write(ctx context.Context, key string, data []byte) error {
-	if c.blocked(key) {
-		return nil
-	}
-	if err := retry(ctx, func() error { return c.of.WriteAll(ctx, key, data, nil) }); err != nil {
+	if err := retry(ctx, func() error { return c.bucket.WriteAll(ctx, key, data, nil) }); err != nil {
 		return storeError("--cache", err)
 	}
 	return nil

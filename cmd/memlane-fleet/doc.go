@@ -14,7 +14,7 @@
 // (names.go) on disks and in object stores (store.go), reads as many at a time as fit into
 // memory (map.go), in processes that a capture may end (reader.go), caches their records (cache.go), divides
 // work for engines (parts.go), writes the results of all records (merge.go, package report) and compares
-// those of several runs (compare.go, trend.go), which it finds by their folders (runs.go). It is a
+// those of several runs, which it finds by their folders (runs.go). It is a
 // separate module, because the clients of object stores need more dependencies than the rest of memlane.
 //
 // Folder engines has job files for Spark, Ray, Slurm and Kubernetes; see docs/manual/fleet.md.

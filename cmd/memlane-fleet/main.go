@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/urfave/cli/v3"
-	"golang.org/x/term"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
@@ -131,7 +130,8 @@ func mapFlags(more ...cli.Flag) []cli.Flag {
 		&cli.StringFlag{Name: "cache", Usage: "cache records in folder or store `DIR`", HideDefault: true},
 		&cli.StringFlag{Name: "max-memory", Usage: "use at most about `SIZE` of memory", Value: "2GiB"},
 		&cli.IntFlag{Name: "workers", Usage: "read up to `N` captures at a time", Value: runtime.GOMAXPROCS(0)},
-		rankFlag(), quietFlag(),
+		rankFlag(),
+		&cli.BoolFlag{Name: "quiet", Usage: "print only errors", HideDefault: true},
 	}, more...)
 }
 
@@ -162,10 +162,6 @@ func roles(c *cli.Command) (*fleet.Roles, error) {
 	return r, nil
 }
 
-func quietFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "quiet", Usage: "print only errors", HideDefault: true}
-}
-
 // outputFlag is the results folder.
 func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to folder or store `DIR`", Required: true, HideDefault: true}
@@ -188,10 +184,4 @@ func limitMemory(c *cli.Command) (int64, error) {
 	}
 	debug.SetMemoryLimit(n - n/10) // leaves space for memory outside the heap
 	return n, nil
-}
-
-// terminal reports whether w is a terminal.
-func terminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -96,10 +96,11 @@ func addRecords(ctx context.Context, all *fleet.Fleet, source string, stdin io.R
 			return fail(statusFailed, "%s: %w", file, cause(err))
 		}
 		defer f.Close()
-		if isTable(file) {
-			return addTable(all, file, f, entry)
+		info, err := f.Stat()
+		if err != nil {
+			return fail(statusFailed, "%s: %w", file, cause(err))
 		}
-		return addLines(ctx, all, file, f)
+		return addContent(ctx, all, file, f, info.Size())
 	})
 }
 
@@ -131,13 +132,7 @@ func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stor
 		if err != nil {
 			return storeError(source, err)
 		}
-		if isTable(key) {
-			if err := addRows(all, key, bytes.NewReader(data), int64(len(data))); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := addLines(ctx, all, key, bytes.NewReader(data)); err != nil {
+		if err := addContent(ctx, all, key, bytes.NewReader(data), int64(len(data))); err != nil {
 			return err
 		}
 	}
@@ -174,14 +169,15 @@ func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) 
 	return nil
 }
 
-func isTable(name string) bool { return strings.HasSuffix(name, ".parquet") }
-
-func addTable(all *fleet.Fleet, name string, f *os.File, entry fs.DirEntry) error {
-	info, err := entry.Info()
-	if err != nil {
-		return fail(statusFailed, "%s: %w", name, cause(err))
+// addContent adds the records of a table, or of lines.
+func addContent(ctx context.Context, all *fleet.Fleet, name string, in interface {
+	io.Reader
+	io.ReaderAt
+}, size int64) error {
+	if strings.HasSuffix(name, ".parquet") {
+		return addRows(all, name, in, size)
 	}
-	return addRows(all, name, f, info.Size())
+	return addLines(ctx, all, name, in)
 }
 
 // addRows adds the records in a Parquet table, such as spark_job.py writes.

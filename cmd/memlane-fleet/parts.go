@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,7 +45,7 @@ func partsCommand() *cli.Command {
 			var part []string
 			sum := int64(0)
 			for i, name := range names {
-				size, err := sizes.of(ctx, name)
+				size, err := sizes.size(ctx, name)
 				if err != nil {
 					return err
 				}
@@ -77,8 +75,8 @@ type sizes struct {
 	listed map[string]map[string]int64 // by folder and key
 }
 
-// of returns 0 for a capture that does not exist or cannot be looked at: map tells why.
-func (s *sizes) of(ctx context.Context, name string) (int64, error) {
+// size returns 0 for a capture that does not exist or cannot be looked at: map tells why.
+func (s *sizes) size(ctx context.Context, name string) (int64, error) {
 	if !remote(name) {
 		return sizeOf(name), nil
 	}
@@ -86,29 +84,21 @@ func (s *sizes) of(ctx context.Context, name string) (int64, error) {
 	if err != nil {
 		return 0, nil
 	}
-	folder := address + " " + key[:strings.LastIndexByte(key, '/')+1]
+	prefix := key[:strings.LastIndexByte(key, '/')+1]
+	folder := address + " " + prefix
 	if s.listed[folder] == nil {
 		bucket, err := s.stores.bucket(ctx, address)
 		if err != nil {
 			return 0, err
 		}
-		found := map[string]int64{}
-		err = retry(ctx, func() error {
-			for each := bucket.List(&blob.ListOptions{Prefix: key[:strings.LastIndexByte(key, '/')+1], Delimiter: "/"}); ; {
-				switch object, err := each.Next(ctx); {
-				case errors.Is(err, io.EOF):
-					return nil
-				case err != nil:
-					return err
-				default:
-					found[object.Key] = object.Size
-				}
-			}
-		})
+		objects, err := objectsOf(ctx, bucket, &blob.ListOptions{Prefix: prefix, Delimiter: "/"})
 		if err != nil {
 			return 0, storeError(shownName(name), err)
 		}
-		s.listed[folder] = found
+		s.listed[folder] = map[string]int64{}
+		for _, object := range objects {
+			s.listed[folder][object.Key] = object.Size
+		}
 	}
 	return s.listed[folder][key], nil
 }

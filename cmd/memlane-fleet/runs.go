@@ -12,13 +12,132 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/urfave/cli/v3"
 	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
 
+	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/cmd/memlane-fleet/report"
+	"github.com/memlane/memlane/internal/atomicfile"
 )
 
-// runsIn returns the folders of results that names mean: a folder with records itself, and for any other folder all
-// runs below it in the order of their own names, in which numbers count as numbers.
+func compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "compare",
+		Usage:     "print what differs between the results of two runs",
+		ArgsUsage: "BEFORE AFTER",
+		Description: "BEFORE and AFTER are folders of results, also in object stores. Ranks are\n" +
+			"matched by number. It prints what grew, on which ranks, and which places and\n" +
+			"findings are new.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet compare monday tuesday\n" +
+			"  memlane-fleet compare s3://bucket/monday s3://bucket/tuesday",
+		Flags: []cli.Flag{rolesFlag()},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.Args().Len() != 2 {
+				return fail(statusUsage, "compare: give two folders of results; see memlane-fleet compare --help")
+			}
+			given, err := roles(c)
+			if err != nil {
+				return err
+			}
+			var runs [2]*fleet.Fleet
+			for i := range runs {
+				if runs[i], err = recordsIn(ctx, c.Args().Get(i)); err != nil {
+					return err
+				}
+			}
+			if err := report.WriteComparison(c.Root().Writer, fleet.Compare(runs[0], runs[1], given)); err != nil {
+				return fail(statusFailed, "standard output: %w", cause(err))
+			}
+			return nil
+		},
+	}
+}
+
+func trendCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "trend",
+		Usage:     "print how the results of runs change over time",
+		ArgsUsage: "RUN...",
+		Description: "RUNs are folders of results in order of time, or folders with many of them,\n" +
+			"also in object stores. A change counts if it lasts to the last run and is\n" +
+			"more than the noise of at least three runs before it. Each has its ranks and\n" +
+			"its first capture. Parts of a path such as model=llama are labels of a run;\n" +
+			"runs whose labels of --by are equal are one series.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet trend results/day*\n" +
+			"  memlane-fleet trend --page trend.html results/day*\n" +
+			"  memlane-fleet trend --by model s3://bucket/runs",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "by", Usage: "group runs by `LABELS`", Value: "model,job"},
+			&cli.StringFlag{Name: "page", Usage: "write all ranks by run to page `FILE`", HideDefault: true},
+			rolesFlag(),
+		},
+		Action: func(ctx context.Context, c *cli.Command) error {
+			given, err := roles(c)
+			if err != nil {
+				return err
+			}
+			names, err := runsIn(ctx, c.Args().Slice())
+			if err != nil {
+				return err
+			}
+			if len(names) < 2 {
+				return fail(statusUsage, "trend: give two or more folders of results; see memlane-fleet trend --help")
+			}
+			groups, by := map[string]*fleet.Trend{}, strings.Split(c.String("by"), ",")
+			for _, name := range names {
+				f, err := recordsIn(ctx, name)
+				if err != nil {
+					return err
+				}
+				group, rest := splitLabels(name, by)
+				if groups[group] == nil {
+					groups[group] = &fleet.Trend{}
+				}
+				groups[group].Add(rest, f, given)
+			}
+			if page := c.String("page"); page != "" {
+				err := atomicfile.Write(ctx, []string{page}, func(w io.Writer, _ int) error { return report.WriteTrendPage(w, groups) })
+				if err != nil {
+					return fail(statusFailed, "--page: %w", err)
+				}
+			}
+			if err := report.WriteTrends(c.Root().Writer, groups); err != nil {
+				return fail(statusFailed, "standard output: %w", cause(err))
+			}
+			return nil
+		},
+	}
+}
+
+// recordsIn returns the records of a folder of results.
+func recordsIn(ctx context.Context, name string) (*fleet.Fleet, error) {
+	bucket, err := results(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var data []byte
+	err = retry(ctx, func() (err error) {
+		data, err = bucket.ReadAll(ctx, report.Records)
+		return err
+	})
+	switch {
+	case gcerrors.Code(err) == gcerrors.NotFound:
+		return nil, fail(statusUsage, "%s: it has no %s, which run and merge write", shownName(name), report.Records)
+	case err != nil:
+		return nil, storeError(shownName(name), err)
+	}
+	all := &fleet.Fleet{}
+	if err := addPacked(all, data); err != nil {
+		return nil, fail(statusUsage, "%s: %s: %w", shownName(name), report.Records, err)
+	}
+	return all, nil
+}
+
+// runsIn returns the folders of results that names mean: a folder with records itself, and for any other folder all runs below it
+// in the order of their own names, in which numbers count as numbers.
 func runsIn(ctx context.Context, names []string) (all []string, err error) {
 	for _, name := range names {
 		some, err := runsBelow(ctx, name)
@@ -75,30 +194,18 @@ func storedRuns(ctx context.Context, name string) (runs []string, err error) {
 	for folders := []string{""}; len(folders) > 0; {
 		folder := folders[0]
 		folders = folders[1:]
-		var found []string
-		is := false
-		err := retry(ctx, func() error {
-			found, is = nil, false
-			for each := bucket.List(&blob.ListOptions{Prefix: folder, Delimiter: "/"}); ; {
-				switch object, err := each.Next(ctx); {
-				case errors.Is(err, io.EOF):
-					return nil
-				case err != nil:
-					return err
-				case object.IsDir:
-					found = append(found, object.Key)
-				case object.Key == folder+report.Records:
-					is = true
-				}
-			}
-		})
+		objects, err := objectsOf(ctx, bucket, &blob.ListOptions{Prefix: folder, Delimiter: "/"})
 		switch {
 		case err != nil:
 			return nil, storeError(shownName(name), err)
-		case is:
+		case slices.ContainsFunc(objects, func(o *blob.ListObject) bool { return o.Key == folder+report.Records }):
 			runs = append(runs, below(name, strings.TrimSuffix(folder, "/")))
 		default:
-			folders = append(folders, found...)
+			for _, object := range objects {
+				if object.IsDir {
+					folders = append(folders, object.Key)
+				}
+			}
 		}
 	}
 	return runs, nil

@@ -81,32 +81,44 @@ func results(ctx context.Context, name string) (*blob.Bucket, error) {
 }
 
 // list returns the keys in a bucket that begin with prefix.
-func (s *stores) list(ctx context.Context, address, prefix string) (keys []string, err error) {
+func (s *stores) list(ctx context.Context, address, prefix string) ([]string, error) {
 	bucket, err := s.bucket(ctx, address)
 	if err != nil {
 		return nil, err
 	}
-	if keys, err = keysOf(ctx, bucket, prefix); err != nil {
+	keys, err := keysOf(ctx, bucket, prefix)
+	if err != nil {
 		return nil, storeError(address, err)
 	}
 	return keys, nil
 }
 
+// keysOf returns the keys in an open bucket that begin with prefix.
 func keysOf(ctx context.Context, bucket *blob.Bucket, prefix string) (keys []string, err error) {
+	objects, err := objectsOf(ctx, bucket, &blob.ListOptions{Prefix: prefix})
+	for _, object := range objects {
+		if !object.IsDir {
+			keys = append(keys, object.Key)
+		}
+	}
+	return keys, err
+}
+
+func objectsOf(ctx context.Context, bucket *blob.Bucket, which *blob.ListOptions) (objects []*blob.ListObject, err error) {
 	err = retry(ctx, func() error {
-		keys = keys[:0]
-		for each := bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
-			switch object, err := each.Next(ctx); {
-			case errors.Is(err, io.EOF):
+		objects = objects[:0]
+		for each := bucket.List(which); ; {
+			object, err := each.Next(ctx)
+			if errors.Is(err, io.EOF) {
 				return nil
-			case err != nil:
-				return err
-			case !object.IsDir:
-				keys = append(keys, object.Key)
 			}
+			if err != nil {
+				return err
+			}
+			objects = append(objects, object)
 		}
 	})
-	return keys, err
+	return objects, err
 }
 
 // rangeSize is the size of a request in bytes: the most that a broken connection loses.
