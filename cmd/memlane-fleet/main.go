@@ -40,6 +40,14 @@ func fail(status int, format string, args ...any) error {
 	return &statusError{status, fmt.Errorf(format, args...)}
 }
 
+// printed returns the error of standard output, nil if err is.
+func printed(err error) error {
+	if err != nil {
+		err = fail(statusFailed, "standard output: %w", cause(err))
+	}
+	return err
+}
+
 func main() {
 	os.Exit(run(os.Stdin, os.Stdout, os.Stderr, os.Args))
 }
@@ -107,9 +115,10 @@ func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 		Reader: stdin, Writer: stdout, ErrWriter: stderr,
 		Suggest:         true,
 		HideHelpCommand: true,
-		Commands:        []*cli.Command{runCommand(), mapCommand(), mergeCommand(), compareCommand(), trendCommand(), partsCommand(), combineCommand(), readCommand()},
-		ExitErrHandler:  func(context.Context, *cli.Command, error) {}, // run determines the exit status
-		OnUsageError:    usage,
+		Commands: []*cli.Command{runCommand(), mapCommand(), mergeCommand(), compareCommand(),
+			trendCommand(), partsCommand(), combineCommand(), readCommand()},
+		ExitErrHandler: func(context.Context, *cli.Command, error) {}, // run determines the exit status
+		OnUsageError:   usage,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if name := c.Args().First(); name != "" {
 				return fail(statusUsage, "unknown command %q; use run, map, merge, compare, trend, parts or combine", name)
@@ -164,7 +173,8 @@ func roles(c *cli.Command) (*fleet.Roles, error) {
 
 // outputFlag is the results folder.
 func outputFlag() cli.Flag {
-	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to folder or store `DIR`", Required: true, HideDefault: true}
+	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to folder or store `DIR`",
+		Required: true, HideDefault: true}
 }
 
 // rankNames parses --rank-from.
@@ -180,7 +190,8 @@ func rankNames(c *cli.Command) (finding.RankNames, error) {
 func limitMemory(c *cli.Command) (int64, error) {
 	n, err := units.ParseBytes(c.String("max-memory"))
 	if err != nil || n < leastBudget {
-		return 0, fail(statusUsage, "--max-memory %q: give a size of %s or more, for example 4GiB", c.String("max-memory"), units.Bytes(leastBudget))
+		return 0, fail(statusUsage, "--max-memory %q: give a size of %s or more, for example 4GiB",
+			c.String("max-memory"), units.Bytes(leastBudget))
 	}
 	debug.SetMemoryLimit(n - n/10) // leaves space for memory outside the heap
 	return n, nil

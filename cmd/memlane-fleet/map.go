@@ -29,7 +29,58 @@ import (
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/render/text"
 )
+
+func runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "read captures and write results, on this machine",
+		ArgsUsage: "[CAPTURE...]",
+		Description: "Runs map and merge without an engine. Records are cached in the folder cache\n" +
+			"of the results: after Ctrl-C or an error of a store, the same command\n" +
+			"continues where it stopped.\n\n" +
+			"Examples:\n" +
+			"  memlane-fleet run 'job/rank*.pickle' -o results\n" +
+			"  memlane-fleet run -o results --max-memory 16GiB <captures.txt\n" +
+			"  memlane-fleet run 's3://bucket/job/*.json.gz' -o results --workers 16",
+		Flags: mapFlags(outputFlag(), rolesFlag()),
+		Action: func(ctx context.Context, c *cli.Command) error {
+			output := c.String("output")
+			if c.String("cache") == "" {
+				if err := c.Set("cache", below(output, "cache")); err != nil {
+					return err
+				}
+			}
+			given, err := roles(c)
+			if err != nil {
+				return err
+			}
+			r, names, err := readersOf(ctx, c)
+			if err != nil {
+				return err
+			}
+			if len(names) == 0 {
+				return fail(statusUsage, "run: no captures given; see memlane-fleet run --help")
+			}
+			all := &fleet.Fleet{}
+			err = r.each(ctx, names, func(l line) error { return addPacked(all, l.Record) })
+			if err == nil {
+				err = writeResults(ctx, output, all, r.by, given)
+			}
+			if errors.Is(stopped(ctx, err), errInterrupted) {
+				return fail(statusInterrupted, "interrupted; the same command continues from here")
+			}
+			if err != nil {
+				return err
+			}
+			if !c.Bool("quiet") {
+				fmt.Fprintf(c.Root().ErrWriter, "memlane-fleet: results are in %s\n", text.Printable(withoutSecrets(shownName(output))))
+			}
+			return nil
+		},
+	}
+}
 
 func mapCommand() *cli.Command {
 	return &cli.Command{
@@ -54,10 +105,7 @@ func mapCommand() *cli.Command {
 			lines.SetEscapeHTML(false)
 			return r.each(ctx, names, func(l line) error {
 				err := lines.Encode(l)
-				if err = cmp.Or(err, out.Flush()); err != nil {
-					return fail(statusFailed, "standard output: %w", cause(err))
-				}
-				return nil
+				return printed(cmp.Or(err, out.Flush()))
 			})
 		},
 	}
@@ -106,8 +154,8 @@ func mapperOf(ctx context.Context, c *cli.Command) (m *mapper, err error) {
 	return m, nil
 }
 
-// each makes the records of captures concurrently. It calls begin when it begins one, and take when its record is made,
-// in any order. It stops at the first error.
+// each makes the records of captures concurrently. It calls begin when it begins one, and take when its record is
+// made, in any order. It stops at the first error.
 func (m *mapper) each(ctx context.Context, names []string, begin func(i int) error, take func(i int, r *fleet.Record) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(m.workers)
@@ -178,7 +226,8 @@ func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, err
 	// The hash needs all bytes anyway, so a copy for readers that seek costs no request.
 	copied, err := os.CreateTemp("", "memlane-fleet-*")
 	if err != nil {
-		return nil, fail(statusFailed, "%s: cannot create a temporary file for it: %w; set TMPDIR to a folder with free space", shownName(name), cause(err))
+		return nil, fail(statusFailed, "%s: cannot create a temporary file for it: %w; set TMPDIR to a folder with free space",
+			shownName(name), cause(err))
 	}
 	defer os.Remove(copied.Name())
 	defer copied.Close()

@@ -227,7 +227,8 @@ func allThere(ctx context.Context, all *fleet.Fleet, list string, in *stores) er
 	if len(without) > most {
 		text += fmt.Sprintf(" and %d more", len(without)-most)
 	}
-	return fail(statusIncomplete, "%d of %d captures have no record: %s; run map on them and merge again", len(without), len(names), text)
+	return fail(statusIncomplete, "%d of %d captures have no record: %s; run map on them and merge again",
+		len(without), len(names), text)
 }
 
 // pages is the folder in the results with the pages of single captures, by the names of

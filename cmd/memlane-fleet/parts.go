@@ -58,10 +58,7 @@ func partsCommand() *cli.Command {
 					lines.Encode(part)
 				}
 			}
-			if err := out.Flush(); err != nil {
-				return fail(statusFailed, "standard output: %w", cause(err))
-			}
-			return nil
+			return printed(out.Flush())
 		},
 	}
 }
@@ -144,10 +141,7 @@ func combineCommand() *cli.Command {
 			for some := range slices.Chunk(names, mostCombined) {
 				encodeTogether(lines, all, some) // Flush has its error
 			}
-			if err := out.Flush(); err != nil {
-				return fail(statusFailed, "standard output: %w", cause(err))
-			}
-			return nil
+			return printed(out.Flush())
 		},
 	}
 }

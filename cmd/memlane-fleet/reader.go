@@ -88,9 +88,10 @@ const patience = 10 * time.Second
 // statusStalled is the status of a process with a capture that takes too long.
 const statusStalled = -1
 
-// read reads captures in another process. If that dies, it returns why, the captures that it had begun, and those that
-// it had not.
-func (r *readers) read(ctx context.Context, names []string, workers int, take func(line) error) (left, suspects []string, why string, err error) {
+// read reads captures in another process. If that dies, it returns why, the captures that it had begun, and those
+// that it had not.
+func (r *readers) read(ctx context.Context, names []string, workers int, take func(line) error) (
+	left, suspects []string, why string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	cmd := exec.CommandContext(ctx, r.program, append(r.args, "--workers="+strconv.Itoa(workers))...)
@@ -150,7 +151,8 @@ func (r *readers) read(ctx context.Context, names []string, workers int, take fu
 	case end.End:
 		return nil, nil, "", nil
 	case cmd.ProcessState.ExitCode() < 0:
-		why = fmt.Sprintf("the process that read it was killed (%s); if memory ran out, read it with memlane on a machine with more", cmd.ProcessState)
+		why = fmt.Sprintf("the process that read it was killed (%s); if memory ran out, read it with memlane on a machine with more",
+			cmd.ProcessState)
 	default:
 		why = fmt.Sprintf("the process that read it crashed (%s); please report this bug", cmd.ProcessState)
 	}
@@ -169,8 +171,8 @@ func (r *readers) read(ctx context.Context, names []string, workers int, take fu
 	return left, suspects, why, err
 }
 
-// readCommand is the process. It reads the names as JSON, and ends when its standard input does: then the process that
-// started it has died, or wants it to stop.
+// readCommand is the process. It reads the names as JSON, and ends when its standard input does: then the process
+// that started it has died, or wants it to stop.
 func readCommand() *cli.Command {
 	return &cli.Command{
 		Name:   "read-captures",

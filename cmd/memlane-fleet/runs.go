@@ -47,10 +47,7 @@ func compareCommand() *cli.Command {
 					return err
 				}
 			}
-			if err := report.WriteComparison(c.Root().Writer, fleet.Compare(runs[0], runs[1], given)); err != nil {
-				return fail(statusFailed, "standard output: %w", cause(err))
-			}
-			return nil
+			return printed(report.WriteComparison(c.Root().Writer, fleet.Compare(runs[0], runs[1], given)))
 		},
 	}
 }
@@ -104,10 +101,7 @@ func trendCommand() *cli.Command {
 					return fail(statusFailed, "--page: %w", err)
 				}
 			}
-			if err := report.WriteTrends(c.Root().Writer, groups); err != nil {
-				return fail(statusFailed, "standard output: %w", cause(err))
-			}
-			return nil
+			return printed(report.WriteTrends(c.Root().Writer, groups))
 		},
 	}
 }
@@ -136,8 +130,8 @@ func recordsIn(ctx context.Context, name string) (*fleet.Fleet, error) {
 	return all, nil
 }
 
-// runsIn returns the folders of results that names mean: a folder with records itself, and for any other folder all runs below it
-// in the order of their own names, in which numbers count as numbers.
+// runsIn returns the folders of results that names mean: a folder with records itself, and for any other folder all
+// runs below it in the order of their own names, in which numbers count as numbers.
 func runsIn(ctx context.Context, names []string) (all []string, err error) {
 	for _, name := range names {
 		some, err := runsBelow(ctx, name)
@@ -157,7 +151,9 @@ var digits = regexp.MustCompile(`\d+`)
 
 // inTime returns the last part of the name of a run, such that its order as text is that of its numbers.
 func inTime(name string) string {
-	return digits.ReplaceAllStringFunc(path.Base(filepath.ToSlash(shownName(name))), func(n string) string { return strings.Repeat("0", max(0, 20-len(n))) + n })
+	return digits.ReplaceAllStringFunc(path.Base(filepath.ToSlash(shownName(name))), func(n string) string {
+		return strings.Repeat("0", max(0, 20-len(n))) + n
+	})
 }
 
 func runsBelow(ctx context.Context, name string) (runs []string, err error) {
@@ -214,8 +210,8 @@ func storedRuns(ctx context.Context, name string) (runs []string, err error) {
 // label matches a part of a path that is a label, as DuckDB and Spark read it: model=llama.
 var label = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=(.+)$`)
 
-// splitLabels divides the name of a run into the labels that it is grouped by, and the rest: its labels of other names,
-// and its own name.
+// splitLabels divides the name of a run into the labels that it is grouped by, and the rest: its labels of other
+// names, and its own name.
 func splitLabels(name string, by []string) (group, rest string) {
 	var labels, others []string
 	parts := strings.Split(filepath.ToSlash(withoutSecrets(shownName(name))), "/")

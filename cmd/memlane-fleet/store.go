@@ -46,7 +46,8 @@ func (s *stores) bucket(ctx context.Context, address string) (*blob.Bucket, erro
 	return b, nil
 }
 
-// folder returns the bucket of results or of a cache: a folder on this machine, which it creates, or one in an object store.
+// folder returns the bucket of results or of a cache: a folder on this machine, which it creates, or one in an object
+// store.
 func folder(ctx context.Context, name string) (*blob.Bucket, error) {
 	if !remote(name) {
 		if err := os.MkdirAll(localPath(name), 0o777); err != nil {
@@ -127,11 +128,11 @@ const rangeSize = 8 << 20
 // fetch copies an object of size bytes to a file and to sum. It requests each byte once, and
 // again only bytes that the store failed to send.
 func fetch(ctx context.Context, bucket *blob.Bucket, key string, size int64, to *os.File, sum hash.Hash) error {
-	for at := int64(0); at < size; {
+	for done := int64(0); done < size; {
 		err := retry(ctx, func() error {
 			ctx, cancel := context.WithTimeout(ctx, longest) // a store may fall silent
 			defer cancel()
-			r, err := bucket.NewRangeReader(ctx, key, at, min(rangeSize, size-at), nil)
+			r, err := bucket.NewRangeReader(ctx, key, done, min(rangeSize, size-done), nil)
 			if err != nil {
 				return err
 			}
@@ -140,7 +141,7 @@ func fetch(ctx context.Context, bucket *blob.Bucket, key string, size int64, to 
 				return backoff.Permanent(errChanged)
 			}
 			n, err := io.Copy(io.MultiWriter(diskWriter{to}, sum), r)
-			at += n
+			done += n
 			if err == nil && n == 0 {
 				err = io.ErrUnexpectedEOF
 			}
@@ -180,7 +181,8 @@ func retry(ctx context.Context, do func() error) error {
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		err := do()
 		switch gcerrors.Code(err) {
-		case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.FailedPrecondition, gcerrors.Unimplemented, gcerrors.Canceled:
+		case gcerrors.NotFound, gcerrors.PermissionDenied, gcerrors.InvalidArgument, gcerrors.FailedPrecondition,
+			gcerrors.Unimplemented, gcerrors.Canceled:
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err
@@ -220,7 +222,8 @@ func cause(err error) error {
 var secret = regexp.MustCompile(`(?i)(://)[^/\s@]+@|([?&;](?:[a-z0-9-]*(?:sig|signature|token|credential|secret|password|key)[a-z0-9_-]*)=)[^&\s"]+`)
 
 // secretVariables are the names of environment variables that hold credentials.
-var secretVariables = []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID", "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"}
+var secretVariables = []string{"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_ACCESS_KEY_ID",
+	"AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_CONNECTION_STRING"}
 
 // withoutSecrets returns text without credentials: error messages of stores may contain any part of a request.
 func withoutSecrets(text string) string {

@@ -255,7 +255,8 @@ func (c *codec) totals(k *kept, memory int) {
 // amounts reads or writes the figures of a site. Most are 0, so only the others follow a mask.
 func (c *codec) amounts(t *SiteTotals) {
 	a, p, e, l := &t.Allocated, &t.AtPeak, &t.AtEnd, &t.Leaked
-	figures := [...]*int64{&a.Count, &a.Bytes, &a.Requested, &p.Count, &p.Bytes, &p.Requested, &e.Count, &e.Bytes, &e.Requested, &l.Count, &l.Bytes, &l.Requested}
+	figures := [...]*int64{&a.Count, &a.Bytes, &a.Requested, &p.Count, &p.Bytes, &p.Requested,
+		&e.Count, &e.Bytes, &e.Requested, &l.Count, &l.Bytes, &l.Requested}
 	mask := uint64(0)
 	for i, v := range figures {
 		if *v != 0 {
@@ -312,8 +313,8 @@ func (f *Fleet) totalsOf(k *kept, memory int) iter.Seq2[uint32, SiteTotals] {
 
 func (f *Fleet) compareFrames(a, b uint32) int {
 	x, y := f.frames.list[a], f.frames.list[b]
-	return cmp.Or(strings.Compare(f.strings.list[x.function], f.strings.list[y.function]), strings.Compare(f.strings.list[x.file], f.strings.list[y.file]),
-		cmp.Compare(x.line, y.line), cmp.Compare(x.kind, y.kind))
+	return cmp.Or(strings.Compare(f.strings.list[x.function], f.strings.list[y.function]),
+		strings.Compare(f.strings.list[x.file], f.strings.list[y.file]), cmp.Compare(x.line, y.line), cmp.Compare(x.kind, y.kind))
 }
 
 func (f *Fleet) compareSites(a, b uint32) int {

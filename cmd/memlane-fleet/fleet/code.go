@@ -33,12 +33,12 @@ type edit struct {
 // OtherCode finds ranks that run another version of the program: several functions of a file lie as many lines
 // elsewhere as the same functions on most ranks, and nothing between them lies where it lies there.
 func (f *Fleet) OtherCode() (all []OtherCode) {
-	of := map[*kept]map[function][]int{}
+	linesIn := map[*kept]map[function][]int{}
 	counts := map[function]map[int]int{} // records that have a line
 	having := map[function]int{}
 	for _, k := range f.inOrder() {
-		of[k] = f.linesOf(k)
-		for fn, lines := range of[k] {
+		linesIn[k] = f.linesOf(k)
+		for fn, lines := range linesIn[k] {
 			if counts[fn] == nil {
 				counts[fn] = map[int]int{}
 			}
@@ -51,14 +51,14 @@ func (f *Fleet) OtherCode() (all []OtherCode) {
 	usual := map[function][]int{} // lines on most ranks, of functions that most have
 	for fn, lines := range counts {
 		for line, n := range lines {
-			if 2*n > having[fn] && 2*having[fn] > len(of) {
+			if 2*n > having[fn] && 2*having[fn] > len(linesIn) {
 				usual[fn] = append(usual[fn], line)
 			}
 		}
 	}
 	ranks, first := map[edit][]string{}, map[edit]map[function]int{}
 	for _, k := range f.inOrder() {
-		for e, moved := range editsOf(of[k], usual) {
+		for e, moved := range editsOf(linesIn[k], usual) {
 			if first[e] == nil {
 				first[e] = map[function]int{}
 			}
@@ -68,23 +68,25 @@ func (f *Fleet) OtherCode() (all []OtherCode) {
 			}
 		}
 	}
-	for e, of := range ranks {
-		slices.SortFunc(of, CompareRanks)
+	for e, having := range ranks {
+		slices.SortFunc(having, CompareRanks)
 		functions := slices.SortedFunc(maps.Keys(first[e]), func(a, b function) int {
 			return cmp.Or(cmp.Compare(first[e][a], first[e][b]), cmp.Compare(f.strings.list[a.name], f.strings.list[b.name]))
 		})
 		fn := functions[0]
 		line := first[e][fn]
-		all = append(all, OtherCode{f.strings.list[e.file], f.strings.list[fn.name], line + e.lines, line, len(functions), slices.Compact(of)})
+		file, name := f.strings.list[e.file], f.strings.list[fn.name]
+		all = append(all, OtherCode{file, name, line + e.lines, line, len(functions), slices.Compact(having)})
 	}
 	slices.SortFunc(all, func(a, b OtherCode) int {
-		return cmp.Or(cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Usual, b.Usual))
+		return cmp.Or(cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.File, b.File),
+			cmp.Compare(a.Line, b.Line), cmp.Compare(a.Usual, b.Usual))
 	})
 	return all
 }
 
-// editsOf returns the edits that tell the lines of a rank from the usual ones: the functions that each moved, with the
-// first usual line of each that moved.
+// editsOf returns the edits that tell the lines of a rank from the usual ones: the functions that each moved, with
+// the first usual line of each that moved.
 func editsOf(have, usual map[function][]int) map[edit]map[function]int {
 	edits, last := map[edit]map[function]int{}, map[edit]int{}
 	for fn, lines := range have {

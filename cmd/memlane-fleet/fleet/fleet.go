@@ -134,9 +134,11 @@ func (f *Fleet) inOrder() []*kept {
 func (f *Fleet) number(s *Site) uint32 {
 	var frames []uint32
 	for _, fr := range s.Frames {
-		frames = append(frames, f.frames.number(frameKey{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}))
+		key := frameKey{f.strings.number(fr.Function), f.strings.number(fr.File), fr.Line, fr.Kind}
+		frames = append(frames, f.frames.number(key))
 	}
-	made := site{f.stack(frames), f.strings.number(s.Op), f.strings.number(s.Shape), f.strings.number(s.DType), f.strings.number(s.Region), 0}
+	text := f.strings.number
+	made := site{f.stack(frames), text(s.Op), text(s.Shape), text(s.DType), text(s.Region), 0}
 	if s.Unseen {
 		made.unseen = 1
 	}
@@ -145,11 +147,11 @@ func (f *Fleet) number(s *Site) uint32 {
 
 // site returns the site of a number.
 func (f *Fleet) site(n uint32) Site {
-	s := f.sites.list[n]
-	out := Site{Op: f.strings.list[s.op], Shape: f.strings.list[s.shape], DType: f.strings.list[s.dtype], Region: f.strings.list[s.region], Unseen: s.unseen != 0}
+	s, text := f.sites.list[n], f.strings.list
+	out := Site{Op: text[s.op], Shape: text[s.shape], DType: text[s.dtype], Region: text[s.region], Unseen: s.unseen != 0}
 	for _, n := range f.framesOf(s.stack) {
 		fr := f.frames.list[n]
-		out.Frames = append(out.Frames, frame.Frame{Function: f.strings.list[fr.function], File: f.strings.list[fr.file], Line: fr.line, Kind: fr.kind})
+		out.Frames = append(out.Frames, frame.Frame{Function: text[fr.function], File: text[fr.file], Line: fr.line, Kind: fr.kind})
 	}
 	return out
 }

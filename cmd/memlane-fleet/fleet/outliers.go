@@ -25,8 +25,8 @@ type Outlier struct {
 // Measure returns the figure that differs, as in rank_outlier.
 func (o *Outlier) Measure() string { return o.Text(finding.FigMeasure) }
 
-// OutlierGroup is the outliers with one cause: the same figure is off in the same direction, because of the same leak,
-// category or place.
+// OutlierGroup is the outliers with one cause: the same figure is off in the same direction, because of the same
+// leak, category or place.
 type OutlierGroup struct {
 	Measure  string // as in rank_outlier
 	Severity string
@@ -64,7 +64,8 @@ type PlaceExcess struct {
 }
 
 // Outliers compares the memories of all captures that were read as a whole, as finding.CompareRanks does: a capture
-// that ends early is not judged. Where ranks have roles with memory of their own, each is compared with its peers first.
+// that ends early is not judged. Where ranks have roles with memory of their own, each is compared with its peers
+// first.
 func (f *Fleet) Outliers(given *Roles) []OutlierGroup {
 	g := &grouping{f: f, roles: f.rolesOf(given)}
 	var all []finding.RankFigures
@@ -382,7 +383,7 @@ func (g *grouping) groupOf(outliers []Outlier, severity string) OutlierGroup {
 		return cmp.Or(CompareRanks(a.member.who, b.member.who), cmp.Compare(a.Record.Name, b.Record.Name),
 			cmp.Compare(a.Memory, b.Memory))
 	})
-	out.Measure = byCount(measures)[0]
+	out.Measure = ByCount(measures)[0]
 	var values, others []int64
 	for i := range outliers {
 		if o := &outliers[i]; o.Measure() == out.Measure {

@@ -105,8 +105,8 @@ type Role struct {
 	Number int64
 }
 
-// Change is what the peak of a memory would have been with a change of the program. The zero value means that no change
-// is known that lowers it.
+// Change is what the peak of a memory would have been with a change of the program. The zero value means that no
+// change is known that lowers it.
 type Change struct {
 	Edits  string `json:"edits"`      // as memlane whatif takes them; "" = without what leaks keep
 	Advice string `json:"advice"`     // what to do, in a sentence
@@ -124,7 +124,9 @@ type Part struct {
 
 // Space returns the description of the memory ID, without its buffers.
 func (m *Memory) Space() *lifetime.Space {
-	return &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator}}
+	return &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{
+		Host: m.Host, Process: m.Process, Device: m.Device, Memory: m.Memory, Allocator: m.Allocator,
+	}}
 }
 
 // Damaged reports whether the capture is damaged and was read in part.
@@ -150,7 +152,8 @@ func (s *Site) Tables() *lifetime.Tables {
 		t.Frames = append(t.Frames, f)
 		t.Stacks = append(t.Stacks, lifetime.Stack{Frame: lifetime.FrameID(n), Caller: lifetime.StackID(n - 1)})
 	}
-	t.Sites = []lifetime.Site{{}, {Stack: lifetime.StackID(len(s.Frames)), Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region, Unseen: s.Unseen}}
+	stack := lifetime.StackID(len(s.Frames))
+	t.Sites = []lifetime.Site{{}, {Stack: stack, Op: s.Op, Shape: s.Shape, DType: s.DType, Region: s.Region, Unseen: s.Unseen}}
 	return t
 }
 
@@ -222,14 +225,17 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 				}
 			}
 		}
-		of := Finding{
-			Rule: f.Rule, Severity: f.Severity.String(), Place: placeOf(c, f), Memory: n,
+		one := Finding{
+			Rule: f.Rule, Severity: f.Severity.String(), Memory: n,
 			Amount: f.Amount, BytesPerStep: f.BytesPerStep, Description: f.Description,
 		}
-		if len(f.Held) > 0 {
-			of.HeldBy = f.Held[0].By
+		if f.Place() != 0 || len(f.Sites) > 0 { // otherwise it is about the whole memory
+			one.Place = c.PlaceOf(f.Place()).String()
 		}
-		r.Findings = append(r.Findings, of)
+		if len(f.Held) > 0 {
+			one.HeldBy = f.Held[0].By
+		}
+		r.Findings = append(r.Findings, one)
 	}
 	return r
 }
@@ -237,10 +243,11 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 // changeOf returns the change that lowers the peak of a space most. Of equal ones it returns the cheapest.
 func changeOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) (most Change) {
 	if w := answer.WithoutLeaksOf(c, s, found); w != nil {
-		most = Change{Advice: "Free what its leaks keep.", Peak: w.PeakBytes, Low: w.LowBytes, High: w.HighBytes, Saved: w.PeakBytes - w.HighBytes}
+		most = Change{"", "Free what its leaks keep.", w.PeakBytes, w.LowBytes, w.HighBytes, w.PeakBytes - w.HighBytes}
 	}
 	if one := answer.LargestSavingOf(&c.Tables, s); one != nil && one.SavedBytes > most.Saved {
-		most = Change{strings.Join(one.Edits, ","), one.Advice, one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
+		most = Change{strings.Join(one.Edits, ","), one.Advice,
+			one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
 	}
 	return most
 }
@@ -290,14 +297,6 @@ func (r *Record) Named(name string, by finding.RankNames) *Record {
 		m.Rank = by.Of(m.Process, name)
 	}
 	return &named
-}
-
-// placeOf returns the name of the place of a finding, "" if the finding is about the whole memory.
-func placeOf(c *lifetime.Capture, f *finding.Finding) string {
-	if f.Place() == 0 && len(f.Sites) == 0 {
-		return ""
-	}
-	return c.PlaceOf(f.Place()).String()
 }
 
 func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigures, found []finding.Finding) Memory {
@@ -350,7 +349,7 @@ func memoryOf(c *lifetime.Capture, s *lifetime.Space, figures *finding.RankFigur
 
 // leakedBySite returns the amounts that leaked in a space. A buffer of several findings counts once.
 func leakedBySite(s *lifetime.Space, found []finding.Finding) map[lifetime.SiteID]lifetime.Amount {
-	of, counted := map[lifetime.SiteID]lifetime.Amount{}, map[int]bool{}
+	leaked, counted := map[lifetime.SiteID]lifetime.Amount{}, map[int]bool{}
 	for i := range found {
 		if f := &found[i]; f.Space != s || !f.IsLeak() {
 			continue
@@ -358,13 +357,13 @@ func leakedBySite(s *lifetime.Space, found []finding.Finding) map[lifetime.SiteI
 		for _, i := range found[i].Kept {
 			if b := &s.Buffers[i]; !counted[i] {
 				counted[i] = true
-				a := of[b.Site]
+				a := leaked[b.Site]
 				a.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
-				of[b.Site] = a
+				leaked[b.Site] = a
 			}
 		}
 	}
-	return of
+	return leaked
 }
 
 // maxSites bounds the sites of a memory in a record. Only programs with numbers in the
@@ -399,17 +398,17 @@ func usageOf(s *lifetime.Space) []int64 {
 	part := func(at int64) int {
 		return min(usageParts-1, max(0, int((float64(at)-float64(s.Begin))/span*usageParts)))
 	}
-	at, level := 0, int64(0)
+	filled, level := 0, int64(0)
 	for l := range s.Levels(lifetime.Occupied) {
-		for next := part(l.At); at < next; { // the level is constant until then
-			at++
-			usage[at] = max(usage[at], level)
+		for next := part(l.At); filled < next; { // the level is constant until then
+			filled++
+			usage[filled] = max(usage[filled], level)
 		}
 		level = l.Bytes
-		usage[at] = max(usage[at], level)
+		usage[filled] = max(usage[filled], level)
 	}
-	for at++; at < usageParts; at++ {
-		usage[at] = level
+	for filled++; filled < usageParts; filled++ {
+		usage[filled] = level
 	}
 	return usage
 }

@@ -238,12 +238,12 @@ func (f *Fleet) Findings() []*Group {
 		if len(steps[g]) > 0 {
 			g.BytesPerStep, _ = finding.Spread(steps[g])
 		}
-		g.HeldBy = byCount(held[g])
+		g.HeldBy = ByCount(held[g])
 		all = append(all, g)
 	}
 	slices.SortFunc(all, func(a, b *Group) int {
-		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)), cmp.Compare(len(b.Found), len(a.Found)),
-			cmp.Compare(b.Amount.Bytes, a.Amount.Bytes), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Place, b.Place))
+		return cmp.Or(cmp.Compare(slices.Index(severities, a.Severity), slices.Index(severities, b.Severity)),
+			cmp.Compare(len(b.Found), len(a.Found)), cmp.Compare(b.Amount.Bytes, a.Amount.Bytes), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Place, b.Place))
 	})
 	return all
 }
@@ -377,7 +377,7 @@ func (f *Fleet) Failures() (all []FailureGroup) {
 	}
 	for reason, failed := range ranks {
 		slices.SortFunc(failed, CompareRanks)
-		all = append(all, FailureGroup{reason, slices.Compact(failed), byCount(requesters[reason]), whatIfOf(worst[reason])})
+		all = append(all, FailureGroup{reason, slices.Compact(failed), ByCount(requesters[reason]), whatIfOf(worst[reason])})
 	}
 	slices.SortFunc(all, func(a, b FailureGroup) int {
 		return cmp.Or(cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.Reason, b.Reason))
@@ -385,8 +385,8 @@ func (f *Fleet) Failures() (all []FailureGroup) {
 	return all
 }
 
-// byCount returns names, those with the most first.
-func byCount[N int | int64](counts map[string]N) []string {
+// ByCount returns names, those with the most first.
+func ByCount[N int | int64](counts map[string]N) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})

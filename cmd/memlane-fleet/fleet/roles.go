@@ -24,11 +24,12 @@ type Roles struct {
 // axisNames are the names of usual axes of parallel programs, by the heads of columns.
 var axisNames = map[string]string{
 	"pp": "pipeline stage", "pipeline": "pipeline stage", "tp": "tensor rank", "tensor": "tensor rank",
-	"dp": "data rank", "data": "data rank", "ep": "expert rank", "expert": "expert rank", "cp": "context rank", "context": "context rank",
+	"dp": "data rank", "data": "data rank", "ep": "expert rank", "expert": "expert rank",
+	"cp": "context rank", "context": "context rank",
 }
 
-// ReadRoles reads a table with a head line and a line for each rank. Commas or tabs separate its columns. Column "rank"
-// has the number; each other column is an axis.
+// ReadRoles reads a table with a head line and a line for each rank. Commas or tabs separate its columns. Column
+// "rank" has the number; each other column is an axis.
 func ReadRoles(in io.Reader) (*Roles, error) {
 	text, err := io.ReadAll(in)
 	if err != nil {
@@ -88,9 +89,9 @@ func (r *Roles) name(axis int, values []string) string {
 	return name + " " + strings.Join(values, " and ")
 }
 
-// common returns what the ranks of some memories have in common: at most three values of an axis, such that nine tenths
-// of them have these values, and most memories with these values are among them: nine tenths of those that are free,
-// without a cause of their own. n is how many have them.
+// common returns what the ranks of some memories have in common: at most three values of an axis, such that nine
+// tenths of them have these values, and most memories with these values are among them: nine tenths of those that are
+// free, without a cause of their own. n is how many have them.
 func (r *Roles) common(ranks, free, all []string) (name string, n int) {
 	if len(ranks) < 2 {
 		return "", 0
@@ -123,8 +124,8 @@ func (r *Roles) common(ranks, free, all []string) (name string, n int) {
 // sameSize is the axis of ranks whose parameters have one size.
 const sameSize = "parameters"
 
-// peers is the axis whose values have memory of their own: ranks are also compared with those of the same value. It is
-// -1 if there is none.
+// peers is the axis whose values have memory of their own: ranks are also compared with those of the same value. It
+// is -1 if there is none.
 func (r *Roles) peers() int {
 	return slices.IndexFunc(r.axes, func(name string) bool { return name == "pipeline stage" || name == sameSize })
 }
@@ -132,9 +133,9 @@ func (r *Roles) peers() int {
 // axesOfGroups are the axes that names of process groups tell, in the order in which they name groups of ranks.
 var axesOfGroups = []string{"pipeline stage", "expert rank", "tensor rank", "context rank", "data rank"}
 
-// recordedRoles returns the roles that the names of process groups tell: "mesh_pp", as PyTorch's DeviceMesh names them,
-// "PIPELINE_MODEL_PARALLEL_GROUP", as Megatron does, and "pp" or "pipeline". A group of one process divides nothing. If
-// two groups tell different numbers of an axis, it is unknown.
+// recordedRoles returns the roles that the names of process groups tell: "mesh_pp", as PyTorch's DeviceMesh names
+// them, "PIPELINE_MODEL_PARALLEL_GROUP", as Megatron does, and "pp" or "pipeline". A group of one process divides
+// nothing. If two groups tell different numbers of an axis, it is unknown.
 func recordedRoles(groups []lifetime.Group) (roles []Role) {
 	for _, axis := range axesOfGroups {
 		numbers := map[int]bool{}
@@ -154,8 +155,8 @@ func recordedRoles(groups []lifetime.Group) (roles []Role) {
 	return roles
 }
 
-// groupRoles returns the values of ranks on an axis by the names of their process groups. A rank whose captures differ
-// has none.
+// groupRoles returns the values of ranks on an axis by the names of their process groups. A rank whose captures
+// differ has none.
 func (f *Fleet) groupRoles(axis string) map[string]string {
 	values := map[string]string{}
 	for m := range f.members() {

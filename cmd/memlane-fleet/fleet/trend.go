@@ -99,7 +99,7 @@ func (t *Trend) Add(name string, f *Fleet, given *Roles) {
 			Memories: len(kind.peak), Peak: medianOf(kind.peak), Reserved: medianOf(kind.reserved),
 			Leaked: medianOf(kind.leaked), PerStep: medianOf(kind.perStep),
 		}
-		if names := byCount(kind.categories); len(names) > 0 && kind.categories[names[0]] > 0 {
+		if names := ByCount(kind.categories); len(names) > 0 && kind.categories[names[0]] > 0 {
 			figures.Category = names[0]
 		}
 		run.Kinds[name] = figures
@@ -178,7 +178,9 @@ func (t *Trend) Changes() (all []ChangePoint) {
 		}
 	}
 	for g, some := range groups {
-		slices.SortFunc(some, func(a, b found) int { return cmp.Or(CompareRanks(a.rank, b.rank), cmp.Compare(a.capture, b.capture)) })
+		slices.SortFunc(some, func(a, b found) int {
+			return cmp.Or(CompareRanks(a.rank, b.rank), cmp.Compare(a.capture, b.capture))
+		})
 		p := ChangePoint{Kind: g.kind, Measure: trendMeasures[g.measure].name, Run: g.run, Capture: some[0].capture}
 		var before, after []int64
 		for _, f := range some {
@@ -197,13 +199,14 @@ func (t *Trend) Changes() (all []ChangePoint) {
 			}
 			return 1
 		}
-		return cmp.Or(cmp.Compare(grows(a), grows(b)), cmp.Compare(len(b.Ranks), len(a.Ranks)), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.Measure, a.Measure))
+		return cmp.Or(cmp.Compare(grows(a), grows(b)), cmp.Compare(len(b.Ranks), len(a.Ranks)),
+			cmp.Compare(a.Run, b.Run), cmp.Compare(a.Kind, b.Kind), cmp.Compare(b.Measure, a.Measure))
 	})
 	return all
 }
 
-// twoLevels are those that values are divided into best. first is the index of the first value of the second, 0 if there are
-// too few.
+// twoLevels are those that values are divided into best. first is the index of the first value of the second, 0 if
+// there are too few.
 type twoLevels struct {
 	first         int
 	before, after float64
@@ -252,9 +255,9 @@ func distances(values []float64) []float64 {
 	return sums
 }
 
-// counts reports whether the levels of n runs are a change: more than a twentieth of the peak, and more than the noise
-// of these values and of those of nine tenths of the other memories. Of many memories, some have little noise in a few
-// runs by chance.
+// counts reports whether the levels of n runs are a change: more than a twentieth of the peak, and more than the
+// noise of these values and of those of nine tenths of the other memories. Of many memories, some have little noise
+// in a few runs by chance.
 func (l *twoLevels) counts(n int, peak, usual float64) bool {
 	off, least := math.Abs(l.after-l.before), max(l.noise, usual)
 	if l.first == n-1 { // a single run does not make a level

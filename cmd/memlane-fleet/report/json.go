@@ -115,8 +115,9 @@ type outlierJSON struct {
 }
 
 func outlierToJSON(f *fleet.Outlier) any {
-	return outlierJSON{f.Text(finding.FigFile), f.Text(finding.FigRank), f.Space.ID(), f.Severity.String(), f.Text(finding.FigMeasure), whole(f.Value(finding.FigValue)),
-		whole(f.Value(finding.FigMedian)), whole(f.Value(finding.FigMedianDeviation)), whole(f.Value(finding.FigRanks)), f.Confidence, f.Description}
+	return outlierJSON{f.Text(finding.FigFile), f.Text(finding.FigRank), f.Space.ID(), f.Severity.String(),
+		f.Measure(), whole(f.Value(finding.FigValue)), whole(f.Value(finding.FigMedian)),
+		whole(f.Value(finding.FigMedianDeviation)), whole(f.Value(finding.FigRanks)), f.Confidence, f.Description}
 }
 
 type failureJSON struct {
@@ -161,7 +162,9 @@ type outlierGroupJSON struct {
 func outlierGroupToJSON(g *fleet.OutlierGroup) any {
 	out := outlierGroupJSON{
 		g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil,
-		fleet.Excess{Categories: append([]fleet.CategoryExcess{}, g.Categories...), Places: append([]fleet.PlaceExcess{}, g.Places...)},
+		fleet.Excess{
+			Categories: append([]fleet.CategoryExcess{}, g.Categories...), Places: append([]fleet.PlaceExcess{}, g.Places...),
+		},
 		whatIfToJSON(g.WhatIf), GroupText(g), GroupWhy(g),
 	}
 	if g.Leak != nil {
@@ -221,7 +224,8 @@ type foundJSON struct {
 }
 
 func (d *Data) findingToJSON(f *Finding) any {
-	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep), append([]string{}, f.HeldBy...), d.Sentence(f), f.Ranks, nil}
+	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep),
+		append([]string{}, f.HeldBy...), d.Sentence(f), f.Ranks, nil}
 	for _, w := range f.Found {
 		m := &w.Record.Memories[w.Memory]
 		out.Found = append(out.Found, foundJSON{w.Record.Name, m.Rank, m.Device, amountToJSON(w.Amount)})
@@ -245,8 +249,8 @@ type siteSumJSON struct {
 }
 
 func siteSumToJSON(s *fleet.SiteSum) any {
-	out := siteSumJSON{s.Site.Place().String(), s.Site.Op, s.Site.Shape, s.Site.DType, s.Site.Region, []answer.Frame{}, s.Memories,
-		amountToJSON(s.Allocated), amountToJSON(s.AtPeak), amountToJSON(s.AtEnd), amountToJSON(s.Leaked), s.AtPeaks}
+	out := siteSumJSON{s.Site.Place().String(), s.Site.Op, s.Site.Shape, s.Site.DType, s.Site.Region, []answer.Frame{},
+		s.Memories, amountToJSON(s.Allocated), amountToJSON(s.AtPeak), amountToJSON(s.AtEnd), amountToJSON(s.Leaked), s.AtPeaks}
 	for _, f := range s.Site.Frames {
 		out.Stack = append(out.Stack, answer.Frame{Function: f.Function, File: f.File, Line: f.Line})
 	}
@@ -284,7 +288,8 @@ type findingOfMemory struct {
 }
 
 func captureToJSON(r *fleet.Record) any {
-	out := captureJSON{r.Name, r.Content, r.State.String(), r.Damaged(), r.Reason, r.Format, r.Producer, []lossJSON{}, []memoryJSON{}, []findingOfMemory{}}
+	out := captureJSON{r.Name, r.Content, r.State.String(), r.Damaged(), r.Reason, r.Format, r.Producer,
+		[]lossJSON{}, []memoryJSON{}, []findingOfMemory{}}
 	for _, l := range r.Losses {
 		out.Losses = append(out.Losses, lossToJSON(l))
 	}
@@ -293,7 +298,8 @@ func captureToJSON(r *fleet.Record) any {
 		out.Memories = append(out.Memories, memoryJSON{m.Rank, m.Space().ID(), m})
 	}
 	for _, f := range r.Findings {
-		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(), amountToJSON(f.Amount), perStep(f.BytesPerStep), f.HeldBy, f.Description})
+		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(),
+			amountToJSON(f.Amount), perStep(f.BytesPerStep), f.HeldBy, f.Description})
 	}
 	return out
 }

@@ -94,7 +94,8 @@ func (m *markdown) outliers(d *Data) {
 	m.line("\n| severity | capture | device | |\n|---|---|---|---|")
 	for i := range d.Outliers[:min(maxListed, len(d.Outliers))] {
 		f := &d.Outliers[i]
-		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(finding.FigFile)), report.Escape(f.Space.ID()), report.Escape(f.Description))
+		m.line("| %s | %s | %s | %s |", f.Severity, report.Escape(f.Text(finding.FigFile)), report.Escape(f.Space.ID()),
+			report.Escape(f.Description))
 	}
 	m.more(len(d.Outliers), "outlier")
 }

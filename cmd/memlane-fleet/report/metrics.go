@@ -46,7 +46,8 @@ func writeMetrics(w io.Writer, d *Data) error {
 				m := &r.Memories[i]
 				if id := m.Space().ID(); !seen[id] {
 					seen[id] = true
-					fmt.Fprintf(out, "memlane_fleet_%s{capture=%s,rank=%s,memory=%s} %d\n", g.name, label(r.Name), label(m.Rank), label(id), g.of(m))
+					fmt.Fprintf(out, "memlane_fleet_%s{capture=%s,rank=%s,memory=%s} %d\n", g.name,
+						label(r.Name), label(m.Rank), label(id), g.of(m))
 				}
 			}
 		}
@@ -54,8 +55,8 @@ func writeMetrics(w io.Writer, d *Data) error {
 	head("outlier", "", "Memory IDs that differ from the others, by measure.")
 	for i := range d.Outliers {
 		o := &d.Outliers[i]
-		fmt.Fprintf(out, "memlane_fleet_outlier{capture=%s,rank=%s,memory=%s,measure=%s} 1\n", label(o.Record.Name),
-			label(o.Record.Memories[o.Memory].Rank), label(o.Space.ID()), label(o.Measure()))
+		fmt.Fprintf(out, "memlane_fleet_outlier{capture=%s,rank=%s,memory=%s,measure=%s} 1\n",
+			label(o.Record.Name), label(o.Record.Memories[o.Memory].Rank), label(o.Space.ID()), label(o.Measure()))
 	}
 	fmt.Fprint(out, "# EOF\n")
 	return out.Flush()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	_ "embed" // the page
 	"io"
-	"maps"
 	"net/url"
 	"slices"
 
@@ -100,16 +99,19 @@ type heatRow struct {
 // first, then the others by rank.
 func documentOf(d *Data) (doc document, usage *web.Columns) {
 	doc = document{
-		Headline: d.Headline(), Captures: [][2]string{}, Rows: [][]any{}, Kinds: []kindOfPage{}, Outliers: []outlierOfPage{}, Findings: []findingOfPage{}, Troubles: [][3]string{},
+		Headline: d.Headline(), Captures: [][2]string{}, Rows: [][]any{}, Kinds: []kindOfPage{},
+		Outliers: []outlierOfPage{}, Findings: []findingOfPage{}, Troubles: [][3]string{},
 		Absent: append([]string{}, d.Absent...), Losses: []string{},
-		Figures: [][2]any{{"captures", d.Fleet.Len()}, {"read", len(d.Read)}, {"damaged", len(d.Damaged)}, {"refused", len(d.Refused)}, {"missing", len(d.Missing)}, {"ranks", len(d.Ranks)}},
+		Figures: [][2]any{{"captures", d.Fleet.Len()}, {"read", len(d.Read)}, {"damaged", len(d.Damaged)},
+			{"refused", len(d.Refused)}, {"missing", len(d.Missing)}, {"ranks", len(d.Ranks)}},
 	}
 	rows := heatRows(d, &doc)
 	at := map[memoryOfRecord]int{} // the row of each memory
 	for i, r := range rows {
 		m := &r.record.Memories[r.memory]
 		at[r.memoryOfRecord] = i
-		doc.Rows = append(doc.Rows, []any{r.record.RankOf(r.memory), m.Space().ID(), r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
+		doc.Rows = append(doc.Rows, []any{r.record.RankOf(r.memory), m.Space().ID(),
+			r.capture, r.kind, m.Peak, m.AtEnd, m.Growth, m.Leaked})
 	}
 	for i := range d.Outliers[:min(maxShared, len(d.Outliers))] {
 		o := &d.Outliers[i]
@@ -137,11 +139,13 @@ func heatRows(d *Data, doc *document) (rows []heatRow) {
 	for i := range d.Kinds {
 		k := &d.Kinds[i]
 		kinds[k.Name] = i
-		out := kindOfPage{Name: k.Name, Peaks: [4]int64{k.Peaks.Least, k.Peaks.Median, k.Peaks.Ninetieth, k.Peaks.Most}, Unit: max(1, k.Peaks.Most/heatLevels+1), Places: [][]any{}}
+		out := kindOfPage{Name: k.Name, Peaks: [4]int64{k.Peaks.Least, k.Peaks.Median, k.Peaks.Ninetieth, k.Peaks.Most},
+			Unit: max(1, k.Peaks.Most/heatLevels+1), Places: [][]any{}}
 		made, more := MakeUp(k, maxPlaces)
 		out.More = more
 		for _, p := range made {
-			out.Places = append(out.Places, []any{p.Place, p.Bytes, p.Share, p.Memories, p.AtPeaks.Least, p.AtPeaks.Median, p.AtPeaks.Ninetieth, p.AtPeaks.Most})
+			out.Places = append(out.Places, []any{p.Place, p.Bytes, p.Share, p.Memories,
+				p.AtPeaks.Least, p.AtPeaks.Median, p.AtPeaks.Ninetieth, p.AtPeaks.Most})
 		}
 		out.Categories = categoriesOf(d, k.Name)
 		doc.Kinds = append(doc.Kinds, out)
@@ -179,7 +183,7 @@ func categoriesOf(d *Data, kind string) []string {
 			}
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Or(cmp.Compare(sums[b], sums[a]), cmp.Compare(a, b)) })
+	names := fleet.ByCount(sums)
 	return append([]string{}, names[:min(maxColumns, len(names))]...)
 }
 

@@ -87,13 +87,14 @@ type Loss struct {
 	Captures int
 }
 
-// Of returns the data of a fleet. by finds the ranks of captures that were not read. roles is nil if no table is given,
-// pages if captures have no pages.
+// Of returns the data of a fleet. by finds the ranks of captures that were not read. roles is nil if no table is
+// given, pages if captures have no pages.
 func Of(f *fleet.Fleet, by finding.RankNames, roles *fleet.Roles, pages func(capture string) string) *Data {
 	if pages == nil {
 		pages = func(string) string { return "" }
 	}
-	d := &Data{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Groups: f.Outliers(roles), OtherCode: f.OtherCode(), Failures: f.Failures(), Kinds: f.Kinds(), Sites: f.Sites()}
+	d := &Data{Fleet: f, Pages: pages, Ranks: f.Ranks(), Absent: f.Gaps(by), Groups: f.Outliers(roles),
+		OtherCode: f.OtherCode(), Failures: f.Failures(), Kinds: f.Kinds(), Sites: f.Sites()}
 	for i := range d.Groups {
 		d.Outliers = append(d.Outliers, d.Groups[i].Outliers...)
 	}

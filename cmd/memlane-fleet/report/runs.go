@@ -53,7 +53,8 @@ func WriteTrends(w io.Writer, groups map[string]*fleet.Trend) error {
 		}
 		t := groups[name]
 		last := t.Runs[len(t.Runs)-1].Kinds[largestKind(t)]
-		p.Line("  %s: %s; last median peak %s, leaked %s", labelsText(name), units.Plural(len(t.Runs), "run"), units.Bytes(last.Peak), units.Bytes(last.Leaked))
+		p.Line("  %s: %s; last median peak %s, leaked %s", labelsText(name), units.Plural(len(t.Runs), "run"),
+			units.Bytes(last.Peak), units.Bytes(last.Leaked))
 	}
 	if more := steady - mostSteady; more > 0 {
 		p.Line("  %s", moreSeries(more))
@@ -151,7 +152,8 @@ func largestKind(t *fleet.Trend) (largest string) {
 	return largest
 }
 
-// WriteComparison writes what differs between two runs, at most textLines lines: what grew, on which ranks, and what is new.
+// WriteComparison writes what differs between two runs, at most textLines lines: what grew, on which ranks, and what
+// is new.
 func WriteComparison(w io.Writer, c *fleet.Comparison) error {
 	t := &page{text.NewPage(text.Style{Width: text.UsualWidth})}
 	const most, shown = 2, 3

@@ -117,16 +117,17 @@ func inShards[R any](rows iter.Seq[R], captureOf func(*R) string) iter.Seq[iter.
 func rankRows(f *fleet.Fleet) iter.Seq[rankRow] {
 	return func(yield func(rankRow) bool) {
 		for r := range f.Records() {
-			of := rankRow{Capture: tables.Clean(r.Name), Content: r.Content, State: r.State.String(), Reason: tables.Clean(r.Reason), Format: tables.Clean(r.Format), Producer: tables.Clean(r.Producer)}
+			base := rankRow{Capture: tables.Clean(r.Name), Content: r.Content, State: r.State.String(),
+				Reason: tables.Clean(r.Reason), Format: tables.Clean(r.Format), Producer: tables.Clean(r.Producer)}
 			for _, l := range r.Losses {
-				of.Losses = units.AddSat(of.Losses, l.Count)
-				of.LostBytes = units.AddSat(of.LostBytes, l.Bytes)
+				base.Losses = units.AddSat(base.Losses, l.Count)
+				base.LostBytes = units.AddSat(base.LostBytes, l.Bytes)
 			}
-			if len(r.Memories) == 0 && !yield(of) {
+			if len(r.Memories) == 0 && !yield(base) {
 				return
 			}
 			for i := range r.Memories {
-				m, row := &r.Memories[i], of
+				m, row := &r.Memories[i], base
 				row.Memory, row.Usage = *m, m.Usage
 				for _, text := range []*string{&row.Rank, &row.Host, &row.Process, &row.Device, &row.Memory.Memory, &row.Allocator} {
 					*text = tables.Clean(*text)
@@ -176,7 +177,8 @@ func findingRows(f *fleet.Fleet) iter.Seq[findingRow] {
 				found := &r.Findings[i]
 				if !yield(findingRow{
 					memoryOf(r, found.Memory), tables.Clean(found.Rule), tables.Clean(found.Severity), tables.Clean(found.Place),
-					found.Amount.Count, found.Amount.Bytes, found.BytesPerStep, tables.Clean(found.HeldBy), tables.Clean(found.Description),
+					found.Amount.Count, found.Amount.Bytes, found.BytesPerStep, tables.Clean(found.HeldBy),
+					tables.Clean(found.Description),
 				}) {
 					return
 				}
@@ -205,7 +207,10 @@ func writeProfile(w io.Writer, d *Data) error {
 		sums = append(sums, pprof.Sum{Frames: pprof.OutsideHeap, InUse: lifetime.Amount{Bytes: stack}})
 	}
 	for i := range d.Sites {
-		sums = append(sums, sumOf(&d.Sites[i]))
+		s := &d.Sites[i]
+		frames, _ := s.Site.Tables().Shown(1)
+		sums = append(sums, pprof.Sum{Frames: frames, Allocated: s.Allocated, InUse: s.AtPeak, Leaked: s.Leaked.Bytes, Memories: s.Memories,
+			Site: lifetime.Site{Op: s.Site.Op, Region: s.Site.Region, Shape: s.Site.Shape, DType: s.Site.DType}})
 	}
 	inUse := int64(0)
 	for i := range sums {
@@ -215,10 +220,4 @@ func writeProfile(w io.Writer, d *Data) error {
 		fmt.Sprintf("fleet: %s of %s captures read, %s memory IDs", units.Count(int64(len(d.Read))), units.Count(int64(d.Fleet.Len())), units.Count(memories)),
 		fmt.Sprintf("in use: %s, each memory at its own peak", units.Exact(inUse)),
 	})
-}
-
-func sumOf(s *fleet.SiteSum) pprof.Sum {
-	frames, _ := s.Site.Tables().Shown(1)
-	return pprof.Sum{Frames: frames, Site: lifetime.Site{Op: s.Site.Op, Region: s.Site.Region, Shape: s.Site.Shape, DType: s.Site.DType},
-		Allocated: s.Allocated, InUse: s.AtPeak, Leaked: s.Leaked.Bytes, Memories: s.Memories}
 }

@@ -24,8 +24,8 @@ func (l *limits) shrink() bool {
 	for _, part := range []struct {
 		n     *int
 		least int
-	}{{&l.places, 4}, {&l.kinds, 1}, {&l.losses, 2}, {&l.troubles, 1}, {&l.findings, 3}, {&l.groups, 5}, {&l.places, 2}, {&l.losses, 1}, {&l.findings, 1},
-		{&l.failures, 1}, {&l.codes, 1}, {&l.groups, 1}} {
+	}{{&l.places, 4}, {&l.kinds, 1}, {&l.losses, 2}, {&l.troubles, 1}, {&l.findings, 3}, {&l.groups, 5},
+		{&l.places, 2}, {&l.losses, 1}, {&l.findings, 1}, {&l.failures, 1}, {&l.codes, 1}, {&l.groups, 1}} {
 		if *part.n > part.least {
 			*part.n--
 			return true

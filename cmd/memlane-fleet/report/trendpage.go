@@ -47,8 +47,8 @@ const (
 	trendLevels  = 1 << 12 // of a measure, up to its highest value
 )
 
-// WriteTrendPage writes runs over time as one self-contained HTML file: a heat map of all ranks by run, their changes,
-// and the medians of the runs. Runs are grouped by their labels, as in WriteTrends.
+// WriteTrendPage writes runs over time as one self-contained HTML file: a heat map of all ranks by run, their
+// changes, and the medians of the runs. Runs are grouped by their labels, as in WriteTrends.
 func WriteTrendPage(w io.Writer, groups map[string]*fleet.Trend) error {
 	doc := trendDocument{Measures: fleet.TrendMeasures(), Rows: [][]any{}, Changes: []changeOfTrend{}}
 	usage := &web.Columns{}

@@ -46,8 +46,8 @@ func GroupText(g *fleet.OutlierGroup) string {
 		median, g.Measure, units.Bytes(g.Value), units.Bytes(off), direction, units.Bytes(g.Others))
 }
 
-// GroupWhy says what makes the difference: the leak, the categories with their layers, the places. It is "" if nothing
-// is known.
+// GroupWhy says what makes the difference: the leak, the categories with their layers, the places. It is "" if
+// nothing is known.
 func GroupWhy(g *fleet.OutlierGroup) string {
 	var parts []string
 	if g.Measure == finding.IdleReserved {
