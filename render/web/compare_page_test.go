@@ -143,7 +143,7 @@ func TestPageCompareStacks(t *testing.T) {
 	p.Do(chromedp.Focus(".pair button"), chromedp.KeyEvent(kb.Enter))
 	p.WaitFor("memlane.tab === 'sites' && memlane.space.capture.number === 0 && document.querySelector('#lit').innerText.includes('duplicate (pair.py:10): 1 buffer')")
 
-	p = browser.Open(t, chromium, address+"#space="+url.QueryEscape("cuda:0"))
+	p.Go(address + "#space=" + url.QueryEscape("cuda:0"))
 	if got := browser.Eval[string](p, "memlane.tab"); got != "sites" {
 		t.Errorf("a link opens the tab %q", got)
 	}

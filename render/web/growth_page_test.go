@@ -151,7 +151,7 @@ func TestPageZoomBack(t *testing.T) {
 	}
 	p.WaitFor("location.hash.includes('&function=')")
 	shown := p.Text("#panel .note")
-	p = browser.Open(t, chromium, address+browser.Eval[string](p, "location.hash"))
+	p.Go(address + browser.Eval[string](p, "location.hash"))
 	if got := p.Text("#panel .note"); got != shown || !strings.Contains(got, "Callers are above") {
 		t.Errorf("the link shows %q, want %q", got, shown)
 	}
@@ -218,7 +218,7 @@ func TestPageEvents(t *testing.T) {
 			p.Set("memlane.setTime(3); memlane.timeline.show(2, 12)")
 			p.WaitFor("location.hash.includes('&from=')")
 			hash := browser.Eval[string](p, "location.hash")
-			p = browser.Open(t, chromium, address+hash)
+			p.Go(address + hash)
 			if got := browser.Eval[[]float64](p, "[memlane.time, memlane.timeline.from, memlane.timeline.to]"); !slices.Equal(got, []float64{3, 2, 12}) {
 				t.Errorf("%s shows events %v", hash, got)
 			}

@@ -100,7 +100,6 @@ func TestPageRemedy(t *testing.T) {
 // TestPageSwitches: the switches of the page say and draw for each combination what memlane whatif predicts, and nothing for the recording.
 func TestPageSwitches(t *testing.T) {
 	c := open(t, "../../testdata/meaning/a17.pickle.zst")
-	finding.Judge(c, finding.Settings{})
 	p := browser.Open(t, browser.Start(t), writePage(t, c))
 	switches, _ := answer.SwitchesOf(&c.Tables, c.Spaces[0])
 	if len(switches) < 3 {

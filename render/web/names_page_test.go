@@ -66,7 +66,7 @@ func TestPageNames(t *testing.T) {
 
 // TestPageHostileNames: a name is text wherever the page shows it.
 func TestPageHostileNames(t *testing.T) {
-	c := open(t, "../../testdata/torchsnap/held.pickle")
+	c := fresh(t, "../../testdata/torchsnap/held.pickle")
 	const name = `<img src=x onerror="document.title='run'">.</script>.` + "\u202e"
 	for i := range c.Holders[1:] {
 		c.Holders[i+1].Name, c.Holders[i+1].Path, c.Holders[i+1].Owner = name, name, name
@@ -86,7 +86,7 @@ func TestPageHostileNames(t *testing.T) {
 
 // TestPageCompareNames: a call site whose function has another name is the same if its buffers have the same names.
 func TestPageCompareNames(t *testing.T) {
-	before, after := open(t, "../../testdata/torchsnap/held.pickle"), open(t, "../../testdata/torchsnap/held.pickle")
+	before, after := open(t, "../../testdata/torchsnap/held.pickle"), fresh(t, "../../testdata/torchsnap/held.pickle")
 	for i := range after.Frames {
 		if after.Frames[i].Function == "train" {
 			after.Frames[i].Function = "fit"

@@ -77,7 +77,7 @@ func TestPageHeadline(t *testing.T) {
 	p.Do(chromedp.KeyEvent("?"), chromedp.KeyEvent(kb.Escape))
 	p.WaitFor("!document.querySelector('dialog').open")
 
-	p = browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle")))
+	p.Go(writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle")))
 	want = "twodev.pickle|Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the end of the recording."
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a leak begins with\n%q, want\n%q", got, want)
@@ -94,7 +94,7 @@ func TestPageLinks(t *testing.T) {
 	origin := browser.Eval[string](p, "memlane.space.origin.toString()")
 	at, from, to := browser.Eval[string](p, "memlane.space.instant(100000)"), browser.Eval[string](p, "memlane.space.instant(50000)"), browser.Eval[string](p, "memlane.space.instant(150000)")
 	hash := "#space=cuda:0&t=" + at + "&from=" + from + "&to=" + to + "&q=scratch&buffer=3&layout=address&color=size&tab=buffers"
-	p = browser.Open(t, chromium, address+hash)
+	p.Go(address + hash)
 	got := browser.Eval[[]any](p, "[memlane.time, memlane.timeline.from, memlane.timeline.to, memlane.marks.buffer, memlane.options.layout, memlane.color, memlane.tab]")
 	if want := "[100000 50000 150000 3 address size buffers]"; fmt.Sprint(got) != want {
 		t.Errorf("%s (begin %s) shows %v, want %s", hash, origin, got, want)
@@ -104,7 +104,7 @@ func TestPageLinks(t *testing.T) {
 	}
 	p.WaitFor("location.hash === %s", browser.Quote(hash))
 	for _, bad := range []string{"#space=none", "#t=x&buffer=1.5&finding=__proto__&capture=length", "#finding=99&site=-1&tab=none&layout=none&q=/(/"} {
-		p = browser.Open(t, chromium, address+bad)
+		p.Go(address + bad)
 		if got := p.Text("[data-figure=peak]"); got != "104 MiB" {
 			t.Errorf("%s: the peak reads %q", bad, got)
 		}
@@ -150,7 +150,7 @@ func TestPageDamaged(t *testing.T) {
 	if got := browser.Eval[string](p, "memlane.tab"); got != "capture" {
 		t.Errorf("the banner opens the tab %q", got)
 	}
-	p = browser.Open(t, chromium, writePage(t, open(t, whole)))
+	p.Go(writePage(t, open(t, whole)))
 	if browser.Eval[bool](p, "document.querySelector('.damage') !== null") {
 		t.Error("a whole capture has a banner")
 	}
@@ -255,7 +255,7 @@ func TestServedPage(t *testing.T) {
 	}
 	name.Store("pair_after")
 	got := ""
-	for range 200 { // the page may be reloading
+	for p.Ctx.Err() == nil { // the page may be reloading
 		time.Sleep(50 * time.Millisecond)
 		got, _ = chromedp.Run(p.Ctx, chromedp.Evaluate[string]("document.querySelector('[data-figure=peak]')?.innerText ?? ''"))
 		if got == "45.0 MiB" {
@@ -364,7 +364,8 @@ func TestPageDevices(t *testing.T) {
 	}
 	p.Click(".device:nth-child(2)")
 	p.WaitFor("memlane.space.id === 'cuda:1' && document.querySelector('.device:nth-child(2)').ariaCurrent === 'true'")
-	if browser.Eval[bool](browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/healthy.pickle"))), "document.querySelector('.devices') !== null") {
+	p.Go(writePage(t, open(t, "../../testdata/torchsnap/healthy.pickle")))
+	if browser.Eval[bool](p, "document.querySelector('.devices') !== null") {
 		t.Error("one device has a strip")
 	}
 }

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -40,7 +42,28 @@ var pages = []struct{ format, file, other string }{
 	{"native", "native/runtime.native", "torchsnap/twodev.native"},
 }
 
+// cached holds captures by their files, and pages by their captures: they are made once for all tests.
+var cached sync.Map
+
+// once returns what make returned for a key.
+func once[T any](t *testing.T, key any, make func() (T, error)) T {
+	t.Helper()
+	found, _ := cached.LoadOrStore(key, sync.OnceValues(make))
+	v, err := found.(func() (T, error))()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// open returns the capture in a file. Tests share it, and must not change it.
 func open(t *testing.T, file string) *lifetime.Capture {
+	t.Helper()
+	return once(t, file, func() (*lifetime.Capture, error) { return judged.Open(file, formats.Input{}) })
+}
+
+// fresh returns the capture in a file for a test that changes it.
+func fresh(t *testing.T, file string) *lifetime.Capture {
 	t.Helper()
 	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
@@ -52,12 +75,21 @@ func open(t *testing.T, file string) *lifetime.Capture {
 // writePage writes the page of captures and returns its address.
 func writePage(t *testing.T, captures ...*lifetime.Capture) string {
 	t.Helper()
-	var all []web.Capture
-	for _, c := range captures {
-		all = append(all, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
+	var key [3]*lifetime.Capture // as pointers, so that no other capture gets the address of one
+	if copy(key[:], captures) < len(captures) {
+		t.Fatal("too many captures for a page")
 	}
+	html := once(t, key, func() ([]byte, error) {
+		var all []web.Capture
+		for _, c := range captures {
+			all = append(all, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
+		}
+		var html bytes.Buffer
+		err := web.Write(&html, all)
+		return html.Bytes(), err
+	})
 	file := filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(file, []byte(page(t, all...)), 0o666); err != nil {
+	if err := os.WriteFile(file, html, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return "file://" + file
