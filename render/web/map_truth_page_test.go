@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/deep"
 )
 
 // instant is the state of the allocator that testdata/gen/torch/instants.py found by undoing the events of a snapshot.
@@ -31,13 +34,20 @@ func TestPageMapTruth(t *testing.T) {
 	if err := json.Unmarshal(data, &truths); err != nil {
 		t.Fatal(err)
 	}
-	tabs := map[string]*browser.Tab{}
+	slices.SortStableFunc(truths, func(a, b instant) int { return strings.Compare(a.File, b.File) })
+	if !deep.Is() { // a segment that grows, and a failure
+		truths = slices.DeleteFunc(truths, func(one instant) bool { return one.File != "expandable.pickle" && one.File != "frag_oom.pickle" })
+	}
+	var p *browser.Tab
+	shown := ""
 	for _, want := range truths {
-		p := tabs[want.File]
-		if p == nil {
-			p = browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/"+want.File)))
-			tabs[want.File] = p
+		switch page := "../../testdata/torchsnap/" + want.File; {
+		case p == nil:
+			p = browser.Open(t, chromium, writePage(t, open(t, page)))
+		case shown != want.File:
+			p.Go(writePage(t, open(t, page)))
 		}
+		shown = want.File
 		p.Set(`const space = memlane.captures[0].spaces.find((s) => s.id.endsWith(%s)); if (memlane.space !== space) await memlane.open(space)`, browser.Quote(want.Device))
 		p.Set("memlane.showTab('map')")
 		got := browser.Eval[instant](p, `(() => {

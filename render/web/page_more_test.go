@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/outline"
@@ -42,10 +43,12 @@ func TestPageTheme(t *testing.T) {
 // TestPageMost checks when highlighted buffers hold most against the sum at every change.
 func TestPageMost(t *testing.T) {
 	chromium := browser.Start(t)
-	for _, file := range []string{"torchsnap/healthy.pickle", "meaning/a17.pickle.zst", "xplane/tf_leak.xplane.pb"} {
-		p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
-		p.Enter(".top .find", "a")
-		if wrong := browser.Eval[string](p, `(() => {
+	files := []string{"torchsnap/healthy.pickle", "xplane/tf_leak.xplane.pb", "meaning/a17.pickle.zst"}
+	for _, file := range files[:deep.Or(1, len(files))] {
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			p.Enter(".top .find", "a")
+			if wrong := browser.Eval[string](p, `(() => {
 			const {space, options: {lit}} = memlane, found = space.most(lit);
 			let most = 0;
 			for (const t of [0, ...space.begin]) {
@@ -55,8 +58,9 @@ func TestPageMost(t *testing.T) {
 			}
 			return most === found.bytes && most > 0 ? '' : 'most is ' + most + ', not ' + found.bytes;
 		})()`); wrong != "" {
-			t.Errorf("%s: %s", file, wrong)
-		}
+				t.Errorf("%s: %s", file, wrong)
+			}
+		})
 	}
 }
 
@@ -268,31 +272,35 @@ func TestServedPage(t *testing.T) {
 // TestPagePaper checks that the page is one to three pages of A4 on paper, and that charts use the width of a phone.
 func TestPagePaper(t *testing.T) {
 	chromium := browser.Start(t)
-	for _, file := range []string{"torchsnap/frag_oom.pickle", "meaning/a17.pickle.zst", "torchsnap/leak_4mib_20steps.pickle", "xplane/padded.hlo.pb"} {
-		p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
-		width, height := 8.27, 11.69 // inches
-		paper, err := chromedp.Call(p.Ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PaperWidth: width, PaperHeight: height})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.Set("dispatchEvent(new Event('beforeprint'))")
-		if !browser.Eval[bool](p, "document.querySelector('#panel .rows tbody tr[data-row]') !== null") {
-			t.Errorf("%s: no table is printed", file)
-		}
-		p.Set("dispatchEvent(new Event('afterprint'))")
-		if n := strings.Count(string(paper.Data), "/Type /Page\n"); n < 1 || n > 3 {
-			t.Errorf("%s: %d pages", file, n)
-		}
-		p.Do(chromedp.EmulateViewport(390, 844))
-		p.WaitFor("memlane.graphPlace.clientWidth < 390")
-		p.WaitFor("memlane.graph.plot.over.clientWidth > 390 * .7 && document.documentElement.scrollWidth <= 390")
+	files := []string{"torchsnap/frag_oom.pickle", "meaning/a17.pickle.zst", "torchsnap/leak_4mib_20steps.pickle", "xplane/padded.hlo.pb"}
+	for _, file := range files[:deep.Or(1, len(files))] {
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			width, height := 8.27, 11.69 // inches
+			paper, err := chromedp.Call(p.Ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PaperWidth: width, PaperHeight: height})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Set("dispatchEvent(new Event('beforeprint'))")
+			if !browser.Eval[bool](p, "document.querySelector('#panel .rows tbody tr[data-row]') !== null") {
+				t.Errorf("%s: no table is printed", file)
+			}
+			p.Set("dispatchEvent(new Event('afterprint'))")
+			if n := strings.Count(string(paper.Data), "/Type /Page\n"); n < 1 || n > 3 {
+				t.Errorf("%s: %d pages", file, n)
+			}
+			p.Do(chromedp.EmulateViewport(390, 844))
+			p.WaitFor("memlane.graphPlace.clientWidth < 390")
+			p.WaitFor("memlane.graph.plot.over.clientWidth > 390 * .7 && document.documentElement.scrollWidth <= 390")
+		})
 	}
 }
 
 // TestPageTabOrder reaches every control of every tab by Tab alone. What only the mouse can point at, blocks and curves, has a key, a button or a row.
 func TestPageTabOrder(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle"), open(t, "../../testdata/torchsnap/leak_loss.pickle")))
-	for _, tab := range browser.Eval[[]string](p, "memlane.tabs.map((tab) => tab.key)") {
+	tabs := browser.Eval[[]string](p, "memlane.tabs.map((tab) => tab.key)")
+	for _, tab := range tabs[:deep.Or(3, len(tabs))] {
 		p.Set("memlane.showTab(%s); document.activeElement.blur(); window.reached = new Set()", browser.Quote(tab))
 		const controls = `[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')].filter((e) => !e.disabled && e.checkVisibility() && e.tabIndex >= 0)`
 		for n := 0; n < browser.Eval[int](p, "%s.length", controls)+2; n++ { // tables come later
@@ -330,17 +338,19 @@ func TestPageDrag(t *testing.T) {
 func TestPageEndOnly(t *testing.T) {
 	chromium := browser.Start(t)
 	for file, want := range map[string]string{"torchsnap/t201_list.pickle": "_record_memory_history()", "jaxprof/leak_after.memory.prof": "this is what was alive at the end.\n"} {
-		p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
-		if text := p.Text("[aria-label='the end']"); !strings.Contains(text, "No history was recorded") || !strings.Contains(text, want) {
-			t.Errorf("%s: the page says %q", file, text)
-		}
-		if browser.Eval[bool](p, "document.querySelector('#usage').clientWidth > 0 || document.querySelector('#blocks') !== null || document.querySelector('[data-tab=growth]') !== null") {
-			t.Errorf("%s: the page draws time", file)
-		}
-		if has := browser.Eval[bool](p, "document.querySelector('[data-tab=map]') !== null"); has && browser.Eval[string](p, "memlane.tab") != "map" {
-			t.Errorf("%s: the segments are not shown", file)
-		}
-		p.Do(chromedp.KeyEvent("l"), chromedp.KeyEvent("c"), chromedp.KeyEvent("w"), chromedp.KeyEvent("0"), chromedp.KeyEvent("e"))
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			if text := p.Text("[aria-label='the end']"); !strings.Contains(text, "No history was recorded") || !strings.Contains(text, want) {
+				t.Errorf("%s: the page says %q", file, text)
+			}
+			if browser.Eval[bool](p, "document.querySelector('#usage').clientWidth > 0 || document.querySelector('#blocks') !== null || document.querySelector('[data-tab=growth]') !== null") {
+				t.Errorf("%s: the page draws time", file)
+			}
+			if has := browser.Eval[bool](p, "document.querySelector('[data-tab=map]') !== null"); has && browser.Eval[string](p, "memlane.tab") != "map" {
+				t.Errorf("%s: the segments are not shown", file)
+			}
+			p.Do(chromedp.KeyEvent("l"), chromedp.KeyEvent("c"), chromedp.KeyEvent("w"), chromedp.KeyEvent("0"), chromedp.KeyEvent("e"))
+		})
 	}
 }
 
