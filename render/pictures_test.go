@@ -19,6 +19,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/browser"
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
@@ -139,7 +140,7 @@ func pictures(t *testing.T, file string) (list []picture) {
 		list = append(list, picture{"peak", func(w io.Writer, width int) error { return chart.Peak(w, c, s, "", chart.Options{Width: width}) }})
 	}
 	list = append(list, picture{"usage", func(w io.Writer, width int) error { return chart.Usage(w, c, s, chart.Options{Width: width}) }})
-	other, err := judged.Open(pictured[0], formats.Input{})
+	other, err := judged.Open(withSteps, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,13 +162,15 @@ func pictures(t *testing.T, file string) (list []picture) {
 	}})
 }
 
-// pictured are captures with long names, steps, failed allocations, a stack outside the
-// heap, bytes from before the window, and usage only.
+// pictured are captures with long names, failed allocations, usage only, steps, a stack outside
+// the heap, and bytes from before the window.
 var pictured = []string{
-	"../testdata/torchsnap/leak_loss.pickle", "../testdata/torchsnap/frag_oom.pickle", "../testdata/xplane/tf_leak.xplane.pb",
-	"../testdata/xplane/tf_oom.xplane.pb", "../testdata/xplane/oom.hlo.pb", "../testdata/xplane/jax_train.jit_train_step.hlo.pb",
-	"../testdata/chrome/cpu_leak.json.gz", "../testdata/gpumemprof/both.json", "../testdata/native/runtime.native",
+	"../testdata/torchsnap/frag_oom.pickle", "../testdata/xplane/jax_train.jit_train_step.hlo.pb", "../testdata/gpumemprof/both.json",
+	withSteps, "../testdata/xplane/tf_leak.xplane.pb", "../testdata/xplane/tf_oom.xplane.pb", "../testdata/xplane/oom.hlo.pb",
+	"../testdata/chrome/cpu_leak.json.gz", "../testdata/native/runtime.native",
 }
+
+const withSteps = "../testdata/torchsnap/leak_loss.pickle"
 
 // TestTextsOnScreen checks in a browser that texts of a picture do not overlap and are
 // inside the picture.
@@ -178,9 +181,10 @@ func TestTextsOnScreen(t *testing.T) {
 		t.Fatalf("overlapping and outside texts are measured as %+v", f)
 	}
 	widths := []int{600, 1000}
-	for _, file := range pictured {
+	for _, file := range pictured[:deep.Or(3, len(pictured))] {
+		var drawn []drawnPicture
+		var names []string
 		for _, p := range pictures(t, file) {
-			var drawn []drawnPicture
 			for _, width := range widths {
 				var w bytes.Buffer
 				if err := p.draw(&w, width); err != nil {
@@ -191,12 +195,12 @@ func TestTextsOnScreen(t *testing.T) {
 				if _, err := fmt.Sscanf(size, `%d"`, &height); err != nil {
 					t.Fatal(err)
 				}
-				drawn = append(drawn, drawnPicture{w.String(), width, height})
+				drawn, names = append(drawn, drawnPicture{w.String(), width, height}), append(names, fmt.Sprintf("%s, %d px", p.name, width))
 			}
-			for i, f := range faults(t, chromium, drawn) {
-				if f.double > 0 || f.outside > 0 || f.all < 1000 {
-					t.Errorf("%s, %s, %d px: dots of texts: %+v", file, p.name, widths[i], f)
-				}
+		}
+		for i, f := range faults(t, chromium, drawn) {
+			if f.double > 0 || f.outside > 0 || f.all < 1000 {
+				t.Errorf("%s, %s: dots of texts: %+v", file, names[i], f)
 			}
 		}
 	}
@@ -243,18 +247,16 @@ func TestSamePicture(t *testing.T) {
 	}
 }
 
-// TestOpens prints the times of a browser for pictures of many buffers and an empty one.
+// TestOpens prints the times of a browser for pictures of many buffers (with MEMLANE_DEEP 100,000) and an empty one.
 func TestOpens(t *testing.T) {
-	if testing.Short() {
-		t.Skip("draws 100,000 buffers")
-	}
 	chromium := browser.Start(t)
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "many"})
 	ref := b.Space()
 	b.Describe(ref, lifetime.SpaceInfo{Device: "cuda:0", Axis: lifetime.Time})
-	const n, live = 100000, 200
-	for i := range int64(n) {
+	const live = 200
+	n := int64(deep.Or(20_000, 100_000))
+	for i := range n {
 		if i >= live {
 			b.Free(ref, 10*i, build.Block{Addr: uint64(i%live) << 24, Requested: (i-live)%97*4096 + 512, Occupied: (i-live)%97*4096 + 512})
 		}
