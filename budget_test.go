@@ -86,7 +86,7 @@ var budgets = []struct {
 	{"render/pprof", 1_200, true},
 	{"render/report", 700, true},
 	{"render/tables", 550, true},
-	{"render/text", 2_250, true},
+	{"render/text", 2_300, true},
 	{"render/web", 1_700, true},
 	{"render/xprofjson", 1_200, true},
 }

@@ -256,5 +256,8 @@ func commandWords(app *cli.App) (words []word) {
 
 // unknownCommand returns the error for an argument that is neither a command nor a capture.
 func unknownCommand(app *cli.App, name string) error {
+	if strings.ContainsAny(name, "./\\") {
+		return usage("%s: no such file; memlane --help lists the commands", name)
+	}
 	return usage("unknown command %q%s; see memlane --help", name, suggestion(name, commandWords(app)))
 }

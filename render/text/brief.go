@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -31,10 +32,11 @@ func Brief(w io.Writer, r *answer.Report, s Style) error {
 			p.Para(fmt.Sprintf("%-6s  ", label), "        ", Printable(text))
 		}
 	}
-	line("filled", filled(r))
-	label, what, do := trouble(r)
-	line(label, what)
-	line("do", do)
+	if len(r.OOMs) > 0 && r.OOMs[0].Reason != string(oom.Survived) {
+		died(&r.OOMs[0], len(r.Captures) > 1, line)
+	} else {
+		lives(r, line)
+	}
 	for i, command := range commands(r) {
 		p.Line("%-6s  %s", map[bool]string{true: "more"}[i == 0], Printable(command)) // not wrapped: it is copied
 	}
@@ -69,14 +71,6 @@ func contents(c *answer.Capture) string {
 	return text
 }
 
-// filled says what the highest peak consists of.
-func filled(r *answer.Report) string {
-	if p := highest(r); p != nil {
-		return peakSentence(p)
-	}
-	return ""
-}
-
 // highest returns the highest peak; nil if no capture has one.
 func highest(r *answer.Report) (best *answer.Peak) {
 	for i := range r.Captures {
@@ -89,36 +83,61 @@ func highest(r *answer.Report) (best *answer.Peak) {
 	return best
 }
 
-// trouble says why the program died, else what leaks, else that nothing does or why that is unknown; and what to do.
-func trouble(r *answer.Report) (label, what, do string) {
-	if len(r.OOMs) > 0 && r.OOMs[0].Reason != string(oom.Survived) {
-		f := &r.OOMs[0]
-		where := "on " + f.Space
-		if len(r.Captures) > 1 || f.Space == "" {
-			where = "in " + FailureHead(f)
+// died says which request failed and why, what was in use then, and what to do.
+func died(f *answer.Failure, several bool, line func(label, text string)) {
+	where := "on " + f.Space
+	if several || f.Space == "" {
+		where = "in " + FailureHead(f)
+	}
+	line("died", fmt.Sprintf("%s did not fit %s: %s (confidence %.0f %%)", asked(f), where, f.Words, 100*f.Confidence))
+	line("filled", memory(f))
+	line("held", holding(f))
+	line("do", f.Advice)
+}
+
+// lives says what the highest peak consists of; what leaks, or that nothing does or why that is unknown; and what to do.
+func lives(r *answer.Report, line func(label, text string)) {
+	peak := highest(r)
+	if peak != nil {
+		text := peakSentence(peak)
+		if len(r.Captures) > 1 {
+			text = peak.File + ": " + text
 		}
-		return "died", asked(f) + " did not fit " + where + ": " + f.Words, f.Advice
+		line("filled", text)
 	}
 	if i := slices.IndexFunc(r.First, func(f answer.Finding) bool { return f.Leak || f.Level() > finding.Info }); i >= 0 {
 		f := &r.First[i]
-		label = "leaks"
-		if !f.Leak {
-			label = "found"
+		label := "found"
+		if f.Leak {
+			label = "leaks"
 		}
-		return label, fmt.Sprintf("%s (confidence %.0f %%)", f.Description, 100*f.Confidence),
-			strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], "")
+		line(label, fmt.Sprintf("%s (confidence %.0f %%)%s", f.Description, 100*f.Confidence, leaking(r)))
+		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
+		return
 	}
-	what = "no leak and no other problem was found"
-	if r.Unjudged != "" {
-		what = r.Unjudged
+	line("leaks", cmp.Or(r.Unjudged, "no leak and no other problem was found"))
+	if peak == nil {
+		return
 	}
-	if p := highest(r); p != nil {
-		if i := slices.IndexFunc(p.Savings, func(s answer.WhatIfScenario) bool { return s.SavedBytes > 0 }); i >= 0 {
-			peak, change := Saving(&p.Savings[i])
-			do = fmt.Sprintf("The peak would be %s with %s. %s", peak, change, p.Savings[i].Advice)
+	if i := slices.IndexFunc(peak.Savings, func(s answer.WhatIfScenario) bool { return s.SavedBytes > 0 }); i >= 0 {
+		saving := &peak.Savings[i]
+		line("do", fmt.Sprintf("%s The peak would be %s (memlane whatif --set %s).", saving.Advice,
+			Between(saving.LowBytes, saving.HighBytes), strings.Join(saving.Edits, ",")))
+	}
+}
+
+// leaking says how many of several captures leak.
+func leaking(r *answer.Report) string {
+	n := 0
+	for i := range r.Captures {
+		if slices.ContainsFunc(r.Captures[i].Leaks.Findings, func(f answer.Finding) bool { return f.Leak }) {
+			n++
 		}
 	}
-	return "leaks", what, do
+	if n == 0 || len(r.Captures) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("; %d of %d captures leak", n, len(r.Captures))
 }
 
 // commands are those that tell more of the capture that matters most.
@@ -129,11 +148,15 @@ func commands(r *answer.Report) (all []string) {
 	if len(r.Captures) == 0 {
 		return all
 	}
-	file := answer.Quoted(r.Captures[0].Info.File)
+	file, more := answer.Quoted(r.Captures[0].Info.File), []string{"memlane peak "}
 	if len(r.OOMs) > 0 {
 		file = answer.Quoted(r.OOMs[0].File)
+		if r.OOMs[0].Line != nil { // a text: it says no more than memlane oom shows
+			more = nil
+		}
 	}
-	for _, command := range []string{"memlane peak " + file, "memlane report -o report.html " + file} {
+	for _, command := range append(more, "memlane report -o report.html ") {
+		command += file
 		if !slices.Contains(all, command) {
 			all = append(all, command)
 		}
