@@ -7,6 +7,7 @@ package region
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -71,4 +72,21 @@ func Levels(s *lifetime.Space) []lifetime.Level {
 		levels[i].Bytes = sum.Value()
 	}
 	return levels
+}
+
+// LastOfEach yields the last level of each instant. The maximum is among them, because ends precede begins.
+func LastOfEach(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
+	return func(yield func(lifetime.Level) bool) {
+		var last lifetime.Level
+		any := false
+		for level := range levels {
+			if any && level.At != last.At && !yield(last) {
+				return
+			}
+			last, any = level, true
+		}
+		if any {
+			yield(last)
+		}
+	}
 }

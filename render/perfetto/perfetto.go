@@ -199,7 +199,7 @@ func (t *trace) space(pid int, s *lifetime.Space) {
 
 func (t *trace) counter(name string, levels iter.Seq[lifetime.Level]) {
 	track := uint64(0)
-	for level := range lastOfEach(levels) {
+	for level := range region.LastOfEach(levels) {
 		if track == 0 {
 			track = t.track(t.process, name, trackCounter, number(nil, 3, sizeBytes))
 		}
@@ -442,21 +442,4 @@ func title(s *lifetime.Space) string {
 		name += " (1 µs: 1 " + s.Axis.Unit() + ")"
 	}
 	return name
-}
-
-// lastOfEach yields the last level of each instant.
-func lastOfEach(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
-	return func(yield func(lifetime.Level) bool) {
-		var last lifetime.Level
-		any := false
-		for level := range levels {
-			if any && level.At != last.At && !yield(last) {
-				return
-			}
-			last, any = level, true
-		}
-		if any {
-			yield(last)
-		}
-	}
 }

@@ -256,7 +256,7 @@ func UsageRows(c *lifetime.Capture) iter.Seq[UsageRow] {
 			row := UsageRow{Space: Clean(s.ID()), Unit: s.Axis.Unit()}
 			for _, series := range seriesOf(s) {
 				row.Measure = series.measure.String()
-				for level := range lastLevels(series.levels) {
+				for level := range region.LastOfEach(series.levels) {
 					row.T, row.Bytes = level.At, level.Bytes
 					if !yield(row) {
 						return
@@ -279,21 +279,4 @@ func seriesOf(s *lifetime.Space) []series {
 		all = append(all, series{lifetime.Requested, s.Levels(lifetime.Requested)})
 	}
 	return append(all, series{lifetime.Reserved, slices.Values(region.Levels(s))})
-}
-
-// lastLevels yields the last level of each instant. The maximum is among them, because ends precede begins.
-func lastLevels(levels iter.Seq[lifetime.Level]) iter.Seq[lifetime.Level] {
-	return func(yield func(lifetime.Level) bool) {
-		var last lifetime.Level
-		any := false
-		for level := range levels {
-			if any && level.At != last.At && !yield(last) {
-				return
-			}
-			last, any = level, true
-		}
-		if any {
-			yield(last)
-		}
-	}
 }
