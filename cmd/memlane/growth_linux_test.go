@@ -27,7 +27,7 @@ func TestResident(t *testing.T) {
 	const n = 200
 	file := filepath.Join(t.TempDir(), "capture")
 	for i, name := range slices.Sorted(maps.Keys(shapes)) {
-		if i%deep.Or(5, 1) != 0 {
+		if i%deep.Or(10, 1) != 0 {
 			continue
 		}
 		commands := []string{"report --format html"}

@@ -248,9 +248,12 @@ func TestGrowth(t *testing.T) {
 	}
 	served := []string{"serve /", "serve /api/info", "serve /api/leaks", "serve /api/peak", "serve /api/model"}
 	for i, name := range slices.Sorted(maps.Keys(shapes)) {
+		if i%deep.Or(3, 1) != 0 {
+			continue
+		}
 		var some []string
 		for k, command := range append(commands, served[0]) { // each shape with others
-			if parts := deep.Or(6, 1); k%parts == i%parts {
+			if parts := deep.Or(6, 1); k%parts == i/deep.Or(3, 1)%parts {
 				some = append(some, command)
 			}
 		}
