@@ -1,6 +1,7 @@
 package laws
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/pprof"
 )
@@ -58,19 +60,29 @@ func TestHolders(t *testing.T) {
 func checkHolders(t fataler, of *subject) (n int) {
 	for _, f := range of.found() {
 		_, largest, found := strings.Cut(f.Description, "largest: ")
-		if f.Rule != "oom" || !found || strings.HasPrefix(largest, "code without a recorded stack") { // peak lists these by type and shape
-			continue
+		if f.Rule != "oom" || !found || strings.HasPrefix(largest, "code without a recorded stack") {
+			continue // peak lists these by type and shape
+		}
+		if slices.ContainsFunc(f.Sites, func(site lifetime.SiteID) bool {
+			inner, ok := of.FrameOf(site)
+			return ok && inner.Kind == frame.Scope
+		}) {
+			continue // peak says what is around an operator or region
 		}
 		n++
 		at := f.Space.Peak(lifetime.Occupied).At
 		if len(f.Failures) > 0 {
 			at = f.Failures[0].Mark.Begin
 		}
-		held, most := map[string]int64{}, int64(0) // peak parts a place by category
-		for _, p := range answer.PeakOf(&of.Tables, f.Space, at).Places {
-			if p.Count > 0 {
-				held[p.Name] += p.Bytes
-				most = max(most, held[p.Name])
+		held, most := map[string]int64{}, int64(0) // peak parts a place by category, and an operation without a stack by type and shape
+		for _, r := range answer.PeakOf(&of.Tables, f.Space, at).Rows {
+			name := r.Site.Name
+			if len(r.Site.Stack) == 0 && r.Op != "" {
+				name = r.Op
+			}
+			if r.Count > 0 {
+				held[name] += r.Bytes
+				most = max(most, held[name])
 			}
 		}
 		if !strings.Contains(largest, " "+units.Bytes(most)) {
