@@ -10,8 +10,8 @@
 //   - The rows of a breakdown sum to the level, at the peak and at any other time. Parts of a
 //     capture have the levels of the whole, and a part of a part is a part: levels_test.go.
 //   - A comparison in the other direction has the opposite signs: diff_test.go.
-//   - The heap profile of several captures is the sum of their profiles, in any order:
-//     profile_test.go.
+//   - A snapshot that is changed in a way that says nothing has the same answers: evidence_test.go.
+//   - The heap profile of several captures is the sum of theirs, in any order: profile_test.go.
 //
 // Laws that need package internals are in those packages. lifetime/build/laws_test.go compares
 // peaks with a streaming oracle without buffers, queries with their definitions, and the
