@@ -362,14 +362,15 @@ func (s *snapshot) probed(n int, once, thread bool, times int) *snapshot {
 	poll := &callers{[]*call{{name: "poll", file: probe.file, line: 7}, {name: "run", file: "/usr/lib/python3.11/threading.py", line: 982}}}
 	called := map[*callers]*callers{}
 	callerOf := func(c *callers) *callers {
-		i := slices.IndexFunc(c.of, (*call).ours)
-		if i < 0 {
-			return nil
+		by, known := called[c]
+		if known {
+			return by
 		}
-		if called[c] == nil {
-			called[c] = &callers{append([]*call{probe}, c.of[i:]...)}
+		if i := slices.IndexFunc(c.of, (*call).ours); i >= 0 {
+			by = &callers{append([]*call{probe}, c.of[i:]...)}
 		}
-		return called[c]
+		called[c] = by
+		return by
 	}
 	top, stream := int64(0), int64(0)
 	for i := range s.segments {
@@ -400,12 +401,15 @@ func (s *snapshot) probed(n int, once, thread bool, times int) *snapshot {
 				continue
 			}
 			count++
-			caller := callerOf(e.frames)
-			if once && count != n || !once && count%n != 0 || !thread && caller == nil {
+			if once && count != n || !once && count%n != 0 {
 				continue
 			}
-			if thread {
-				caller = poll
+			caller := poll
+			if !thread {
+				caller = callerOf(e.frames)
+			}
+			if caller == nil {
+				continue
 			}
 			new := event{addr: base, size: 4096, stream: stream, time: e.time, noTime: e.noTime, frames: caller, rest: e.rest}
 			for range times {

@@ -28,7 +28,11 @@ type writer struct {
 // pickle returns a snapshot as a file.
 func (s *snapshot) pickle(how writing) []byte {
 	w := &writer{writing: how, texts: map[string]int{}, calls: map[*call]int{}, stacks: map[*callers]int{}}
-	w.b = append(w.b, 0x80, 4)
+	events := 0
+	for _, trace := range s.traces {
+		events += len(trace)
+	}
+	w.b = append(make([]byte, 0, 4096+80*events), 0x80, 4)
 	if how.old {
 		w.b[1] = 2
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	did "github.com/memlane/memlane/lifetime/program"
@@ -76,11 +76,11 @@ func (l *leak) String() string {
 
 // judge returns what memlane says of a snapshot that is written in some way.
 func (s *snapshot) judge(how writing) (*verdict, error) {
-	c, err := judged.Open("snapshot.pickle", inMemory(s.pickle(how)))
+	c, err := formats.Open("snapshot.pickle", inMemory(s.pickle(how)))
 	if err != nil {
 		return nil, err
 	}
-	return verdictOf(c, finding.Find(c, c.Spaces, finding.Settings{})), nil
+	return verdictOf(c, finding.Judge(c, finding.Settings{})), nil
 }
 
 // verdictOf returns what memlane says of a capture that is judged.
