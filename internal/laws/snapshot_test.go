@@ -237,11 +237,11 @@ func inMemory(data []byte) formats.Input {
 // TestSnapshots: a snapshot that is read and written again has the same model, in both protocols and in any order of keys.
 func TestSnapshots(t *testing.T) {
 	tried := 0
-	snapshots(t, []string{"../../testdata/" + map[bool]string{true: "", false: "torchsnap"}[deep.Is()]}, func(file string, s *snapshot) {
-		want := modelOf(t, file, formats.Input{})
+	snapshots(t, []string{"../../testdata/" + map[bool]string{true: "", false: "torchsnap"}[deep.Is()]}, func(s *unchanged) {
+		want := modelOf(t, s.file, formats.Input{})
 		for _, how := range []writing{{}, {old: true}, {turned: true}} {
-			if got := modelOf(t, file, inMemory(s.pickle(how))); got != want {
-				t.Errorf("%s: written as %+v it has another model", file, how)
+			if got := modelOf(t, s.file, inMemory(s.pickle(how))); got != want {
+				t.Errorf("%s: written as %+v it has another model", s.file, how)
 			}
 		}
 		tried++

@@ -29,41 +29,46 @@ type tally struct {
 	broken map[string]broken
 }
 
-// try tries laws on a snapshot. Breaches go to report.
-func (y *tally) try(t *testing.T, file string, s *snapshot, laws []*evidenceLaw, report func(law *evidenceLaw, text string)) {
-	t.Helper()
-	judge := func(s *snapshot) func() *verdict {
-		return sync.OnceValue(func() *verdict {
-			v, err := s.judge(writing{})
-			if err != nil {
-				t.Errorf("%s: %v", file, err)
-			}
-			return v
-		})
+// unchanged is a snapshot with what memlane says of it, also without the table of the recorder. Each is asked for once.
+type unchanged struct {
+	*snapshot
+	file        string
+	whole, bare func() (*verdict, error)
+}
+
+func unchangedOf(file string, s *snapshot) *unchanged {
+	judge := func(s *snapshot) func() (*verdict, error) {
+		return sync.OnceValues(func() (*verdict, error) { return s.judge(writing{}) })
 	}
-	whole, bare := judge(s), judge(s.unnamed())
+	return &unchanged{s, file, judge(s), judge(s.unnamed())}
+}
+
+// try tries laws on a snapshot. Breaches go to report.
+func (y *tally) try(t *testing.T, s *unchanged, laws []*evidenceLaw, report func(law *evidenceLaw, text string)) {
+	t.Helper()
 	for _, law := range laws {
-		before, worst, found := whole, 0., false
+		ask, worst, found := s.whole, 0., false
 		if law.bare && s.names != "" {
-			before = bare
+			ask = s.bare
 		}
-		for c := range law.cases(s) {
+		for c := range law.cases(s.snapshot) {
 			y.cases[law.name]++
-			var after *verdict
-			if c.changed != nil {
-				var err error
-				if after, err = c.changed.judge(c.how); err != nil {
-					t.Errorf("%s: %s, %s: %v", file, law.name, c.name, err)
-					continue
-				}
+			before, err := ask()
+			after := before
+			if err == nil && c.changed != nil {
+				after, err = c.changed.judge(c.how)
 			}
-			breaches := c.holds(before(), after)
+			if err != nil {
+				t.Errorf("%s: %s, %s: %v", s.file, law.name, c.name, err)
+				continue
+			}
+			breaches := c.holds(before, after)
 			for _, b := range breaches {
 				worst, found = max(worst, b.weight), true
-				report(law, fmt.Sprintf("%s: %s, %s: %s (%.4f)", file, law.name, c.name, b, b.weight))
+				report(law, fmt.Sprintf("%s: %s, %s: %s (%.4f)", s.file, law.name, c.name, b, b.weight))
 			}
 			if len(breaches) > 0 {
-				keep(t, filepath.Base(file)+"_"+law.name+"_"+c.name, s, c)
+				keep(t, filepath.Base(s.file)+"_"+law.name+"_"+c.name, s.snapshot, c)
 			}
 		}
 		n := y.broken[law.name]
@@ -98,7 +103,7 @@ func keep(t *testing.T, name string, s *snapshot, c evidenceCase) {
 const largest = 3_000_000
 
 // snapshots yields the snapshots with a history below some files or folders, and why others were left out.
-func snapshots(t *testing.T, paths []string, yield func(file string, s *snapshot), leftOut func(file string, err error)) {
+func snapshots(t *testing.T, paths []string, yield func(s *unchanged), leftOut func(file string, err error)) {
 	for _, path := range paths {
 		err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(strings.TrimSuffix(file, ".zst"), ".pickle") {
@@ -111,7 +116,7 @@ func snapshots(t *testing.T, paths []string, yield func(file string, s *snapshot
 			if s, err := readSnapshot(data); err != nil {
 				leftOut(file, err)
 			} else {
-				yield(file, s)
+				yield(unchangedOf(file, s))
 			}
 			return nil
 		})
@@ -132,12 +137,12 @@ func TestEvidence(t *testing.T) {
 	for i := range evidence {
 		all = append(all, &evidence[i])
 	}
-	if own := strings.Fields(os.Getenv("MEMLANE_CAPTURES")); len(own) > 0 {
-		snapshots(t, own, func(file string, s *snapshot) {
-			t.Run(filepath.Base(file), func(t *testing.T) {
+	if own() != nil {
+		snapshots(t, own(), func(s *unchanged) {
+			t.Run(filepath.Base(s.file), func(t *testing.T) {
 				for _, law := range all {
 					t.Run(law.name, func(t *testing.T) {
-						y.try(t, file, s, []*evidenceLaw{law}, func(_ *evidenceLaw, text string) { t.Error(text) })
+						y.try(t, s, []*evidenceLaw{law}, func(_ *evidenceLaw, text string) { t.Error(text) })
 					})
 				}
 			})
@@ -148,19 +153,19 @@ func TestEvidence(t *testing.T) {
 	note := func(law *evidenceLaw, text string) { said[law.name] = append(said[law.name], text) }
 	ignore := func(string, error) {}
 	if deep.Is() {
-		snapshots(t, []string{"../../testdata"}, func(file string, s *snapshot) {
+		snapshots(t, []string{"../../testdata"}, func(s *unchanged) {
 			if s.bytes <= largest {
-				y.try(t, file, s, all, note)
+				y.try(t, s, all, note)
 			}
 		}, ignore)
 	} else {
 		for _, law := range all {
-			snapshots(t, []string{"../../testdata/" + law.on}, func(file string, s *snapshot) { y.try(t, file, s, []*evidenceLaw{law}, note) }, ignore)
+			snapshots(t, []string{"../../testdata/" + law.on}, func(s *unchanged) { y.try(t, s, []*evidenceLaw{law}, note) }, ignore)
 		}
 	}
 	programs := rapid.Custom(drawnProgram)
 	for seed := range deep.Or(6, 60) {
-		y.try(t, fmt.Sprint("random program ", seed), programs.Example(seed), all, note)
+		y.try(t, unchangedOf(fmt.Sprint("random program ", seed), programs.Example(seed)), all, note)
 	}
 	ceilings := readCeilings(t)
 	for _, law := range all {
