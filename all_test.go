@@ -50,7 +50,7 @@ var allowed = []struct {
 	{"lifetime/build", []string{"lifetime", "lifetime/holder", "lifetime/loss", "lifetime/internal/",
 		"lifetime/failure", "lifetime/frame", "lifetime/outline", "lifetime/purpose", "internal/chunked",
 		"internal/units"}, false},
-	{"lifetime/program", []string{"lifetime", "lifetime/loss", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},
+	{"lifetime/program", []string{"lifetime", "lifetime/loss", "lifetime/frame", "lifetime/purpose", "lifetime/region", "internal/units"}, false},
 	{"lifetime/preset", []string{"lifetime", "lifetime/answer", "lifetime/finding", "lifetime/region", "internal/units"}, true},
 	{"lifetime/answer", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/diff",
 		"lifetime/finding", "lifetime/program", "lifetime/loss", "lifetime/internal/", "lifetime/oom",

@@ -23,7 +23,7 @@ func cache(p *Pass) []Finding {
 			continue
 		}
 		kept := p.survivors(h)
-		if len(kept) < minRises || p.inOneStep(kept) && p.stepsOf(kept)[0] >= 0 && h.freesAtOnce(len(kept)) {
+		if len(kept) < minRises || p.inOneStep(kept) && p.stepsOf(kept)[0] >= 0 && p.freesAtOnce(h, len(kept)) {
 			continue // few, or one value that replaced that of another step: see replaces
 		}
 		if p.haveRole(kept) {

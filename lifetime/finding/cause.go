@@ -221,7 +221,7 @@ func (p *Pass) resultsOf() map[int]int {
 	backward := int64(math.MaxInt64) // begin of the next one
 	for i := range slices.Backward(s.Buffers) {
 		switch b := &s.Buffers[i]; {
-		case b.Edge&lifetime.BeginUnseen != 0:
+		case b.Edge&lifetime.BeginUnseen != 0, !p.histories.Has(i):
 		case p.isBackward(b.Site):
 			backward = b.Begin
 		case (backward == math.MaxInt64 || b.Edge&lifetime.EndOpen != 0 || b.End > backward) && p.savesFor(b.Site):

@@ -89,7 +89,7 @@ func (p *Pass) bursts(h *history) (found bursts) {
 		return found // fast path: in most sites nothing lives that long
 	}
 	inBursts, most := 0, int64(0)
-	for frees := range h.together() {
+	for frees := range p.histories.together(h) {
 		if len(frees) < minBurst {
 			continue
 		}
@@ -147,8 +147,8 @@ func (p *Pass) replaces(h *history, burst []int) bool {
 }
 
 // freesAtOnce reports whether a site frees its buffers at least n together.
-func (h *history) freesAtOnce(n int) bool {
-	for frees := range h.together() {
+func (p *Pass) freesAtOnce(h *history, n int) bool {
+	for frees := range p.histories.together(h) {
 		if len(frees) < n {
 			return false
 		}
@@ -156,11 +156,11 @@ func (h *history) freesAtOnce(n int) bool {
 	return len(h.freed) > 0
 }
 
-// together yields the frees of a site in groups, with no allocation of the space within a group.
-func (h *history) together() iter.Seq[[]freed] {
+// together yields the frees of a site in groups, with no allocation of the space within a group but bystanders'.
+func (all *histories) together(h *history) iter.Seq[[]freed] {
 	return func(yield func([]freed) bool) {
 		for from, to := 0, 0; from < len(h.freed); from = to {
-			for to = from; to < len(h.freed) && h.freed[to].allocations == h.freed[from].allocations; {
+			for to = from; to < len(h.freed) && all.between(int(h.freed[from].allocations), int(h.freed[to].allocations)) == 0; {
 				to++
 			}
 			if !yield(h.freed[from:to]) {

@@ -8,20 +8,23 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/program"
 )
 
 // moment is a point of the window on two clocks. work counts the allocations so far whose buffers were freed within the
-// window, or runs evenly through the steps (see stepClock); allocations counts all.
+// window, or runs evenly through the steps (see stepClock); allocations counts all. Bystanders do no work.
 type moment struct {
 	work, allocations int
 }
 
 // histories are the histories of all sites of a space.
 type histories struct {
-	sites   []*history        // by SiteID
-	order   []lifetime.SiteID // sites with buffers, sorted
-	end     moment
-	done    int               // allocations so far whose buffers were freed within the window
+	sites []*history        // by SiteID
+	order []lifetime.SiteID // sites with buffers, sorted
+	end   moment
+	done  int // allocations so far whose buffers were freed within the window
+	older int // buffers that are older than the window, which come first
+	program.Evidence
 	unknown map[int64][]int64 // instants of frees of buffers older than the window without a site, by requested size
 	borns   []int32           // work at the beginning of each buffer
 	steps   []int             // work at the beginning of each step; nil if steps are unknown
@@ -63,8 +66,8 @@ type level struct {
 func (l *level) at() moment { return moment{int(l.work), int(l.allocations)} }
 
 // newHistories builds the histories of a space. clock is nil for the clock of work.
-func newHistories(s *lifetime.Space, sites []lifetime.Site, clock *stepClock) *histories {
-	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers))}
+func newHistories(s *lifetime.Space, sites []lifetime.Site, clock *stepClock, e program.Evidence) *histories {
+	h := &histories{unknown: map[int64][]int64{}, borns: make([]int32, len(s.Buffers)), Evidence: e}
 	h.preallocate(s)
 	for c := range s.Changes() {
 		h.end.work = clock.at(c.T, h.done)
@@ -98,10 +101,11 @@ func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
 	site.buffers = append(site.buffers, buffer)
 	h.borns[buffer] = int32(h.end.work)
 	h.end.allocations++
-	if b.Edge&lifetime.EndOpen == 0 {
-		h.done++
-	} else {
+	switch {
+	case b.Edge&lifetime.EndOpen != 0:
 		site.open = append(site.open, buffer)
+	case h.Has(buffer):
+		h.done++
 	}
 }
 
@@ -114,6 +118,9 @@ func (h *histories) free(site *history, c lifetime.Change, b *lifetime.Buffer, u
 		h.unknown[b.Requested] = append(h.unknown[b.Requested], c.T)
 	}
 }
+
+// between returns how many allocations from one to before another are evidence.
+func (h *histories) between(from, to int) int { return h.Between(h.older+from, h.older+to) }
 
 // stepOf returns the step in which an amount of work is reached, from 1; 0 before the first step.
 func (h *histories) stepOf(work int) int {
@@ -235,6 +242,7 @@ func (h *histories) preallocate(s *lifetime.Space) {
 		if n == (counts{}) {
 			continue
 		}
+		h.older += n.older
 		hist, freedOnes := &history{holds: n.open+n.olderOpen > 0}, n.begun-n.open
 		if hist.holds {
 			hist.levels = make([]level, 0, n.begun+freedOnes+n.older-n.olderOpen)

@@ -60,8 +60,7 @@ func (p *Pass) howItGrows(h *history) string {
 	}
 	p.growsLate = true
 	if n := len(p.steps.Begins); n > 0 {
-		older := len(p.Space.Buffers) - p.histories.end.allocations
-		began := p.steps.At(p.Space.Buffers[older+max(first.allocations-1, 0)].Begin)
+		began := p.steps.At(p.Space.Buffers[p.histories.older+max(first.allocations-1, 0)].Begin)
 		return fmt.Sprintf("the number began to grow %s before the end of the recording, too few to judge",
 			units.Plural(int64(n-max(began, 0)), "step"))
 	}

@@ -165,7 +165,7 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
 	if p.before == nil {
 		p.before = map[lifetime.Place][]int{}
-		for i, b := range p.Space.Buffers[:len(p.Space.Buffers)-p.histories.end.allocations] {
+		for i, b := range p.Space.Buffers[:p.histories.older] {
 			if b.Edge&lifetime.EndOpen != 0 && b.Site != 0 {
 				at := p.PlaceOf(b.Site)
 				p.before[at] = append(p.before[at], i)
@@ -188,11 +188,10 @@ func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
 // are recent, so there it is the first rise of its floor.
 func (p *Pass) began(f *Finding) int64 {
 	first := slices.Min(f.Kept) // buffers are in order of allocation
-	older := len(p.Space.Buffers) - p.histories.end.allocations
 	for _, site := range f.Sites {
 		h := p.histories.sites[site]
 		if rises := p.rises(h); len(rises) > 0 && len(h.freed) > len(h.open) && p.inOrder(h) {
-			first = min(first, older+max(rises[0].allocations-1, 0))
+			first = min(first, p.histories.older+max(rises[0].allocations-1, 0))
 		}
 	}
 	return p.Space.Buffers[first].Begin
@@ -223,11 +222,10 @@ func (p *Pass) overdue(h *history) (n int) {
 // inOrder reports whether a site frees its buffers in order of allocation. Those that it frees before its second next
 // allocation are steps of a computation and wait in no queue.
 func (p *Pass) inOrder(h *history) bool {
-	older := len(p.Space.Buffers) - p.histories.end.allocations // buffers are in order of allocation
 	n, waited, last := 0, 0, int32(-1)
 	for _, f := range h.freed {
 		next := sort.SearchInts(h.buffers, int(f.buffer)) + 2
-		if next < len(h.buffers) && h.buffers[next]-older >= int(f.allocations) {
+		if next < len(h.buffers) && h.buffers[next]-p.histories.older >= int(f.allocations) {
 			continue
 		}
 		waited++
@@ -322,7 +320,7 @@ func (h *histories) keepsRising(rises []moment, lag, least int) bool {
 		float64(silent) <= maxSilentShare*float64(until) && float64(level) <= maxSilentShare*float64(h.end.work) &&
 		(n >= enough || float64(pause.work)*float64(n-1) <= regular*float64(last.work-first.work)) &&
 		// Without lag, the other clock shows whether the program moved on to other work.
-		(lag > 0 || h.end.allocations-last.allocations <= maxSilence*pause.allocations) &&
+		(lag > 0 || h.between(last.allocations, h.end.allocations) <= maxSilence*pause.allocations) &&
 		float64(tail) >= minRate*float64(n)/3
 }
 
@@ -336,7 +334,7 @@ func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
 			distinct++
 		}
 		longest.work = max(longest.work, y.work-x.work)
-		longest.allocations = max(longest.allocations, y.allocations-x.allocations)
+		longest.allocations = max(longest.allocations, h.between(x.allocations, y.allocations))
 	}
 	return distinct, longest
 }

@@ -131,10 +131,10 @@ func (p *Pass) gains(l *line, own []moment) bool {
 		return true
 	}
 	if l.rises == nil {
-		last := float64(p.histories.end.allocations)
+		last := float64(p.histories.between(0, p.histories.end.allocations))
 		l.rises = p.rises(p.merged(slices.DeleteFunc(slices.Clone(l.sites), func(site lifetime.SiteID) bool {
 			h := p.histories.sites[site]
-			return len(h.open) == 0 && (len(h.buffers) == 0 || float64(h.buffers[len(h.buffers)-1]-h.buffers[0]) < minSpan*last)
+			return len(h.open) == 0 && (len(h.buffers) == 0 || float64(p.histories.Between(h.buffers[0], h.buffers[len(h.buffers)-1])) < minSpan*last)
 		})))
 	}
 	all, third := l.rises, own[2*(len(own)-1)/3:]
@@ -232,7 +232,6 @@ func (r *runs[T]) merged(compare func(x, y T) int) []T {
 
 // levelsOf returns the levels of a site that retains nothing, which newHistories omits.
 func (p *Pass) levelsOf(h *history) (levels []level) {
-	older := len(p.Space.Buffers) - p.histories.end.allocations // they come first
 	now, next := level{}, 0
 	free := func(until int) {
 		for ; next < len(h.freed) && int(h.freed[next].allocations) <= until; next++ {
@@ -242,8 +241,8 @@ func (p *Pass) levelsOf(h *history) (levels []level) {
 		}
 	}
 	for _, i := range h.buffers {
-		free(i - older)
-		now = level{p.histories.borns[i], int32(i-older) + 1, now.alive + 1, now.bytes + p.Space.Buffers[i].Requested}
+		free(i - p.histories.older)
+		now = level{p.histories.borns[i], int32(i-p.histories.older) + 1, now.alive + 1, now.bytes + p.Space.Buffers[i].Requested}
 		levels = append(levels, now)
 	}
 	free(math.MaxInt)

@@ -1,7 +1,8 @@
 package finding
 
 import (
-	"slices"
+	"maps"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -9,77 +10,77 @@ import (
 
 // The thresholds of loading.
 const (
-	maxStaging       = 1    // lines that allocate staging buffers
-	maxStagingFailed = 3    // the same, if memory runs out in the function that retains buffers
-	stagingShare     = 4    // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
-	maxPerKept       = 1.25 // freed buffers for each retained one
+	stagingShare = 4    // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
+	maxPerKept   = 1.25 // freed buffers for each retained one
 )
 
-// loading reports whether a finding may be data that a program loads: steps are not marked, or memory runs out, and all
-// that the program frees, on all devices, are staging buffers, if any, that the retaining function allocates or, if
-// memory runs out there, its caller. One layer, shard or request after the other, and one step after the other of a
-// leak, then look the same.
+// loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program
+// frees, on all devices, are staging buffers, if any, that a line of the retaining function allocates. One layer, shard
+// or request after the other, and one step after the other of a leak, then look the same. A failure says neither.
 func (p *Pass) loading(f *Finding) bool {
-	loaders := p.userFrames(f.Sites[0])
-	last, _ := p.lastFailure()
-	marked := len(p.steps.Begins) > 0 && !p.steps.Inferred()
-	if len(loaders) == 0 || p.program.At(f.Sites[0]).Computes() || marked && last == nil {
+	loader, known := p.userFrame(f.Sites[0])
+	if !known || p.program.At(f.Sites[0]).Computes() || len(p.steps.Begins) > 0 && !p.steps.Inferred() {
 		return false
 	}
-	inside := func(site lifetime.SiteID) bool {
-		return p.anyFrame(site, func(o *frame.Frame) bool {
-			return slices.ContainsFunc(loaders, func(f frame.Frame) bool { return o.Function == f.Function && o.File == f.File })
-		})
-	}
-	most := maxStagingFailed
-	if last == nil || !inside(last.Site) {
-		loaders, most = loaders[:1], maxStaging
-	}
 	freed := p.freedSites()
-	if len(freed) == 0 {
-		return true // no step did any work
-	}
-	lines := map[lifetime.Place]int64{}
+	lines, all := map[lifetime.Place]int64{}, int64(0)
 	for site, n := range freed {
 		lines[p.PlaceOf(site)] += n
 	}
-	loop, all := map[lifetime.Place]bool{}, int64(0)
-	for place, n := range lines {
-		if n*stagingShare >= f.Amount.Count {
-			loop[place] = true
-			all += n
-		}
+	maps.DeleteFunc(lines, func(_ lifetime.Place, n int64) bool { return n*stagingShare < f.Amount.Count })
+	for _, n := range lines {
+		all += n
 	}
-	if most == maxStaging && float64(all) > maxPerKept*float64(f.Amount.Count) {
+	if len(freed) == 0 {
+		return true // no step did any work
+	}
+	if len(lines) != 1 || float64(all) > maxPerKept*float64(f.Amount.Count) {
 		return false
 	}
 	for site := range freed {
-		if loop[p.PlaceOf(site)] && (p.program.At(site).Computes() || !inside(site)) {
+		if lines[p.PlaceOf(site)] > 0 && (p.program.At(site).Computes() ||
+			!p.anyFrame(site, func(o *frame.Frame) bool { return o.Function == loader.Function && o.File == loader.File })) {
 			return false
 		}
 	}
-	return len(loop) > 0 && len(loop) <= most
+	return true
 }
 
-// userFrames returns the innermost two functions of the program on the stack of a site.
-func (p *Pass) userFrames(site lifetime.SiteID) (frames []frame.Frame) {
+// userFrame returns the innermost function of the program on the stack of a site. An installed program is the package
+// that its outermost frame belongs to.
+func (p *Pass) userFrame(site lifetime.SiteID) (user frame.Frame, known bool) {
+	outermost := ""
 	for f := range p.FramesOf(p.Sites[site].Stack) {
-		if len(frames) == 2 {
-			break
-		}
 		if f.Kind == frame.User && f.Function != "<module>" {
-			frames = append(frames, *f)
+			return *f, true
+		}
+		if name := packageOf(f.File); name != "" && name != "torch" {
+			outermost = name
 		}
 	}
-	return frames
+	for f := range p.FramesOf(p.Sites[site].Stack) {
+		if f.Function != "<module>" && outermost != "" && packageOf(f.File) == outermost {
+			return *f, true
+		}
+	}
+	return frame.Frame{}, false
 }
 
-// freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices.
+// packageOf returns the installed package that a file belongs to, "" for none.
+func packageOf(file string) string {
+	_, inside, _ := strings.Cut(strings.ReplaceAll(file, `\`, "/"), "-packages/")
+	name, _, _ := strings.Cut(inside, "/")
+	return name
+}
+
+// freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices, without
+// bystanders'.
 func (p *Pass) freedSites() map[lifetime.SiteID]int64 {
 	freed := map[lifetime.SiteID]int64{}
 	for _, s := range p.Spaces {
+		e := p.program.Evidence(s)
 		for i := range s.Buffers {
-			if b := &s.Buffers[i]; b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) == 0 {
+			if b := &s.Buffers[i]; e.Has(i) && b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) == 0 {
 				freed[b.Site]++
 			}
 		}

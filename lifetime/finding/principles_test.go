@@ -234,10 +234,10 @@ func TestWorkingSets(t *testing.T) {
 }
 
 // TestNoWork: a program that only allocates is not known to leak, however often a function is called: it may be building a model. Marked
-// steps are steps, unless memory runs out: what loads until then may be marked too.
+// steps are steps. That memory runs out says neither.
 func TestNoWork(t *testing.T) {
 	for _, c := range []struct{ marked, fails, leaks bool }{
-		{false, false, false}, {true, false, true}, {false, true, false}, {true, true, false},
+		{false, false, false}, {true, false, true}, {false, true, false}, {true, true, true},
 	} {
 		p := newProgram(3)
 		p.steps, p.idle = 24, func(int) bool { return true }
@@ -275,6 +275,22 @@ func TestLoading(t *testing.T) {
 	}
 	judge(t, []variants{
 		{"staging buffer and weight of each layer", false, layers, load},
+		{"the same in an installed program, beside a thread that measures", false, layers, func(p *program, layers int) func(int) {
+			p.steps, p.idle, p.measured = layers, idle, true
+			installed := func(function string, line int) lifetime.FrameID {
+				return p.b.Frame(frame.Frame{Function: function, File: "/venv/lib/python3.11/site-packages/proj/io.py", Line: line, Kind: frame.Framework})
+			}
+			return func(int) {
+				p.measures()
+				stack := func(line int) []lifetime.FrameID {
+					return []lifetime.FrameID{installed("load", line), installed("main", 3), installed("<module>", 9)}
+				}
+				site := func(line int) lifetime.SiteID { return p.b.Site(lifetime.Site{Stack: p.b.Stack(stack(line))}) }
+				staging := p.allocAt(site(1), 64<<20)
+				p.allocAt(site(2), 40<<20+512*p.Int64N(3))
+				p.free(staging)
+			}
+		}},
 		{"the same in steps", true, []int{20, 100}, func(p *program, layers int) func(int) {
 			run := load(p, layers)
 			return p.marked(func(step int) {
@@ -590,4 +606,31 @@ func TestSetUpBeside(t *testing.T) {
 			}
 		}},
 	})
+}
+
+// TestWorkspaces: a library allocates a workspace for each run or handle at the site of a leak. The leak is the rest.
+func TestWorkspaces(t *testing.T) {
+	for _, runs := range []int{1, 2, 3} {
+		p := newProgram(1)
+		p.steps = 48
+		c, _ := p.run(t, func(step int) {
+			if step%(p.steps/runs) == 0 {
+				p.alloc("leak", 8519680)
+			}
+			p.alloc("leak", 1<<19)
+		})
+		s := c.Spaces[0]
+		c.Purposes = []purpose.Purpose{{}, {Category: purpose.Workspace}}
+		s.Purposes = make([]lifetime.PurposeID, len(s.Buffers))
+		for i := range s.Buffers {
+			if s.Buffers[i].Requested == 8519680 {
+				s.Purposes[i] = 1
+			}
+		}
+		for _, f := range find(t, c, finding.Settings{}) {
+			if f.IsLeak() && f.Amount.Bytes != int64(p.steps)<<19 {
+				t.Errorf("%d workspaces: %s", runs, f.Description)
+			}
+		}
+	}
 }

@@ -42,13 +42,13 @@ func (p *Pass) newComparison(sites int) *comparison {
 	c := &comparison{p: p}
 	buffers := 0
 	for _, site := range p.histories.order {
-		if h := p.histories.sites[site]; site != 0 && len(h.lifetimes) >= minGrowths && p.dependsOnBatch(site, h) {
+		if h := p.histories.sites[site]; site != 0 && len(h.lifetimes) >= minGrowths && p.histories.Has(h.buffers[0]) && p.dependsOnBatch(site, h) {
 			c.all = append(c.all, site)
 			buffers += len(h.buffers)
 		}
 	}
 	// Each comparison visits all buffers of the other site.
-	c.stride = 1 + sites*buffers/(maxCompared*(1+len(p.Space.Buffers)))
+	c.stride = 1 + sites*buffers/(maxCompared*(1+p.histories.Between(0, len(p.Space.Buffers))))
 	return c
 }
 
@@ -152,10 +152,9 @@ func (c *comparison) intervals(h, o *history, next int) []between {
 // left out: a sequence that grows by one token grows by the size of a bias, whose gradient each step allocates.
 func (c *comparison) joinsPieces(h *history) bool {
 	const block = 512
-	older := len(c.p.Space.Buffers) - c.p.histories.end.allocations
-	all, joined, before := h.growths(), 0, older-1
+	all, joined, before := h.growths(), 0, c.p.histories.older-1
 	for _, g := range all {
-		after := older + g.at.allocations - 1 // the buffer that is larger
+		after := c.p.histories.older + g.at.allocations - 1 // the buffer that is larger
 		more := g.to - g.from
 		rounded := g.to%block == 0 && g.from%block == 0
 		if c.isPiece(more, before, after) || rounded && (c.isPiece(more-block, before, after) || c.isPiece(more+block, before, after)) {
@@ -184,7 +183,7 @@ func (c *comparison) ofSize(size int64) []int32 {
 			is, known := piece[site]
 			if !known {
 				of := c.p.program.At(site)
-				is = !of.Backward() && !of.Optimizes()
+				is = !of.Backward() && !of.Optimizes() && c.p.histories.Has(i)
 				piece[site] = is
 			}
 			if is {

@@ -18,16 +18,17 @@ import (
 // program is a simulated training program. A Builder records its allocations and frees like a snapshot.
 type program struct {
 	*rand.Rand
-	b      *build.Builder
-	s      build.SpaceRef
-	t      int64
-	next   uint64
-	unused map[int64][]uint64         // freed addresses by size, as a caching allocator keeps them
-	frames []lifetime.FrameID         // callers, outermost last
-	sites  map[string]lifetime.SiteID // of functions without callers
-	live   map[uint64]*tensor
-	steps  int
-	idle   func(step int) bool // reports whether a step lacks the usual traffic; nil: none does
+	b        *build.Builder
+	s        build.SpaceRef
+	t        int64
+	next     uint64
+	unused   map[int64][]uint64         // freed addresses by size, as a caching allocator keeps them
+	frames   []lifetime.FrameID         // callers, outermost last
+	sites    map[string]lifetime.SiteID // of functions without callers
+	live     map[uint64]*tensor
+	steps    int
+	measured bool                // by a thread; see measures
+	idle     func(step int) bool // reports whether a step lacks the usual traffic; nil: none does
 
 	allocated int64 // bytes so far
 }

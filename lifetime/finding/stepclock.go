@@ -31,8 +31,8 @@ type stepClock struct {
 	each   int     // duration of a step
 }
 
-func newStepClock(s *lifetime.Space, begins []int64) *stepClock {
-	return &stepClock{begins, workAt(s, begins), 0, min(finest, math.MaxInt32/(len(begins)+1))}
+func newStepClock(s *lifetime.Space, begins []int64, e program.Evidence) *stepClock {
+	return &stepClock{begins, workAt(s, begins, e), 0, min(finest, math.MaxInt32/(len(begins)+1))}
 }
 
 // at returns the time at an instant at which an amount of work is done. Instants must not decrease. The time of a nil
@@ -54,15 +54,16 @@ func (c *stepClock) at(t int64, done int) int {
 	return c.each*c.step + c.each*(done-from)/(c.done[c.step]-from+1)
 }
 
-// workAt returns the work at several instants, which are sorted, and at the end of the window.
-func workAt(s *lifetime.Space, instants []int64) []int {
+// workAt returns the work at several instants, which are sorted, and at the end of the window. Only
+// evidence counts.
+func workAt(s *lifetime.Space, instants []int64, e program.Evidence) []int {
 	works, work := make([]int, 0, len(instants)+1), 0
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
 		for len(works) < len(instants) && instants[len(works)] <= b.Begin {
 			works = append(works, work)
 		}
-		if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == 0 {
+		if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == 0 && e.Has(i) {
 			work++
 		}
 	}
@@ -76,17 +77,17 @@ func workAt(s *lifetime.Space, instants []int64) []int {
 // time only if work grows from step to step (a backward pass through all steps so far), so that an event of every step
 // seems to get rare.
 func (p *Pass) newTimeline() {
-	s := p.Space
+	s, e := p.Space, p.program.Evidence(p.Space)
 	if p.steps = p.program.Steps(s); p.areTime() {
 		p.useClock()
 		return
 	}
-	p.histories = newHistories(s, p.Sites, nil)
+	p.histories = newHistories(s, p.Sites, nil, e)
 	n := len(p.steps.Begins)
 	if n < leastLoop {
 		return
 	}
-	p.histories.steps = workAt(s, p.steps.Begins)
+	p.histories.steps = workAt(s, p.steps.Begins, e)
 	third := n / 3
 	if at := p.histories.steps; at[n]-at[n-third] >= uneven*(at[third]-at[0]) {
 		p.useClock()
@@ -95,8 +96,9 @@ func (p *Pass) newTimeline() {
 
 // useClock builds the histories on the clock of the steps.
 func (p *Pass) useClock() {
-	clock := newStepClock(p.Space, p.steps.Begins)
-	p.histories = newHistories(p.Space, p.Sites, clock)
+	e := p.program.Evidence(p.Space)
+	clock := newStepClock(p.Space, p.steps.Begins, e)
+	p.histories = newHistories(p.Space, p.Sites, clock, e)
 	for k := range len(p.steps.Begins) + 1 {
 		p.histories.steps = append(p.histories.steps, clock.each*(k+1))
 	}
@@ -109,6 +111,6 @@ func (p *Pass) areTime() bool {
 	if n < leastLoop || p.steps.Source != program.Marked {
 		return false
 	}
-	from, to := allocatedBefore(s, p.steps.Begins[0]), allocatedBefore(s, slices.Max(p.steps.Ends))
-	return float64(to-from) >= inLoop*float64(len(s.Buffers))
+	e, from, to := p.program.Evidence(s), allocatedBefore(s, p.steps.Begins[0]), allocatedBefore(s, slices.Max(p.steps.Ends))
+	return float64(e.Between(from, to)) >= inLoop*float64(e.Between(0, len(s.Buffers)))
 }

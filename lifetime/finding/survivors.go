@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // The bounds of set-up.
@@ -16,8 +17,8 @@ const (
 
 // survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size
 // that is allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product.
-// Set-up is few sizes, and early. A site with more sizes that occur once is one whose sizes vary. What waits for a
-// backward pass is left out too.
+// Set-up is few sizes, and early, but for workspaces: a second run or handle allocates one more. A site with more sizes
+// that occur once is one whose sizes vary. What waits for a backward pass is left out too.
 func (p *Pass) survivors(h *history) []int {
 	if h.counted { // several rules need them
 		return h.survivors
@@ -44,7 +45,9 @@ func (p *Pass) setUp(h *history) []int {
 func (p *Pass) findSetUp(h *history) (all []int) {
 	once, n, sizes := p.oncePerStream(h), 0, 0
 	for _, streams := range once {
-		n += len(streams)
+		for _, times := range streams {
+			n += times
+		}
 		sizes += min(len(streams), 1) // none for a size that repeats
 	}
 	if n == 0 || sizes > maxSetUp || 2*n > len(h.buffers) {
@@ -54,7 +57,7 @@ func (p *Pass) findSetUp(h *history) (all []int) {
 	for _, i := range h.buffers {
 		b := &p.Space.Buffers[i]
 		on := p.streamOf(b)
-		if seen[on]++; seen[on] <= earliest && once[b.Requested] != nil {
+		if seen[on]++; once[b.Requested] != nil && (seen[on] <= earliest || p.isWorkspace(i)) {
 			all = append(all, i)
 		}
 	}
@@ -71,30 +74,35 @@ func (p *Pass) rises(h *history) []moment {
 	if len(setUp) == 0 || len(setUp) == len(h.open) {
 		return h.rises()
 	}
-	older := len(p.Space.Buffers) - p.histories.end.allocations // buffers are in order of allocation
 	steady := *h
 	steady.levels = slices.Clone(h.levels)
 	for i := range steady.levels {
 		l := &steady.levels[i]
-		l.alive -= int32(sort.SearchInts(setUp, older+int(l.allocations)))
+		l.alive -= int32(sort.SearchInts(setUp, p.histories.older+int(l.allocations)))
 	}
 	return steady.rises()
 }
 
-// oncePerStream returns the requested sizes that a site allocated once per stream and never freed, with their streams.
-func (p *Pass) oncePerStream(h *history) map[int64]map[int64]bool {
-	once := map[int64]map[int64]bool{} // nil for sizes that repeat on a stream
+// isWorkspace reports whether a library keeps a buffer for each of its handles.
+func (p *Pass) isWorkspace(i int) bool {
+	return p.Purpose(p.Space.PurposeOf(i)).Category == purpose.Workspace
+}
+
+// oncePerStream returns the requested sizes that a site allocated once per stream, workspaces a few times, and never
+// freed, with their number on each stream.
+func (p *Pass) oncePerStream(h *history) map[int64]map[int64]int {
+	once := map[int64]map[int64]int{} // nil for sizes that repeat on a stream
 	for _, i := range h.open {
 		b := &p.Space.Buffers[i]
 		on, seen := once[b.Requested]
 		stream := p.streamOf(b)
 		switch {
 		case !seen:
-			once[b.Requested] = map[int64]bool{stream: true}
-		case on[stream]:
+			once[b.Requested] = map[int64]int{stream: 1}
+		case on[stream] > 0 && !p.isWorkspace(i), on[stream] >= minRises-1:
 			once[b.Requested] = nil
 		case on != nil:
-			on[stream] = true
+			on[stream]++
 		}
 	}
 	for _, f := range h.freed {

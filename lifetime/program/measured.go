@@ -4,7 +4,7 @@ package program
 // programs of testdata, and for others, whose steps were recorded too (see TestMeasured). Each program counts once, and
 // is right if all of its captures are.
 var measured = map[Source][2][2]int{
-	Phases:     {{49, 53}, {51, 56}},
+	Phases:     {{50, 53}, {51, 56}},
 	Recurrence: {{28, 30}, {4, 6}},
 }
 

@@ -10,12 +10,14 @@ type Program struct {
 	steps     map[*lifetime.Space]*Steps
 	histories map[*lifetime.Space]*history
 	waits     map[*lifetime.Space]*waiting
+	evidence  map[*lifetime.Space]Evidence
 }
 
 // Of returns the program of a capture. It begins with the stacks that an earlier reader of the capture has read, if
 // that one is done.
 func Of(c *lifetime.Capture) *Program {
-	return &Program{c, StacksOf(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{}}
+	return &Program{c, StacksOf(&c.Tables), map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{},
+		map[*lifetime.Space]Evidence{}}
 }
 
 // Done leaves what the program read of the stacks to the next reader of the capture. The program and what it returned

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // recorder records allocations on several devices, one each microsecond.
@@ -18,10 +19,11 @@ type recorder struct {
 	spaces map[string]build.SpaceRef
 	t      int64
 	live   map[string][]build.Block
+	aside  string // a stack that allocates and frees at once after each allocation, on a stream of its own; "" = none
 }
 
 func record() *recorder {
-	r := &recorder{build.New(build.Everything), map[string]build.SpaceRef{}, 0, map[string][]build.Block{}}
+	r := &recorder{build.New(build.Everything), map[string]build.SpaceRef{}, 0, map[string][]build.Block{}, ""}
 	r.b.Source(lifetime.Source{File: "f"})
 	return r
 }
@@ -30,6 +32,9 @@ func (r *recorder) space(device string) build.SpaceRef {
 	if _, ok := r.spaces[device]; !ok {
 		r.spaces[device] = r.b.Space()
 		r.b.Describe(r.spaces[device], lifetime.SpaceInfo{Device: device, Facts: lifetime.Clock | lifetime.History})
+		for stream := range int64(2) {
+			r.b.Reserve(r.spaces[device], r.t, lifetime.Region{Addr: uint64(stream) << 50, Size: 1 << 50, Stream: stream})
+		}
 	}
 	return r.spaces[device]
 }
@@ -49,13 +54,17 @@ var torch = map[string]frame.Frame{
 	"predicts": {Function: "forward", File: "model.py", Line: 67},
 	"C":        {Function: "_PyEval_EvalFrameDefault", File: "ceval.c"},
 	"node":     {Function: "torch::autograd::MulBackward0::apply(std::vector<at::Tensor>&&)", File: "Functions.cpp"},
+	"thread":   {Function: "run", File: "/usr/lib/python3.11/threading.py", Line: 982},
 	"engine":   {Function: "torch::autograd::Engine::thread_main()", File: "engine.cpp"},
 }
 
 // site returns the site of a stack, outermost frame first: names of torch, or functions of the program.
 func (r *recorder) site(stack string) lifetime.SiteID {
 	var frames []lifetime.FrameID
-	for _, name := range strings.Fields("<module> " + stack) {
+	if !strings.HasPrefix(stack, "thread") {
+		stack = "<module> " + stack
+	}
+	for _, name := range strings.Fields(stack) {
 		f, ok := torch[name]
 		if !ok {
 			f = frame.Frame{Function: name, File: "train.py", Line: len(name)}
@@ -75,6 +84,11 @@ func (r *recorder) alloc(device, stack string, keeps bool) {
 	if !keeps {
 		r.free(device + " " + stack)
 		r.live[device+" "+stack] = []build.Block{block}
+	}
+	if r.aside != "" {
+		momentary := build.Block{Addr: 1 << 50, Requested: 1 << 12, Occupied: 1 << 12, Site: r.site(r.aside)}
+		r.b.Alloc(r.space(device), r.t+1, momentary)
+		r.b.Free(r.space(device), r.t+2, momentary)
 	}
 }
 
@@ -322,6 +336,141 @@ func TestClearedGradients(t *testing.T) {
 		}
 		if got := p.Settled(s, alive); len(got) != c.settled {
 			t.Errorf("%+v: %d of %d", c, len(got), len(alive))
+		}
+	}
+}
+
+// TestBystanders: what a thread, or a function on a stream of its own, allocates and frees at once says nothing about the program.
+func TestBystanders(t *testing.T) {
+	pass := func(r *recorder, layers int) {
+		r.alloc("cuda:0", "train load", false)
+		r.alloc("cuda:0", "train call forward embed", true)
+		for range layers {
+			r.alloc("cuda:0", "train call forward call layer", true)
+			r.alloc("cuda:0", "train call forward call relu", false)
+		}
+		r.alloc("cuda:0", "train call forward head", true)
+	}
+	for name, run := range map[string]func(r *recorder){
+		"one pass": func(r *recorder) { pass(r, 20) },
+		"passes": func(r *recorder) {
+			for range 10 {
+				pass(r, 3)
+				r.alloc("cuda:0", "train backward", false)
+			}
+		},
+		"call sites": func(r *recorder) {
+			for step := range 24 {
+				r.alloc("cuda:0", "train load", false)
+				r.alloc("cuda:0", "train compute", step%8 > 0)
+			}
+		},
+		"nothing recurs": func(r *recorder) {
+			for k := range 24 {
+				r.alloc("cuda:0", "train build"+strings.Repeat("x", k), true)
+			}
+		},
+	} {
+		want := ""
+		for _, aside := range []string{"", "thread poll", "train call forward probe", "train probe"} {
+			r := record()
+			r.aside = aside
+			run(r)
+			p, space := r.program(t)
+			s, kept, inOne := space("cuda:0"), map[lifetime.SiteID][]int{}, 0
+			for i, b := range s.Buffers {
+				if b.Edge&lifetime.EndOpen != 0 {
+					kept[b.Site] = append(kept[b.Site], i)
+				}
+			}
+			settled := 0
+			for site, alive := range kept {
+				settled += len(p.Settled(s, alive))
+				if p.InOneCall(s, site) {
+					inOne++
+				}
+			}
+			steps := p.Steps(s)
+			got := fmt.Sprint(len(steps.Begins), steps.Source, p.Passes(s), settled, inOne)
+			if aside == "" {
+				want = got
+			}
+			if n := p.Evidence(s).Between(0, len(s.Buffers)); got != want || (n < len(s.Buffers)) != (aside != "") {
+				t.Errorf("%s, beside %q: %s, not %s", name, aside, got, want)
+			}
+		}
+	}
+}
+
+// TestThreads: two threads that compute do not end each other's passes, and a thread that retains its batches ends none.
+func TestThreads(t *testing.T) {
+	r := record()
+	for k := range 12 {
+		r.alloc("cuda:0", "train call forward layer", true)
+		r.alloc("cuda:0", "thread serve call forward layer", true)
+		r.alloc("cuda:0", "thread fetch", k%2 > 0)
+	}
+	p, space := r.program(t)
+	if n := p.Passes(space("cuda:0")); n != 2 {
+		t.Errorf("%d passes", n)
+	}
+}
+
+// TestCallsOfStep: an optimizer for each parameter, also one that hooks of a backward pass call, makes one step. Where nothing else was
+// allocated between any two steps, each is one.
+func TestCallsOfStep(t *testing.T) {
+	for name, want := range map[string]int{"after": 5, "within": 5, "graph": 20} {
+		r := record()
+		for range 5 {
+			if name != "graph" {
+				r.alloc("cuda:1", "train call forward layer", false)
+			}
+			for range 4 {
+				if name == "within" {
+					r.alloc("cuda:1", "train backward", false)
+				}
+				begin := r.t + 1
+				r.alloc("cuda:1", "train adam", false)
+				r.t += 10
+				r.b.Mark(r.space("cuda:0"), lifetime.Mark{Begin: begin, End: r.t, Kind: lifetime.Annotation, Text: program.OptimizerStep + "AdamW.step"})
+			}
+		}
+		p, space := r.program(t)
+		for _, s := range p.Spaces {
+			p.Purposes, s.Purposes = append(p.Purposes, purpose.Purpose{}), make([]lifetime.PurposeID, len(s.Buffers))
+			for i := range s.Buffers {
+				p.Purposes = append(p.Purposes, purpose.Purpose{Phase: program.NewStacks(&p.Tables).PhaseOf(p.At(s.Buffers[i].Site))})
+				s.Purposes[i] = lifetime.PurposeID(len(p.Purposes) - 1)
+			}
+		}
+		for _, device := range []string{"cuda:0", "cuda:1"} {
+			if steps := p.Steps(space(device)); len(steps.Begins) != want || steps.Source != program.Annotated {
+				t.Errorf("%s, %s: %d steps", name, device, len(steps.Begins))
+			}
+		}
+	}
+}
+
+// TestRunsTwice: warm-up and a loop that run twice have twice the steps. An iteration that failed in the middle is a step too.
+func TestRunsTwice(t *testing.T) {
+	for _, c := range []struct{ runs, warmup, steps, half, want int }{{1, 2, 8, 0, 8}, {2, 2, 8, 0, 16}, {3, 2, 8, 0, 24}, {1, 0, 30, 1, 31}} {
+		r := record()
+		for range c.runs {
+			for range c.warmup {
+				r.alloc("cuda:0", "warmup in", false)
+				r.alloc("cuda:0", "warmup out", false)
+			}
+			for range c.steps {
+				r.alloc("cuda:0", "work in", false)
+				r.alloc("cuda:0", "work out", false)
+			}
+		}
+		if c.half > 0 {
+			r.alloc("cuda:0", "work in", false)
+		}
+		p, space := r.program(t)
+		if n := len(p.Steps(space("cuda:0")).Begins); n != c.want {
+			t.Errorf("%+v: %d steps", c, n)
 		}
 	}
 }

@@ -13,42 +13,41 @@ import (
 const (
 	minRecurrence = 2 // minimum number of sites with equally many allocations
 	leastSteps    = 4 // minimum number of steps that recur
-	maxTimes      = 4 // maximum number of allocations of a site in an iteration
 )
 
-// history is the buffers of a space that began in the window, by site.
+// history is the buffers of a space that began in the window, by site, without bystanders.
 type history struct {
-	s       *lifetime.Space
+	s *lifetime.Space
+	Evidence
 	buffers map[lifetime.SiteID][]int
 	order   []lifetime.SiteID // sites with such buffers, sorted
 
 	// Computed when first needed.
-	calls    map[moduleFunction]map[int]interval // see callsOf
-	backward []interval                          // runs of buffers of backward passes
-	passes   int                                 // backward passes or, if there are none, forward passes; 0 = not counted
-	forward  []interval                          // forward passes
-	turns    bool                                // the only forward pass is several; see takeTurns
-	recurs   *Steps                              // see recurrence
+	backward []interval // runs of buffers of backward passes
+	passes   int        // backward passes or, if there are none, forward passes; 0 = not counted
+	forward  []interval // forward passes
+	turns    bool       // the only forward pass is several; see takeTurns
+	recurs   *Steps     // see recurrence
 }
 
 // historyOf returns the history of a space.
 func (p *Program) historyOf(s *lifetime.Space) *history {
 	h := p.histories[s]
 	if h == nil {
-		h = &history{s: s, buffers: map[lifetime.SiteID][]int{}}
+		h = &history{s: s, Evidence: p.Evidence(s), buffers: map[lifetime.SiteID][]int{}}
 		p.histories[s] = h
-		counts := make([]int, len(p.Sites)+1)
+		counts := make([]int, max(len(p.Sites), 1)+1)
 		for i := range s.Buffers {
-			if s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			if h.begins(i) {
 				counts[s.Buffers[i].Site+1]++
 			}
 		}
 		for site := range p.Sites {
 			counts[site+1] += counts[site]
 		}
-		began, next := make([]int, counts[len(p.Sites)]), slices.Clone(counts)
+		began, next := make([]int, counts[len(counts)-1]), slices.Clone(counts)
 		for i := range s.Buffers {
-			if site := s.Buffers[i].Site; s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			if site := s.Buffers[i].Site; h.begins(i) {
 				began[next[site]] = i
 				next[site]++
 			}
@@ -62,6 +61,11 @@ func (p *Program) historyOf(s *lifetime.Space) *history {
 	return h
 }
 
+// begins reports whether a buffer began in the window and is evidence.
+func (h *history) begins(i int) bool {
+	return h.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && h.Has(i)
+}
+
 // recurrentSteps returns the steps that recurrence infers, unless all buffers may still be waited for.
 func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	if s.Facts&lifetime.History == 0 || len(s.Buffers) < minRecurrence*leastSteps || p.waitingOf(s).all {
@@ -69,57 +73,56 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	}
 	h := p.historyOf(s)
 	if h.recurs == nil { // what waits on one device is asked of all devices of its process
-		h.recurs = p.recurrence(h)
+		if h.recurs = p.recurrence(h, 0); h.recurs == noSteps {
+			h.recurs = p.recurrence(h, 1) // the last iteration did not end
+		}
 	}
 	return h.recurs
 }
 
 // recurrence infers steps from the most common number of allocations per site: most sites of a loop allocate once in
-// each iteration, and the others agree less with each other. Call paths of a line count as one if most of them do not
-// agree: a line with many may allocate equally often through several by chance.
-func (p *Program) recurrence(h *history) *Steps {
+// each iteration, in turns, and the others agree less with each other. Call paths of a line count as one if most of them
+// do not agree: a line with many may allocate equally often through several by chance. Sites may lack a number of
+// iterations at the end.
+func (p *Program) recurrence(h *history, lacking int) *Steps {
 	s := h.s
-	type times struct {
-		at lifetime.Place
-		n  int // number of allocations
-	}
-	paths, equal := map[lifetime.Place]int{}, map[times]int{} // of a line: all, and by number of allocations
+	sites := map[int][]lifetime.SiteID{} // by number of allocations
 	for _, site := range h.order {
-		n := len(h.buffers[site])
-		if n < leastSteps {
-			continue
+		if n := len(h.buffers[site]); n >= leastSteps {
+			sites[n] = append(sites[n], site)
 		}
-		at := p.PlaceOf(site)
-		paths[at]++
-		equal[times{at, n}]++
 	}
-	often := map[int]int{} // number of sites by number of allocations
-	for line, sites := range equal {
-		if 2*sites < paths[line.at] {
-			sites = 1
+	begins := func(n int) (first []int) { // buffers of the site that begins the iteration
+		for _, site := range sites[n] {
+			if b := h.buffers[site]; first == nil || b[0] < first[0] {
+				first = b
+			}
 		}
-		often[line.n] += sites
+		return first
 	}
-	all := maps.Clone(often)
-	maps.DeleteFunc(often, func(n, sites int) bool { return sites < minRecurrence })
-	counts := slices.SortedFunc(maps.Keys(often), func(x, y int) int {
-		return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(inLoopOf(y, all), inLoopOf(x, all)), cmp.Compare(x, y))
-	})
+	often := map[int]int{} // sites by number of iterations
+	for n := range sites {
+		first := begins(n)
+		for m := n - lacking; m <= n; m++ {
+			for _, site := range sites[m] {
+				if inTurns(first, h.buffers[site]) {
+					often[n]++
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(often, func(_, sites int) bool { return sites < minRecurrence })
+	counts := slices.SortedFunc(maps.Keys(often), func(x, y int) int { return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(y, x)) })
 	for _, n := range counts {
 		if p.areLayers(h, n) || p.sizesDiffer(h, n) {
 			continue
 		}
-		var first []int // buffers of the site that begins the iteration
-		for _, site := range h.order {
-			if b := h.buffers[site]; len(b) == n && (first == nil || b[0] < first[0]) {
-				first = b
-			}
-		}
+		first := begins(n)
 		if from, to := s.Buffers[first[0]].Begin,
-			s.Buffers[first[n-1]].Begin; 2*allocatedBetween(s, from, to) < allocatedBetween(s, s.Begin, s.End) {
+			s.Buffers[first[n-1]].Begin; 2*h.allocatedBetween(from, to) < h.allocatedBetween(s.Begin, s.End) {
 			continue // a loop within an iteration
 		}
-		if first = leaders(first); len(first) < leastSteps {
+		if first = h.leaders(first); len(first) < leastSteps {
 			continue
 		}
 		n = len(first)
@@ -139,11 +142,13 @@ func (p *Program) recurrence(h *history) *Steps {
 // leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one
 // before, beside the mean distance. Steps are about as long as each other, so what follows in a group is of the same
 // step.
-func leaders(buffers []int) []int {
+func (h *history) leaders(buffers []int) []int {
 	const closer = 8 // times
 	for {
 		n := len(buffers) - 1
-		isClose := func(k int) bool { return closer*(buffers[k]-buffers[k-1])*n < buffers[n]-buffers[0] }
+		isClose := func(k int) bool {
+			return closer*h.Between(buffers[k-1], buffers[k])*n < h.Between(buffers[0], buffers[n])
+		}
 		first := buffers[:1:1]
 		for k := 1; k <= n; k++ {
 			if !isClose(k) {
@@ -157,13 +162,20 @@ func leaders(buffers []int) []int {
 	}
 }
 
-// inLoopOf returns the number of allocations of a loop with n iterations, in which some sites allocate several times.
-// Of two loops, the one that does most is that of the program; the other may be what fills a cache.
-func inLoopOf(n int, often map[int]int) (allocations int) {
-	for times := 1; times <= maxTimes; times++ {
-		allocations += n * times * often[n*times]
+// inTurns reports whether a site allocates once from each buffer of first to the next one, but for a tenth of them: what
+// is prefetched is ahead of its iteration.
+func inTurns(first, buffers []int) bool {
+	off, at := 0, 0
+	for k := range first {
+		from := at
+		for at < len(buffers) && (k+1 == len(first) || buffers[at] < first[k+1]) {
+			at++
+		}
+		if n := at - from; n != 1 && (k+1 < len(first) || n > 1) {
+			off++
+		}
 	}
-	return allocations
+	return off <= max(2, len(first)/10) && off < len(first)/2
 }
 
 // areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one
@@ -176,7 +188,7 @@ func (p *Program) areLayers(h *history, n int) bool {
 		}
 		if p.inModule(site) || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == purpose.Backward {
 			all++
-			if n > p.passesOf(h)+1 || p.inOneCall(h, site) || p.inOnePass(h, h.buffers[site]) {
+			if n > p.passesOf(h)+1 || p.InOneCall(h.s, site) {
 				looping++
 			}
 		}
@@ -223,42 +235,43 @@ func (p *Program) passesOf(h *history) int {
 	return h.passes
 }
 
-// inOnePass reports whether one forward pass allocated some buffers.
-func (p *Program) inOnePass(h *history, buffers []int) bool {
-	return !h.turns && slices.ContainsFunc(p.forwardOf(h), func(pass interval) bool {
-		return pass.first <= buffers[0] && buffers[len(buffers)-1] <= pass.last
-	})
-}
-
 // Passes returns the number of forward passes in a space.
 func (p *Program) Passes(s *lifetime.Space) int { return len(p.forwardOf(p.historyOf(s))) }
 
 // forwardOf returns the forward passes of a history.
 func (p *Program) forwardOf(h *history) []interval {
 	if h.forward == nil {
-		h.forward = append([]interval{}, p.forwardPasses(h.s)...)
-		h.turns = len(h.forward) == 1 && p.takeTurns(h.s, h.forward[0])
+		h.forward = append([]interval{}, p.forwardPasses(h)...)
+		h.turns = len(h.forward) == 1 && p.takeTurns(h, h.forward[0])
 	}
 	return h.forward
 }
 
-// forwardPasses returns the calls of root modules: runs of buffers below one call. What the program allocates outside
-// of modules ends a call.
-func (p *Program) forwardPasses(s *lifetime.Space) (all []interval) {
-	ended, root := true, PathID(0)
-	for i := range s.Buffers {
-		b := &s.Buffers[i]
-		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+// forwardPasses returns the calls of root modules: runs of buffers below one call. What their thread allocates outside
+// of modules ends a call, and what a thread does that is not known.
+func (p *Program) forwardPasses(h *history) (all []interval) {
+	type call struct {
+		root PathID
+		at   int // index in all
+	}
+	running := map[ThreadID]call{}
+	for i := range h.s.Buffers {
+		b := &h.s.Buffers[i]
+		if !h.begins(i) || b.Edge&lifetime.SiteFromFree != 0 {
 			continue
 		}
 		switch f := p.At(b.Site); {
 		case p.stacks.PhaseOf(f) == purpose.Forward:
-			if ended || f.RootCall != root {
-				all = append(all, interval{i, i})
+			now, ok := running[f.Thread]
+			if !ok || f.RootCall != now.root {
+				now = call{f.RootCall, len(all)}
+				running[f.Thread], all = now, append(all, interval{i, i})
 			}
-			all[len(all)-1].last, root, ended = i, f.RootCall, false
+			all[now.at].last = i
+		case f.Thread != 0:
+			delete(running, f.Thread)
 		case f.Python || f.Engine:
-			ended = true
+			clear(running)
 		}
 	}
 	return all

@@ -12,10 +12,11 @@ import (
 // Facts is what a call stack says about an allocation or a free.
 type Facts struct {
 	known  bool
-	Python bool  // it has Python frames
-	Engine bool  // the autograd engine ran it
-	Within Part  // the innermost part of PyTorch that tells the phase
-	Rooted bool  // the outermost Python frame starts a program or thread
+	Python bool // it has Python frames
+	Engine bool // the autograd engine ran it
+	Within Part // the innermost part of PyTorch that tells the phase
+	Rooted bool // the outermost Python frame starts a program or thread
+	Thread ThreadID
 	Hook   bool  // a module or autograd called a function of the program as a hook
 	parts  uint8 // bits of the parts of all frames
 
@@ -83,6 +84,8 @@ type Stacks struct {
 	callIDs map[moduleCallSite]CallID
 	chains  [][]CallID // by CallID; nil = not read
 
+	threads map[function]ThreadID
+
 	todo        []lifetime.StackID // scratch space
 	engineKnown uint8              // 0: not yet looked, 1: no, 2: yes
 
@@ -93,7 +96,7 @@ type Stacks struct {
 func NewStacks(t *lifetime.Tables) *Stacks {
 	return &Stacks{t: t, stacks: make([]Facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), files: map[string]frameFacts{},
 		callers: make([]PathID, len(t.Stacks)), lines: make([]lifetime.FrameID, len(t.Stacks)),
-		calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]CallID{}, chains: make([][]CallID, 1)}
+		threads: map[function]ThreadID{}, calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]CallID{}, chains: make([][]CallID, 1)}
 }
 
 // StacksOf returns a reader that goes on where the last one that is done stopped. Any then counts what that one read.
@@ -210,7 +213,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	switch l.Kind {
 	case frame.Engine, frame.Node:
 		// Python frames outside of the engine made the node, or called the engine.
-		f.Engine, f.Python, f.Within, f.Flags, f.ranBy = true, false, NoPart, 0, l.Kind
+		f.Engine, f.Python, f.Within, f.Flags, f.ranBy, f.Thread = true, false, NoPart, 0, l.Kind, 0
 		return f
 	case frame.Runtime:
 		switch l.Name() {
@@ -225,7 +228,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	case frame.User, frame.Framework:
 	default:
 		if strings.HasSuffix(l.Function, "::release_variables()") { // of a node of a graph that is dropped
-			f.Engine, f.Python, f.Within, f.Flags = true, false, NoPart, 0
+			f.Engine, f.Python, f.Within, f.Flags, f.Thread = true, false, NoPart, 0, 0
 		}
 		return f
 	}
@@ -235,6 +238,9 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	f.isPart = isPart
 	if !f.Python {
 		f.Python, f.Rooted = true, roots[l.Function]
+	}
+	if f.Rooted && f.Thread == 0 && !f.Engine {
+		f.Thread = r.threadOf(l.Function, l.File)
 	}
 	callers := f.Path
 	f.Path = r.path(id, call{inner, callers}, f.isPart)

@@ -69,7 +69,7 @@ func (p *Program) Steps(s *lifetime.Space) *Steps {
 	return p.steps[s]
 }
 
-// processOf returns the spaces of a process on one clock, that with most allocations first.
+// processOf returns the spaces of a process on one clock, that with most allocations first, bystanders' left out.
 func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
 	group := []*lifetime.Space{s}
 	for _, o := range p.Spaces {
@@ -77,7 +77,11 @@ func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
 			group = append(group, o)
 		}
 	}
-	slices.SortStableFunc(group, func(x, y *lifetime.Space) int { return y.Allocations - x.Allocations })
+	if len(group) > 1 {
+		slices.SortStableFunc(group, func(x, y *lifetime.Space) int {
+			return p.historyOf(y).allocatedBetween(y.Begin, y.End) - p.historyOf(x).allocatedBetween(x.Begin, x.End)
+		})
+	}
 	return group
 }
 
@@ -86,7 +90,10 @@ func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
 	if group[0].Axis == lifetime.ProgramOrder {
 		return noSteps
 	}
-	for _, find := range []func(*lifetime.Space) *Steps{markedSteps, p.annotatedSteps, p.phaseSteps, p.recurrentSteps} {
+	end := slices.MaxFunc(group, func(x, y *lifetime.Space) int { return cmp.Compare(x.End, y.End) }).End
+	marked := func(s *lifetime.Space) *Steps { return markedSteps(s, end) }
+	annotated := func(s *lifetime.Space) *Steps { return p.annotatedSteps(s, end, group) }
+	for _, find := range []func(*lifetime.Space) *Steps{marked, annotated, p.phaseSteps, p.recurrentSteps} {
 		best := noSteps
 		for _, s := range group {
 			if found := find(s); len(found.Begins) > len(best.Begins) {
@@ -113,15 +120,15 @@ func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
 // noSteps are those of a program of which none is known.
 var noSteps = &Steps{}
 
-// markedSteps returns the steps that a program marks.
-func markedSteps(s *lifetime.Space) *Steps {
+// markedSteps returns the steps that a program marks, if they begin before the end of its history.
+func markedSteps(s *lifetime.Space, end int64) *Steps {
 	if len(s.Marks) == 0 {
 		return noSteps
 	}
 	steps := &Steps{Source: Marked}
 	for i := range s.Marks {
 		m := &s.Marks[i]
-		if n := len(steps.Ends); m.Kind == lifetime.Step && m.Begin < s.End &&
+		if n := len(steps.Ends); m.Kind == lifetime.Step && m.Begin < end &&
 			(n == 0 || m.End > steps.Ends[n-1] && m.Begin > steps.Begins[n-1]) {
 			steps.add(m.Begin, m.End)
 			steps.Names = append(steps.Names, m.Text)
@@ -131,39 +138,49 @@ func markedSteps(s *lifetime.Space) *Steps {
 }
 
 // annotatedSteps returns the steps that end with annotated steps of an optimizer. The first one begins with the first
-// pass.
-func (p *Program) annotatedSteps(s *lifetime.Space) *Steps {
+// pass. Between two steps the process, on any of its devices, allocates something else than a backward pass or an
+// optimizer does: an optimizer for each parameter, also if hooks of the backward pass call it, makes one step.
+func (p *Program) annotatedSteps(s *lifetime.Space, end int64, group []*lifetime.Space) (steps *Steps) {
 	if len(s.Marks) == 0 {
 		return noSteps
 	}
-	steps := &Steps{Source: Annotated}
-	begin := int64(-1)
-	for i := range s.Marks {
-		m := &s.Marks[i]
-		n := len(steps.Ends)
-		if !strings.HasPrefix(m.Text, OptimizerStep) || m.Begin >= s.End || n > 0 && m.Begin < steps.Ends[n-1] {
-			continue
-		}
-		if n == 0 {
-			if begin = m.Begin; s.Purposes != nil {
-				begin = min(begin, p.firstPass(s))
+	first, others := end, []int64(nil) // when they are allocated
+	for _, s := range group {
+		h := p.historyOf(s)
+		for i := range s.Buffers {
+			at, begin := p.Purpose(s.PurposeOf(i)), s.Buffers[i].Begin
+			if h.begins(i) && at.Phase != purpose.UnknownPhase && at.Part != purpose.Setup {
+				first = min(first, begin)
+			}
+			if h.begins(i) && at.Phase != purpose.Backward && at.Phase != purpose.OptimizerPhase {
+				others = append(others, begin)
 			}
 		}
-		steps.add(begin, max(m.End, m.Begin+1))
-		begin = steps.Ends[n]
 	}
-	return steps
-}
-
-// firstPass returns when a space first allocates something else than set-up.
-func (p *Program) firstPass(s *lifetime.Space) int64 {
-	for i := range s.Buffers {
-		if at := p.Purpose(s.PurposeOf(i)); s.Buffers[i].Edge&lifetime.BeginUnseen == 0 &&
-			at.Phase != purpose.UnknownPhase && at.Part != purpose.Setup {
-			return s.Buffers[i].Begin
+	slices.Sort(others)
+	for _, calls := range []bool{false, true} { // each call is a step, if nothing tells them apart
+		steps = &Steps{Source: Annotated}
+		for i := range s.Marks {
+			m, n := &s.Marks[i], len(steps.Ends)
+			if !strings.HasPrefix(m.Text, OptimizerStep) || m.Begin >= end || n > 0 && m.Begin < steps.Ends[n-1] {
+				continue
+			}
+			begin := min(first, m.Begin)
+			if n > 0 {
+				begin = steps.Ends[n-1]
+			}
+			at, _ := slices.BinarySearch(others, begin)
+			if n > 0 && !calls && (at == len(others) || others[at] >= m.Begin) {
+				steps.Ends[n-1] = max(m.End, m.Begin+1)
+				continue
+			}
+			steps.add(begin, max(m.End, m.Begin+1))
+		}
+		if len(steps.Begins) > 1 {
+			break
 		}
 	}
-	return s.End
+	return steps
 }
 
 // phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have
@@ -174,7 +191,7 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 	}
 	steps := &Steps{Source: Phases}
 	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == purpose.Setup })
-	begin, backward := int64(0), 0
+	begin, backward, h := int64(0), 0, p.historyOf(s)
 	var passes []int // backward passes of each step
 	for i, span := range spans {
 		if i == 0 {
@@ -193,7 +210,7 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 	}
 	n := len(passes)
 	if n == 0 || n == 1 && passes[0] > 1 || slices.Max(passes) > 2*slices.Min(passes) ||
-		backward > slices.Max(passes) || 2*allocatedBetween(s, steps.Begins[0], begin) < allocatedBetween(s, steps.Begins[0], s.End) {
+		backward > slices.Max(passes) || 2*h.allocatedBetween(steps.Begins[0], begin) < h.allocatedBetween(steps.Begins[0], s.End) {
 		return noSteps
 	}
 	return steps
@@ -228,11 +245,12 @@ func (s *Steps) drop(n int) {
 	}
 }
 
-// allocatedBetween returns the number of buffers that began in the window at or after from, and before to.
-func allocatedBetween(s *lifetime.Space, from, to int64) (n int) {
-	at := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin >= from })
-	for i := at; i < len(s.Buffers) && s.Buffers[i].Begin < to; i++ {
-		if s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+// allocatedBetween returns the number of buffers that began in the window at or after from, and before to, without
+// bystanders'.
+func (h *history) allocatedBetween(from, to int64) (n int) {
+	at := sort.Search(len(h.s.Buffers), func(i int) bool { return h.s.Buffers[i].Begin >= from })
+	for i := at; i < len(h.s.Buffers) && h.s.Buffers[i].Begin < to; i++ {
+		if h.begins(i) {
 			n++
 		}
 	}

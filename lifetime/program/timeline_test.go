@@ -18,7 +18,7 @@ type allocation struct {
 
 // program returns a capture of allocations; end 0 stands for the end of the window, 100.
 func ofPhases(all []allocation, marks ...lifetime.Mark) *lifetime.Capture {
-	c := &lifetime.Capture{Tables: lifetime.Tables{Purposes: make([]purpose.Purpose, 1)}}
+	c := &lifetime.Capture{Tables: lifetime.Tables{Sites: make([]lifetime.Site, 1), Purposes: make([]purpose.Purpose, 1)}}
 	s := &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{End: 100}}
 	s.Marks = marks
 	for i, a := range all {

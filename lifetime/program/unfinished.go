@@ -98,7 +98,7 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 			now++
 		}
 		b := &s.Buffers[i]
-		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 {
+		if !h.begins(i) || b.Edge&lifetime.SiteFromFree != 0 {
 			continue
 		}
 		f := p.At(b.Site)
@@ -128,10 +128,13 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 }
 
 // takeTurns reports whether a line of the root module of a pass allocates again after another one did.
-func (p *Program) takeTurns(s *lifetime.Space, pass interval) bool {
-	seen, last := map[lifetime.FrameID]bool{}, lifetime.FrameID(0)
+func (p *Program) takeTurns(h *history, pass interval) bool {
+	seen, last, thread := map[lifetime.FrameID]bool{}, lifetime.FrameID(0), p.At(h.s.Buffers[pass.first].Site).Thread
 	for i := pass.first; i <= pass.last; i++ {
-		f := p.At(s.Buffers[i].Site)
+		f := p.At(h.s.Buffers[i].Site)
+		if !h.begins(i) || f.Thread != thread {
+			continue
+		}
 		line := lifetime.FrameID(0)
 		for path := f.Path; path != 0 && path != f.RootCall; path = p.stacks.callers[path] {
 			if frame := p.stacks.lines[path]; p.stacks.frames[frame].flags&(CallsModule|RunsHooks) == 0 {
