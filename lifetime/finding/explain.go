@@ -8,10 +8,12 @@ import (
 	"github.com/memlane/memlane/lifetime"
 )
 
-// causeGroup is a group of leaks that probably have one cause: they retain buffers from the same steps.
+// causeGroup is a group of leaks that probably have one cause: they retain buffers from the same steps, and no two
+// recorded holders.
 type causeGroup struct {
 	findings []*Finding
-	steps    []int // in which the retained buffers of the first leak were allocated, sorted
+	steps    []int  // in which the retained buffers of the first leak were allocated, sorted
+	holder   string // recorded; "" = of none of them
 }
 
 // together is the minimum share of common steps of two leaks with one cause.
@@ -42,19 +44,26 @@ func (f *Finding) blame(cause Cause, place lifetime.Place) {
 	f.Suggestions = []string{cause.Advice()}
 }
 
-// causeGroups groups leaks that retain buffers from the same steps. Suspected and confirmed leaks stay apart.
+// causeGroups groups leaks that retain buffers from the same steps. Suspected and confirmed leaks stay apart, and so do
+// those that different variables hold, as the recorder saw: each has its own cause.
 func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
 	for i := range findings {
 		f := &findings[i]
-		kept := p.stepsOf(f.Kept)
+		kept, held := p.stepsOf(f.Kept), ""
+		if f.Held = p.heldOf(f.Kept); f.Held != nil {
+			held = f.Held[0].root()
+		}
 		same := func(g *causeGroup) bool {
-			return len(kept) >= leastSteps && g.findings[0].Severity > Info == (f.Severity > Info) && overlaps(g.steps, kept)
+			return len(kept) >= leastSteps && g.findings[0].Severity > Info == (f.Severity > Info) && overlaps(g.steps, kept) &&
+				(held == "" || g.holder == "" || held == g.holder)
 		}
-		if at := slices.IndexFunc(groups, same); at >= 0 {
-			groups[at].findings = append(groups[at].findings, f)
-		} else {
-			groups = append(groups, &causeGroup{[]*Finding{f}, kept})
+		at := slices.IndexFunc(groups, same)
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &causeGroup{steps: kept})
 		}
+		g := groups[at]
+		g.findings, g.holder = append(g.findings, f), cmp.Or(g.holder, held)
 	}
 	return groups
 }

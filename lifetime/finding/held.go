@@ -62,7 +62,10 @@ func (p *Pass) hold(f *Finding) {
 	if f.Kind != KindLeak {
 		return
 	}
-	if f.Held = p.heldOf(f.Kept); f.Held == nil {
+	if f.Held == nil { // else explain has found it
+		f.Held = p.heldOf(f.Kept)
+	}
+	if f.Held == nil {
 		return
 	}
 	named := f.Held[:min(len(f.Held), maxHeld)]
@@ -101,6 +104,9 @@ func (h *Held) grows() string {
 	}
 	return h.By
 }
+
+// root returns the variable or container that must let go of the buffers, itself or of their graph.
+func (h *Held) root() string { return h.Where + " " + strings.TrimPrefix(h.grows(), "the graph of ") }
 
 // text says what holds the buffers.
 func (h *Held) text() string {

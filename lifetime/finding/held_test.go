@@ -115,3 +115,55 @@ func TestHeld(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldApart: leaks of the same steps have one cause if one variable holds them, itself or in its graph, and each its own if several do.
+func TestHeldApart(t *testing.T) {
+	graph := holder.Holder{Kind: holder.ByGraph, Path: "curve[3]", Where: "__main__", Node: "MeanBackward0 (self)"}
+	variable := func(path string) holder.Holder {
+		return holder.Holder{Kind: holder.ByVariable, Path: path, Where: "__main__", Container: "list"}
+	}
+	for name, test := range map[string]struct {
+		held   [3]holder.Holder // of the buffers of three lines
+		causes [3]string
+	}{
+		"none":    {[3]holder.Holder{}, [3]string{"c", "c", "c"}},
+		"one":     {[3]holder.Holder{variable("curve[1]"), graph, {}}, [3]string{"c", "c", "c"}},
+		"several": {[3]holder.Holder{variable("masks['a']"), variable("log.seen[1]"), graph}, [3]string{"a", "b", "c"}},
+		"members": {[3]holder.Holder{variable("log.kept[1].x"), variable("log.seen[1]"), variable("log.kept[2].y")}, [3]string{"c", "b", "c"}},
+	} {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "x"})
+		s := b.Space()
+		site := func(name string) lifetime.SiteID {
+			f := b.Frame(frame.Frame{Function: name, File: "a.py", Line: 1, Kind: frame.User})
+			return b.Site(lifetime.Site{Stack: b.Call(f, 0)})
+		}
+		sites, temporary := [3]lifetime.SiteID{site("a"), site("b"), site("c")}, site("temporary")
+		for i := range int64(40) {
+			b.Mark(s, lifetime.Mark{Begin: i * 10, End: i*10 + 10, Kind: lifetime.Step})
+			for k, of := range sites {
+				addr, size := uint64(3*i+int64(k)+2)<<20, int64(k+1)<<16
+				b.Alloc(s, i*10+1+int64(k), build.Block{Addr: addr, Requested: size, Occupied: size, Site: of})
+				if h := test.held[k]; h.Kind != holder.None {
+					b.Hold(s, addr, b.Holder(h))
+				}
+			}
+			b.Alloc(s, i*10+5, build.Block{Addr: 1 << 30, Requested: 512, Occupied: 512, Site: temporary})
+			b.Free(s, i*10+6, build.Block{Addr: 1 << 30})
+		}
+		b.Describe(s, lifetime.SpaceInfo{Device: "cuda:0"})
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+			got[c.PlaceOf(f.Place()).Frame.Function] = strings.TrimSuffix(f.Text(finding.FigCausePlace), " (a.py:1)")
+		}
+		for k, of := range []string{"a", "b", "c"} {
+			if got[of] != test.causes[k] {
+				t.Errorf("%s: the cause of %s is that of %q, want %q", name, of, got[of], test.causes[k])
+			}
+		}
+	}
+}
