@@ -2,6 +2,7 @@ package main
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestRecordedFailures(t *testing.T) {
 		{"replay/b02.c2.oom.pickle.zst", "", "forward (cnn_momentum.py:10)", "fragmented", 8519680, 173015040, "yes"},
 		{"replay/b03.c2.oom.pickle.zst", "", "forward (encoder_adamw.py:10)", "fragmented", 1048576, 319815680, "yes"},
 		{"replay/b04.c2.oom.pickle.zst", "", "", "fragmented", 65536000, 457179136, "no"},
-		{"replay/b09.c2.oom.pickle.zst", "forward (infer_kv.py:14)", "main (infer_kv.py:30)", "fragmented", 6553600, 84934656, "no"},
+		{"replay/b09.c2.oom.pickle.zst", "forward (infer_kv.py:14)", "main (infer_kv.py:30)", "fragmented", 6553600, 84934656, "yes"}, // with roundings
 		{"replay/b13.c2.oom.pickle.zst", "main (streams.py:8)", "main (streams.py:8)", "fragmented", 1870848, 70254592, ""},
 		{"replay/b14.c2.oom.pickle.zst", "main (graph_pools.py:20)", "forward (graph_pools.py:4)", "private_pools", 20971520, 286261248, ""},
 		{"replay/b16.c2.oom.pickle.zst", "buf (pinned_pieces.py:2)", "buf (pinned_pieces.py:2)", "fragmented", 73400320, 377487360, "yes"},
@@ -50,9 +51,14 @@ func TestRecordedFailures(t *testing.T) {
 			proof = *f.Proof
 		}
 		fits := map[bool]string{strings.Contains(proof, "it would have fit, replayed exactly"): "yes", strings.Contains(proof, "would not have helped, replayed exactly"): "no"}[true]
-		advised := strings.Contains(f.Advice, "expandable_segments:True")
+		advised := strings.Contains(f.Advice, "PYTORCH_CUDA_ALLOC_CONF=")
 		if fits != want.fits || advised != (fits == "yes") {
 			t.Errorf("%s: %q, %q; want %q", want.file, f.Advice, proof, want.fits)
+		}
+		if tuned := decode[answer.Tune](t, succeed(t, "tune", "--json", file)); want.fits != "" && slices.ContainsFunc(tuned.Settings, func(s answer.TuneSetting) bool {
+			return s.Outcome == "ok" && s.Exact
+		}) != (want.fits == "yes") {
+			t.Errorf("%s: %+v; want %q", want.file, tuned.Settings, want.fits)
 		}
 	}
 }

@@ -234,23 +234,17 @@ func (j *recorded) replay() {
 		return
 	}
 	j.Replayed = &Replayed{Recorded: own.PeakReserved}
-	tried, exact, fits := candidates(h.Settings), true, false
-	for _, s := range tried {
-		o := h.RunBoth(s, device)
-		exact, fits = exact && o.Exact, fits || !o.OOM
-		if o.Exact && !o.OOM {
-			j.Replayed.Conf, j.Replayed.Peak = s.String(), o.PeakReserved
-			j.proved(s, &law)
-			return
-		}
-	}
-	if j.Reason != Fragmented || len(tried) == 0 || fits || j.otherStreams() >= j.Mark.Requested {
+	o, sure := h.Past(device)
+	switch {
+	case sure && !o.OOM:
+		j.proved(&o, &law)
+		return
+	case j.Reason != Fragmented || !o.OOM || j.otherStreams() >= j.Mark.Requested:
 		j.unproved()
 		return
 	}
-	j.Advice = fewSizes
-	if exact {
-		j.Proof = fmt.Sprintf("%s would not have helped, replayed exactly", confOf(tried[0], h.Settings))
+	if j.Advice = fewSizes; sure {
+		j.Proof = "other settings would not have helped, replayed exactly"
 	}
 	if pool := Apart(j.t, j.until, h, device, &own, j.Mark.Begin); pool != nil && !pool.Least.OOM && pool.Least.Exact {
 		j.Advice = pool.Advice()
@@ -261,49 +255,20 @@ func (j *recorded) replay() {
 // inPieces are the words of fragmentation if the reserved but free bytes alone do not suffice.
 const inPieces = "enough is free, but in pieces: on the device and in the allocator"
 
-// candidates returns the settings to try: those that serve most programs, and that the capture does not have.
-func candidates(own replay.Settings) (all []replay.Settings) {
-	if !own.Expandable {
-		s := own
-		s.Expandable = true
-		all = append(all, s)
-	}
-	for _, split := range []int64{512 << 20, 128 << 20} {
-		if s := own; split < own.MaxSplit {
-			s.MaxSplit = split
-			all = append(all, s)
+// proved sets the advice and its proof: with other settings the request fits, so enough was free.
+func (j *recorded) proved(o *replay.Outcome, law *replay.Law) {
+	conf, then := cmp.Or(o.Settings.String(), `""`), ""
+	j.fitted, j.Replayed.Conf, j.Replayed.Peak = true, conf, o.PeakReserved
+	if j.Reason == Exhausted {
+		before, words := j.Advice, inPieces
+		if little := j.Unallocated < max(j.Reserved/20, 1) && !j.single(); little {
+			words, then = j.Words+", but for a little that is free in pieces", " It helps a little; then: "+before
 		}
-	}
-	return all
-}
-
-// confOf returns the part of the settings that is not in own.
-func confOf(s, own replay.Settings) string {
-	had := strings.Split(own.String(), ",")
-	var parts []string
-	for _, part := range strings.Split(s.String(), ",") {
-		if !slices.Contains(had, part) {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, ",")
-}
-
-// proved sets the advice and its proof.
-func (j *recorded) proved(s replay.Settings, law *replay.Law) {
-	before := j.Advice
-	j.fitted = true
-	if j.Reason == Exhausted && j.Unallocated > 0 && j.Unallocated >= j.Reserved/20 {
 		j.because(j.t, &row{reason: Fragmented})
-		j.Words = inPieces
+		j.Words = words
 	}
-	j.Advice = "Set PYTORCH_CUDA_ALLOC_CONF=" + s.String() + "."
-	if j.Reason == Exhausted && !j.single() {
-		j.Words += ", but for a little that is free in pieces"
-		j.Advice += " It helps a little; then: " + before
-	}
-	j.Proof = fmt.Sprintf("with %s it would have fit, replayed exactly (%s of %s addresses)", confOf(s, replay.Default()), units.Count(int64(law.Equal)),
-		units.Count(int64(law.Addresses)))
+	j.Advice = "Set PYTORCH_CUDA_ALLOC_CONF=" + conf + "." + then
+	j.Proof = fmt.Sprintf("with %s it would have fit, replayed exactly (%s of %s addresses)", conf, units.Count(int64(law.Equal)), units.Count(int64(law.Addresses)))
 }
 
 // unproved removes advice that the capture already follows.

@@ -30,6 +30,8 @@ func Search(all []*History, devices []Device, stop func() error) ([]Trial, error
 // briefly is the number of events that Advise replays: less than 1 s on one processor.
 const briefly = 2_000_000
 
+const leastTried = 3 // settings that Past tries however long that takes
+
 // Advise is Search for one recording in bounded time. It changes one setting at a time, and of long recordings tries
 // fewer. It returns the outcomes of the recorded and of the best settings. ok is false if no others are better.
 func (h *History) Advise(d Device) (own, best Outcome, ok bool) {
@@ -37,6 +39,37 @@ func (h *History) Advise(d Device) (own, best Outcome, ok bool) {
 	t.single()
 	i := Recommend(t.made)
 	return t.made[0].Outcomes[0], t.made[i].Outcomes[0], i > 0
+}
+
+// Past returns the outcome of the first settings, of those that Search tries, with which every request finds memory on a device: one that is
+// exact, else one that is not, else one that fails. sure says that the recording proves it: that these do not fail, or that all do.
+func (h *History) Past(d Device) (o Outcome, sure bool) {
+	t := trials{all: []*History{h}, devices: []Device{d}, stop: func() error { return nil }, budget: max(briefly, leastTried*len(h.events))}
+	t.try(t.own())
+	o, sure = Outcome{OOM: true}, true
+	find := func(each [][]Settings) bool {
+		for i := range each {
+			from := len(t.made)
+			sure = sure && t.budget >= len(h.events)
+			t.tryNew(each[i : i+1]) // left out if it is the recorded one
+			for _, of := range t.made[from:] {
+				switch of := of.Outcomes[0]; {
+				case !of.OOM && of.Exact:
+					o, sure = of, true
+					return true
+				case !of.OOM && o.OOM:
+					o = of
+				}
+				sure = sure && of.Outcomes[0].Exact
+			}
+		}
+		return false
+	}
+	if !find(singles(t.all, t.devices)) {
+		t.sort()
+		slices.ContainsFunc(t.bases(), func(best []Settings) bool { return find(combined(best, t.devices)) })
+	}
+	return o, sure
 }
 
 // Try replays the recordings under their own settings, then under the given ones.
@@ -129,6 +162,12 @@ func (t *trials) try(each ...[]Settings) {
 	}
 	close(jobs)
 	workers.Wait()
+	for i, h := range t.all {
+		o, last := &t.made[0].Outcomes[i], len(h.events)-1
+		if d := t.devices[i]; last >= 0 && h.events[last].op == opFull && d.Fraction == 0 && d.Capacity > 0 && d.Capacity == h.capacity && !o.OOM {
+			h.differs, o.Exact, o.OOM, o.OOMEvent = true, false, true, int(h.requests[h.events[last].of].number) // recorded, but not in the replay
+		}
+	}
 }
 
 // sort sorts the trials behind the first one: fewer recordings that run out of memory, less
