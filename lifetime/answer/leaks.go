@@ -118,10 +118,10 @@ func WithoutLeaksOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Find
 		return nil
 	}
 	r := e.Without(kept)
-	if float64(e.Recorded.Peak-r.High) < worthwhile*float64(e.Recorded.Peak) {
+	if peak := min(e.Peak, e.Recorded.Peak); float64(peak-r.High) < worthwhile*float64(peak) {
 		return nil
 	}
-	return &WithoutLeaks{c.Sources[s.Source].File, s.ID(), e.Recorded.Peak, r.Low, r.High}
+	return &WithoutLeaks{c.Sources[s.Source].File, s.ID(), e.Peak, r.Low, r.High}
 }
 
 // judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.

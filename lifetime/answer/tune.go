@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -45,9 +46,10 @@ type Replay struct {
 // TuneSetting is what a program would have needed under some settings.
 type TuneSetting struct {
 	Conf              string `json:"conf"`                // value of PYTORCH_CUDA_ALLOC_CONF; "default" if it is empty
-	Outcome           string `json:"outcome"`             // "ok", or "oom" if an allocation fails
+	Outcome           string `json:"outcome"`             // "ok", "oom" if an allocation fails, or "later" if none that was recorded fails, but the leak that filled the memory goes on
 	PeakReservedBytes int64  `json:"peak_reserved_bytes"` // highest reserved memory
-	PeakLiveBytes     int64  `json:"peak_live_bytes"`     // highest allocated memory, as torch.cuda.max_memory_allocated
+	PeakLiveBytes     int64  `json:"peak_live_bytes"`     // highest allocated memory, as torch.cuda.max_memory_allocated; with the recorded settings as recorded
+	ReplayedBytes     int64  `json:"replayed_bytes"`      // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending
 	Retries           int    `json:"retries"`             // allocations for which all cached memory was released
 	SegmentsAtEnd     int    `json:"segments_at_end"`     // segments at the end; an expandable segment counts once
 	OOMEvent          *int   `json:"oom_event"`           // index in device_traces of the event that fails; null if none does
@@ -110,7 +112,8 @@ type Tuning struct {
 
 	histories []*replay.History
 	devices   []replay.Device
-	spaces    []lifetime.SpaceInfo
+	spaces    []*lifetime.Space
+	filled    []bool     // of each recording: a leak is why an allocation failed
 	keys      [][]uint64 // of the buffers of each recording: where they were allocated; nil without Batches
 	grows     [][]bool   // of each recording, by buffer: it is an activation; nil without Growth
 	captures  []TuneCapture
@@ -148,7 +151,7 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 		}
 		t.histories = append(t.histories, h)
 		t.devices = append(t.devices, replay.Device{Capacity: cmp.Or(t.Capacity, h.Capacity()), Fraction: t.Fraction})
-		t.spaces = append(t.spaces, s.SpaceInfo)
+		t.spaces = append(t.spaces, s)
 		if t.Batches != nil {
 			t.keys = append(t.keys, siteKeys(&c.Tables, s))
 		}
@@ -161,10 +164,14 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 		return &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's caching allocator with its segments; " +
 			"record one with torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"FILE\")"}
 	}
+	t.filled = append(t.filled, make([]bool, len(t.spaces)-len(t.filled))...)
 	for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
 		if f.IsLeak() && f.BytesPerStep > t.rate {
 			t.rate = f.BytesPerStep
 			t.leak = fmt.Sprintf("%s leaks %s per step", c.PlaceOf(f.Place()), units.Bytes(int64(t.rate)))
+		}
+		if i := slices.Index(t.spaces, f.Space); i >= 0 && f.Failures != nil && f.Failures[0].Reason == oom.Leak {
+			t.filled[i], t.leak = true, cmp.Or(t.leak, c.PlaceOf(f.Failures[0].Leak.Site).String()+" leaks")
 		}
 	}
 	return nil
@@ -254,7 +261,7 @@ func (t *Tuning) Picture() (p tunePicture, ok bool) {
 		return t.histories[k].Trace(t.trials[trial].Outcomes[k].Settings, t.devices[k])
 	}
 	return tunePicture{
-		Space: t.spaces[k], File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]},
+		Space: t.spaces[k].SpaceInfo, File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]},
 		Recorded: trace(0), Chosen: trace(chosen),
 	}, true
 }
@@ -300,15 +307,24 @@ func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
 	total := TuneSetting{Conf: conf, Outcome: "ok", Exact: true, Recorded: trial.Recorded, HighBytes: new(int64)}
 	for i := range trial.Outcomes {
 		row := settingOf(conf, &trial.Outcomes[i])
-		row.Recorded = trial.Recorded
+		if row.Recorded = trial.Recorded; row.Recorded && t.Capacity == 0 && t.Fraction == 0 {
+			row.PeakLiveBytes = t.spaces[i].Peak(lifetime.Occupied).Bytes
+			if reserved := t.histories[i].PeakReserved(); !row.Exact && row.Outcome == "ok" { // the replay differs
+				row.PeakReservedBytes, row.LowBytes, row.HighBytes, row.Exact, row.Range = reserved, reserved, &reserved, true, false
+			}
+		}
+		if row.Outcome == "ok" && t.filled[i] && t.trials[0].Outcomes[i].OOM {
+			row.Outcome = "later"
+		}
 		t.captures[i].Settings = append(t.captures[i].Settings, row)
 		total.PeakReservedBytes, total.PeakLiveBytes = max(total.PeakReservedBytes, row.PeakReservedBytes),
 			max(total.PeakLiveBytes, row.PeakLiveBytes)
+		total.ReplayedBytes = max(total.ReplayedBytes, row.ReplayedBytes)
 		total.widen(&row)
 		total.Retries += row.Retries
 		total.SegmentsAtEnd += row.SegmentsAtEnd
 		total.Exact = total.Exact && row.Exact
-		if row.OOMEvent != nil && total.OOMEvent == nil {
+		if row.Outcome != "ok" && total.OOMEvent == nil {
 			total.Outcome, total.OOMEvent = row.Outcome, row.OOMEvent
 		}
 	}
@@ -332,7 +348,7 @@ const inexact = 0.05
 
 func settingOf(conf string, o *replay.Outcome) TuneSetting {
 	s := TuneSetting{
-		Conf: conf, Outcome: "ok", PeakReservedBytes: o.PeakReserved, PeakLiveBytes: o.PeakLive, Retries: o.Retries,
+		Conf: conf, Outcome: "ok", PeakReservedBytes: o.PeakReserved, PeakLiveBytes: o.PeakLive, ReplayedBytes: o.PeakLive, Retries: o.Retries,
 		SegmentsAtEnd: o.Segments, Exact: o.Exact, LowBytes: o.Low, HighBytes: &o.High, Range: o.Low < o.High,
 	}
 	switch {
@@ -348,8 +364,15 @@ func settingOf(conf string, o *replay.Outcome) TuneSetting {
 	return s
 }
 
-// Result returns the event that fails, or how exact the peak is.
+// Result returns the event that fails, or how exact the peak is, and what a replay counts if it differs.
 func (s *TuneSetting) Result() string {
+	if replayed := units.Bytes(s.ReplayedBytes); s.OOMEvent == nil && replayed != units.Bytes(s.PeakLiveBytes) {
+		return s.result() + ", " + replayed + " replayed"
+	}
+	return s.result()
+}
+
+func (s *TuneSetting) result() string {
 	switch {
 	case s.OOMEvent != nil:
 		return fmt.Sprintf("OOM at event %d", *s.OOMEvent)
@@ -383,20 +406,25 @@ func (t *Tune) choice() (verdict, reason string) {
 		reason, may = fmt.Sprintf("no other settings need less by %.0f %%", 100*replay.MinGain), "need less"
 	}
 	if perhaps := t.perhaps(); t.Keep && perhaps != nil {
-		reason = fmt.Sprintf("with %s it may %s (%s), which the recording does not prove", perhaps.Conf, may, perhaps.Result())
+		reason = fmt.Sprintf("with %s it may %s (%s), which the recording does not prove", perhaps.Conf, may, perhaps.result())
 	}
 	if t.Keep {
 		return "keep what you have: PYTORCH_CUDA_ALLOC_CONF=" + confValue(own.Conf), reason
 	}
-	reserves, how := "it reserves "+units.Bytes(best.PeakReservedBytes), ", "+best.Result()
+	reserves, how := "it reserves "+units.Bytes(best.PeakReservedBytes), ", "+best.result()
 	switch {
 	case best.Exact:
 		how = ", replayed exactly"
 	case best.Range:
-		reserves, how = "it reserves "+best.Result(), ""
+		reserves, how = "it reserves "+best.result(), ""
 	}
 	reason = reserves + " instead of " + units.Bytes(own.PeakReservedBytes)
-	if own.Outcome == "oom" {
+	switch {
+	case own.Outcome == "oom" && !best.Exact:
+		reason = "it may not run out of memory; " + reserves
+	case own.Outcome == "oom" && best.Outcome == "later":
+		reason = "it gets past the request that failed; " + reserves
+	case own.Outcome == "oom":
 		reason = "it does not run out of memory; " + reserves
 	}
 	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + how
@@ -407,7 +435,7 @@ func (t *Tune) choice() (verdict, reason string) {
 func (t *Tune) Tells(i int) bool {
 	own, s := &t.Settings[0], &t.Settings[i]
 	return i == 0 || t.Given || s.Conf == t.Recommended ||
-		s.Outcome == "ok" && (own.Outcome != "ok" || t.gains(s.PeakReservedBytes) || s.Range && t.gains(s.LowBytes))
+		s.Outcome != "oom" && (own.Outcome == "oom" || t.gains(s.PeakReservedBytes) || s.Range && t.gains(s.LowBytes))
 }
 
 // gains reports whether a peak is lower than the recorded one by enough to recommend it.
@@ -419,7 +447,7 @@ func (t *Tune) gains(peak int64) bool {
 // there is none.
 func (t *Tune) perhaps() *TuneSetting {
 	i := slices.IndexFunc(t.Settings, func(s TuneSetting) bool {
-		return s.Outcome == "ok" && (t.Settings[0].Outcome == "oom" || t.gains(s.PeakReservedBytes))
+		return s.Outcome != "oom" && (t.Settings[0].Outcome == "oom" || t.gains(s.PeakReservedBytes))
 	})
 	if i < 0 {
 		return nil

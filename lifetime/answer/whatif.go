@@ -38,10 +38,11 @@ type WhatIfScenario struct {
 	Edits             []string    `json:"edits"`                    // the changes, such as "batch=2"; empty for the recording
 	Refused           string      `json:"refused"`                  // why there are no figures; empty if there are
 	Exact             bool        `json:"exact"`                    // the peak was right to the byte for all programs that were tried
-	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated
+	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded
+	ReplayedBytes     int64       `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending
 	LowBytes          int64       `json:"low_bytes"`                // the highest allocated memory is at least this
 	HighBytes         int64       `json:"high_bytes"`               // and at most this
-	SavedBytes        int64       `json:"saved_bytes"`              // by how much peak_bytes is below that of the recording
+	SavedBytes        int64       `json:"saved_bytes"`              // by how much peak_bytes is below replayed_bytes of the recording, or of next-step if one_step is set
 	PeakReservedBytes int64       `json:"peak_reserved_bytes"`      // highest reserved memory
 	ReservedLowBytes  int64       `json:"peak_reserved_low_bytes"`  // the highest reserved memory is at least this
 	ReservedHighBytes int64       `json:"peak_reserved_high_bytes"` // and at most this
@@ -249,8 +250,8 @@ func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, err
 func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
 	for _, r := range e.Remedies() {
 		one := scenarioOf(e, r.Scenario, capacity)
-		if float64(one.SavedBytes) < worthwhile*float64(e.Needs.Peak) {
-			continue
+		if !e.Lowers(one.HighBytes) || float64(one.SavedBytes) < worthwhile*float64(e.Needs.Peak) {
+			continue // it may raise the peak, or saves little
 		}
 		one.Advice = r.Advice
 		if r.Held != 0 {
@@ -378,18 +379,20 @@ func roomOf(r whatif.Room) *WhatIfRoom {
 func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfScenario {
 	r := e.Run(edits, replay.Device{})
 	out := WhatIfScenario{
-		Edits: []string{}, Refused: r.Refused, Exact: r.Exact, PeakBytes: r.Peak, LowBytes: r.Low, HighBytes: r.High,
+		Edits: []string{}, Refused: r.Refused, Exact: r.Exact, PeakBytes: r.Peak, ReplayedBytes: r.Peak, LowBytes: r.Low, HighBytes: r.High,
 		PeakReservedBytes: r.Reserved, ReservedLowBytes: r.ReservedLow, ReservedHighBytes: r.ReservedHigh,
 		Recomputed: r.Recomputed, CopiedBytes: r.Copied, Passes: r.Passes,
 	}
 	for i := range edits {
 		out.Edits = append(out.Edits, edits[i].String())
 	}
-	if r.Refused != "" {
+	switch {
+	case r.Refused != "":
 		return out
-	}
-	if len(edits) > 0 {
+	case len(edits) > 0:
 		out.SavedBytes = e.Needs.Peak - r.Peak
+	default:
+		out.PeakBytes, out.LowBytes, out.HighBytes = e.Peak, e.Peak, e.Peak
 	}
 	if capacity == 0 {
 		return out

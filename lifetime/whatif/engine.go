@@ -13,7 +13,8 @@ import (
 // Engine answers for one memory ID.
 type Engine struct {
 	Law      replay.Law // how much of the recording the rules of the allocator predict
-	Recorded Result     // without edits
+	Peak     int64      // as recorded; with a request that failed that of Recorded
+	Recorded Result     // without edits: the peak is what the allocator counts, as far as a replay knows it
 	Needs    Result     // Recorded, or with another step if OneStep is set: what savings are of
 
 	// OneStep is set if the only whole step of the recording makes what the next one has from its beginning, mostly the state of the optimizer. All
@@ -59,6 +60,9 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 	}
 	e.Unfinished = e.program.unfinished()
 	e.Recorded = e.Run(nil, replay.Device{})
+	if e.Peak = e.Recorded.Peak; e.Capacity() == 0 {
+		e.Peak = s.Peak(lifetime.Occupied).Bytes
+	}
 	if e.Needs = e.Recorded; e.OneStep {
 		e.Needs = e.Run(e.Start(), replay.Device{})
 		return e, ""
@@ -73,6 +77,9 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 
 // Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
 func (e *Engine) Capacity() int64 { return e.history.Capacity() }
+
+// Lowers reports whether a peak of at most so many bytes is below that of the recording, as recorded and as replayed.
+func (e *Engine) Lowers(high int64) bool { return high < min(e.Peak, e.Recorded.Peak) }
 
 // known reports whether the recording has all that the allocator did, and its rules predict it.
 func (e *Engine) known() bool { return e.Law.First < 0 && e.history.FromStart() }

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Remedy is a change that may lower the peak.
@@ -41,7 +42,7 @@ var remedies = [...]Remedy{
 	{edits: "optimizer.device=host", instead: "o", Advice: "Keep the state of the optimizer on the host."},
 }
 
-// Remedies returns the changes that the program allows, the cheapest first.
+// Remedies returns the changes that the program allows, the cheapest first. They may also raise its peak: see Lowers.
 func (e *Engine) Remedies() []Remedy {
 	if e.remedies == nil {
 		e.remedies = slices.DeleteFunc(e.candidates(), func(r Remedy) bool {
@@ -65,7 +66,7 @@ func (e *Engine) candidates() (all []Remedy) {
 	return slices.DeleteFunc(all, func(r Remedy) bool { return r.Scenario == nil }) // a name that edits cannot have
 }
 
-// Lowest returns the one of Remedies with the lowest peak, the cheapest of several. ok is false if none saves least bytes.
+// Lowest returns the one of Remedies with the lowest peak, the cheapest of several. ok is false if none surely lowers it and saves least bytes.
 func (e *Engine) Lowest(least int64) (lowest Remedy, ok bool) {
 	start, _ := e.edited(nil)
 	peak := start.peakEvent()
@@ -75,7 +76,9 @@ func (e *Engine) Lowest(least int64) (lowest Remedy, ok bool) {
 			continue // it has as much in use there, and need not be replayed
 		}
 		if saved := e.Needs.Peak - m.peak(); saved >= least {
-			lowest, ok, least = r, true, saved
+			if e.Lowers(e.Run(r.Scenario, replay.Device{}).High) {
+				lowest, ok, least = r, true, saved
+			}
 		}
 	}
 	return lowest, ok

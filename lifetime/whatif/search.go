@@ -109,7 +109,7 @@ func (e *Engine) Past() (past Scenario, advice string) {
 	}
 	// An error only ends the search.
 	_ = e.combinations(maxPast, func(s Scenario, of []Remedy) (bool, error) {
-		if len(of) == 0 || !e.fits(s, capacity) {
+		if len(of) == 0 || !e.fits(s, capacity) || !e.Lowers(e.Run(s, replay.Device{}).High) {
 			return false, nil
 		}
 		var texts []string

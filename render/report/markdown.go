@@ -313,6 +313,6 @@ func (m *markdown) settings(all []answer.TuneSetting) {
 			name += " (recorded)"
 		}
 		m.line("| %s | %s | %s | %s | %s | %s | %s |", name, units.Bytes(s.PeakReservedBytes), units.Bytes(s.PeakLiveBytes),
-			units.Bytes(s.PeakReservedBytes-s.PeakLiveBytes), units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
+			units.Bytes(s.PeakReservedBytes-s.ReplayedBytes), units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}
 }

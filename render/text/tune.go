@@ -65,7 +65,7 @@ func (p *Page) settings(a *answer.Tune, all []answer.TuneSetting) {
 		s := &all[i]
 		name := Printable(s.Conf) + recordedMark(s.Recorded)
 		p.Line("%s", name)
-		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.PeakLiveBytes),
+		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.ReplayedBytes),
 			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}
 	if others > 0 {

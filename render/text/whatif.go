@@ -73,6 +73,14 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	}
 }
 
+// replayedText tells what a replay counts at the peak, if it differs from what was recorded.
+func replayedText(s *answer.WhatIfScenario) string {
+	if units.Bytes(s.ReplayedBytes) == units.Bytes(s.PeakBytes) {
+		return ""
+	}
+	return ", " + units.Bytes(s.ReplayedBytes) + " replayed"
+}
+
 // Between returns bytes, or a range of them.
 func Between(low, high int64) string {
 	switch from, to := units.Bytes(low), units.Bytes(high); {
@@ -117,7 +125,7 @@ func Saving(of *answer.WhatIfScenario) (peak, change string) {
 // changeOf names the edits of a scenario and what they cost.
 func changeOf(s *answer.WhatIfScenario) string {
 	if len(s.Edits) == 0 {
-		return "(recorded)" + roomOf(s)
+		return "(recorded)" + replayedText(s) + roomOf(s)
 	}
 	text := Printable(strings.Join(s.Edits, ","))
 	var costs []string

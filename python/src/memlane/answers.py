@@ -595,6 +595,7 @@ class TuneSetting(TypedDict):
     outcome: str
     peak_reserved_bytes: int
     peak_live_bytes: int
+    replayed_bytes: int
     retries: int
     segments_at_end: int
     oom_event: int | None
@@ -626,6 +627,7 @@ class WhatIfScenario(TypedDict):
     refused: str
     exact: bool
     peak_bytes: int
+    replayed_bytes: int
     low_bytes: int
     high_bytes: int
     saved_bytes: int
