@@ -1,0 +1,244 @@
+package program
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+)
+
+// Call is a frame of the program, or of a library in Python.
+type Call struct {
+	User           bool
+	Function, File string
+	Line           int
+
+	where int32 // function and file: equal for all lines of a function
+}
+
+// CallPath is how a site is called.
+type CallPath struct {
+	Calls []int32 // outermost first, indexes of CallPaths.Calls
+	Op    string  // operator, without aten::
+	Does  Operator
+
+	paths []int32 // number of the path from the outermost call to each of Calls
+	user  int     // of Calls: the innermost one of the program; -1 = none
+}
+
+// Stack returns a number that is the same for equal stacks; -1 without one.
+func (p *CallPath) Stack() int32 {
+	if len(p.paths) == 0 {
+		return -1
+	}
+	return p.paths[len(p.paths)-1]
+}
+
+// CallPaths are the calls that lead to all sites of a capture. Calls that PyTorch puts around each call of a module are not among them.
+type CallPaths struct {
+	Calls []Call
+	Sites []CallPath // by SiteID
+}
+
+// CallPathsOf reads the stacks of all sites.
+func CallPathsOf(t *lifetime.Tables) *CallPaths {
+	type edge struct{ from, to int32 }
+	all := &CallPaths{Sites: make([]CallPath, len(t.Sites))}
+	calls, wheres, paths := map[Call]int32{}, map[[2]string]int32{}, map[edge]int32{}
+	for i := range t.Sites {
+		p := &all.Sites[i]
+		p.Op, p.Does, p.user = strings.TrimPrefix(t.Sites[i].Op, "aten::"), OperatorOf(t.Sites[i].Op), -1
+		for f := range t.NearFramesOf(t.Sites[i].Stack) {
+			if f.Kind != frame.User && f.Kind != frame.Framework || strings.Contains(f.Function, "_call_impl") {
+				continue
+			}
+			c := Call{f.Kind == frame.User, f.Function, f.File, f.Line, intern(wheres, [2]string{f.Function, f.File})}
+			n := intern(calls, c)
+			if int(n) == len(all.Calls) {
+				all.Calls = append(all.Calls, c)
+			}
+			p.Calls = append(p.Calls, n)
+		}
+		slices.Reverse(p.Calls)
+		last := int32(-1)
+		for k, c := range p.Calls {
+			last = intern(paths, edge{last, c})
+			p.paths = append(p.paths, last)
+			if all.Calls[c].User {
+				p.user = k
+			}
+		}
+	}
+	return all
+}
+
+// intern returns the number of a key, which is new if it is not known.
+func intern[K comparable](known map[K]int32, key K) int32 {
+	n, ok := known[key]
+	if !ok {
+		n = int32(len(known))
+		known[key] = n
+	}
+	return n
+}
+
+// Innermost returns the innermost call of a site; nil without a stack.
+func (all *CallPaths) Innermost(site int32) *Call {
+	calls := all.Sites[site].Calls
+	if len(calls) == 0 {
+		return nil
+	}
+	return &all.Calls[calls[len(calls)-1]]
+}
+
+// IsUser reports whether the innermost call of a site is of the program, not of a library.
+func (all *CallPaths) IsUser(site int32) bool {
+	c := all.Innermost(site)
+	return c != nil && c.User
+}
+
+// HasCall reports whether a function whose name contains text is on the stack of a site.
+func (all *CallPaths) HasCall(site int32, text string) bool {
+	return slices.ContainsFunc(all.Sites[site].Calls, func(c int32) bool { return strings.Contains(all.Calls[c].Function, text) })
+}
+
+// IsNorm reports whether a site is of a normalization.
+func (all *CallPaths) IsNorm(site int32) bool {
+	c := all.Innermost(site)
+	return all.Sites[site].Does.Is(OpNorm) || c != nil && strings.Contains(c.Function, "norm")
+}
+
+// Deeper returns how many calls of the site next, from the outermost one, lead to a function of the program that the function which site
+// is in called; 0 if it called none.
+func (all *CallPaths) Deeper(site, next int32) int {
+	p, q := &all.Sites[site], &all.Sites[next]
+	n := p.user + 1
+	if n == 0 || q.user+1 <= n || !all.Below(next, site, n) {
+		return 0
+	}
+	for j := n; j <= q.user; j++ {
+		if all.Calls[q.Calls[j]].User {
+			return j + 1
+		}
+	}
+	return 0
+}
+
+// Below reports whether a site has the first n calls of another one; the line of the last of them does not count.
+func (all *CallPaths) Below(site, of int32, n int) bool {
+	q, p := &all.Sites[site], &all.Sites[of]
+	return len(q.Calls) >= n && q.user >= n-1 && (n < 2 || q.paths[n-2] == p.paths[n-2]) &&
+		all.Calls[q.Calls[n-1]].where == all.Calls[p.Calls[n-1]].where
+}
+
+// Piece is a buffer of a pass, without when it lived: equal calls of a block make equal ones.
+type Piece struct {
+	stack int32
+	op    string
+	size  int64
+}
+
+// PieceOf returns the piece that a buffer of a site and a size is.
+func (all *CallPaths) PieceOf(site int32, size int64) Piece {
+	return Piece{all.Sites[site].Stack(), all.Sites[site].Op, size}
+}
+
+// SameOperation reports whether two pieces are of the same call of the same operator.
+func (p Piece) SameOperation(o Piece) bool { return p.stack == o.stack && p.op == o.op }
+
+// enough is the share of the bytes that the best function has with which a deeper one is still preferred.
+const enough = 0.85
+
+// looped is a function that may be called in a loop, with what a pass makes below it.
+type looped struct {
+	depth         int
+	where         int32
+	made          []int // indexes of the pass
+	bytes         int64
+	first, period int // buffers of the first block, and of the others; 0 = it does not repeat
+}
+
+// Blocks returns the blocks of a forward pass that repeat, as indexes of what it makes, in order: below one function that is called in a loop,
+// the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less. Loops over the same
+// function are of the same blocks. site and size tell of an index.
+func (all *CallPaths) Blocks(n int, site func(i int) int32, size func(i int) int64) (blocks [][]int) {
+	functions, most := all.functions(n, site), int64(0)
+	for k := range functions {
+		f := &functions[k]
+		pieces := make([]Piece, len(f.made))
+		for i, of := range f.made {
+			pieces[i] = all.PieceOf(site(of), size(of))
+		}
+		if f.first, f.period = periodOf(pieces); f.period == 0 {
+			continue
+		}
+		for _, p := range pieces {
+			f.bytes += p.size
+		}
+		most = max(most, f.bytes)
+	}
+	best := looped{depth: -1}
+	for _, f := range functions {
+		if f.period > 0 && float64(f.bytes) >= enough*float64(most) &&
+			cmp.Or(cmp.Compare(f.depth, best.depth), cmp.Compare(f.bytes, best.bytes)) > 0 {
+			best = f
+		}
+	}
+	for _, f := range functions {
+		if f.period == 0 || f.depth != best.depth || f.where != best.where {
+			continue
+		}
+		for from, to := 0, f.first; to <= len(f.made); from, to = to, to+f.period {
+			blocks = append(blocks, f.made[from:to])
+		}
+	}
+	slices.SortFunc(blocks, func(x, y []int) int { return x[0] - y[0] })
+	return blocks
+}
+
+// functions returns the functions on the stacks of what a pass makes, each below each of its callers.
+func (all *CallPaths) functions(n int, site func(i int) int32) (found []looped) {
+	type prefix struct{ caller, where int32 }
+	number := map[prefix]int32{}
+	for i := range n {
+		p := &all.Sites[site(i)]
+		caller := int32(-1)
+		for depth, c := range p.Calls {
+			key := prefix{caller, all.Calls[c].where}
+			k := int(intern(number, key))
+			if k == len(found) {
+				found = append(found, looped{depth: depth + 1, where: key.where})
+			}
+			found[k].made = append(found[k].made, i)
+			caller = p.paths[depth]
+		}
+	}
+	return found
+}
+
+// leastRepeated is the least number of buffers in which a period is looked for.
+const leastRepeated = 4
+
+// periodOf returns how many pieces the first block has, and the others: the smallest number, of at least two, with which the others are
+// equal. The first one may have half to twice as many. 0 = there are none.
+func periodOf(pieces []Piece) (first, period int) {
+	n := len(pieces)
+	if n < leastRepeated {
+		return 0, 0
+	}
+	for p := 2; p <= n/2; p++ {
+		if n%p == 0 && slices.Equal(pieces[:n-p], pieces[p:]) {
+			return p, p
+		}
+	}
+	for p := leastRepeated; p <= n/3; p++ {
+		for _, first := range [...]int{n % p, n%p + p} {
+			if 2*first >= p && slices.Equal(pieces[first:n-p], pieces[first+p:]) {
+				return first, p
+			}
+		}
+	}
+	return 0, 0
+}

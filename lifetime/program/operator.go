@@ -1,0 +1,88 @@
+package program
+
+import "strings"
+
+// Operator is what an operator of PyTorch does, as flags.
+type Operator uint32
+
+const (
+	OpHalf       Operator = 1 << iota // autocast: its result has 16 bits, and so have copies of its operands
+	OpFloat                           // autocast: its result has 32 bits
+	OpFollows                         // its result has the type of its only operand
+	OpSavesOwn                        // it saves its result for the backward pass, not its operand
+	OpWeight                          // its second operand may be a weight
+	OpProduct                         // makes the gradient of a weight, and that of its input
+	OpLinear                          // a module Linear runs it
+	OpConv                            // a convolution
+	OpRecurrent                       // runs over a sequence
+	OpOverTime                        // a whole recurrent layer: many products inside
+	OpCompares                        // its result is a mask
+	OpPerToken                        // its result grows with the length of sequences, not with its square
+	OpNorm                            // a normalization, of either direction
+	OpSoftmax                         // a softmax, of either direction
+	OpLogSoftmax                      // a softmax of a loss, of either direction
+	OpAttention                       // all of attention
+	OpEmbedding                       // looks up tokens
+)
+
+// operators are the known operators, separated by spaces. Autocast: aten/src/ATen/autocast_mode.h.
+var operators = []struct {
+	names string
+	does  Operator
+}{
+	{"linear", OpHalf | OpWeight | OpLinear | OpPerToken},
+	{"mm addmm", OpHalf | OpWeight | OpLinear | OpProduct},
+	{"matmul", OpHalf | OpLinear},
+	{"bmm baddbmm", OpHalf | OpProduct},
+	{"mv addbmm einsum scaled_dot_product_attention _thnn_fused_lstm_cell", OpHalf},
+	{"lstm_cell gru_cell", OpHalf | OpRecurrent},
+	{"rnn_tanh_cell rnn_relu_cell", OpRecurrent},
+	{"convolution_backward", OpProduct},
+	{"softmax", OpFloat | OpFollows | OpSavesOwn},
+	{"log_softmax exp", OpFloat | OpSavesOwn},
+	{"group_norm sum log pow rsqrt cumsum norm softplus mse_loss nll_loss arange", OpFloat},
+	{"embedding layer_norm native_layer_norm", OpFloat | OpPerToken},
+	{"relu", OpFollows | OpSavesOwn | OpPerToken},
+	{"tanh sigmoid", OpFollows | OpSavesOwn},
+	{"gelu silu", OpFollows | OpPerToken},
+	{"elu leaky_relu hardtanh dropout clone contiguous reshape amax mean max_pool2d avg_pool2d", OpFollows},
+	{"lstm gru rnn_tanh rnn_relu", OpOverTime | OpRecurrent},
+	{"eq ne lt le gt ge logical_not bitwise_not", OpCompares},
+}
+
+// families have what a part of a name tells.
+var families = []struct {
+	part string
+	does Operator
+}{
+	{"conv", OpConv}, {"norm", OpNorm}, {"softmax", OpSoftmax}, {"log_softmax", OpLogSoftmax}, {"attention", OpAttention}, {"embedding", OpEmbedding},
+}
+
+// operatorOf has operators by name.
+var operatorOf = func() map[string]Operator {
+	all := map[string]Operator{}
+	for _, row := range operators {
+		for _, name := range strings.Fields(row.names) {
+			all[name] = row.does
+		}
+	}
+	return all
+}()
+
+// OperatorOf returns what an operator does: "aten::mm" or "mm".
+func OperatorOf(name string) Operator {
+	name = strings.TrimPrefix(name, "aten::")
+	does := operatorOf[name]
+	for _, family := range families {
+		if strings.Contains(name, family.part) {
+			does |= family.does
+		}
+	}
+	if strings.HasPrefix(name, "conv") && does&OpProduct == 0 {
+		does |= OpHalf | OpWeight
+	}
+	return does
+}
+
+// Is reports whether an operator does any of what flags say.
+func (o Operator) Is(flags Operator) bool { return o&flags != 0 }
