@@ -191,7 +191,7 @@ func TestFormatNames(t *testing.T) {
 
 // TestSourceFiles: only package program knows the files of PyTorch. What others say about a rule may name them.
 func TestSourceFiles(t *testing.T) {
-	for _, folder := range []string{"finding", "answer", "category", "oom", "diff"} {
+	for _, folder := range []string{"finding", "answer", "category", "oom", "diff", "whatif"} {
 		files, _ := filepath.Glob("lifetime/" + folder + "/*.go")
 		for _, name := range files {
 			if strings.HasSuffix(name, "_test.go") {

@@ -20,17 +20,16 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 	space.Axis, space.Begin, space.End = lifetime.Event, -1, int64(max(len(calls), 1))
 	space.Facts = m.s.Facts&lifetime.Stacks | lifetime.History | lifetime.EndState | lifetime.Addresses
 	space.LifetimePeak, space.Allocations, space.Frees = 0, 0, 0
-	for i := range m.buffers {
-		from := &m.buffers[i]
+	for i, from := range m.buffers {
 		b := m.s.Buffers[from.like]
-		b.Begin, b.End, b.Edge = int64(from.begin.n), int64(from.end.n), b.Edge&lifetime.SiteFromFree
+		b.Begin, b.End, b.Edge = int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
 		b.Addr, b.Size, b.Requested = places[i].Addr, places[i].Size, from.size
-		if from.begin.n < 0 {
+		if from.begin.event < 0 {
 			b.Begin, b.Edge = space.Begin, b.Edge|lifetime.BeginUnseen
 		} else {
 			space.Allocations++
 		}
-		if from.end == never {
+		if !from.isFreed() {
 			b.End, b.Edge = space.End, b.Edge|lifetime.EndOpen
 		} else {
 			space.Frees++

@@ -37,80 +37,9 @@ type Kind struct {
 // Kinds returns the kinds of edits, in the order in which they are applied: first what changes sizes, last what repeats passes.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "next-step", Doc: "run another step after the only one recorded", check: isOneOf(""), adds: func(string) bool { return true },
-			apply: func(m *model, _ string) string {
-				if !m.longer { // else it is there: all edits of such a recording are of that step
-					return "not one whole step alone was recorded that makes what the next one has from its beginning"
-				}
-				return ""
-			}},
-		{Name: "drop", Values: "FILE:LINE|FUNCTION", Doc: "as if a line allocated nothing", check: isSomething, off: offDrop,
-			apply: func(m *model, v string) string { return m.dropSite(v) }},
-		{Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass",
-			check: isSomething, off: offFreeEarly, apply: func(m *model, v string) string { return m.freeEarly(v) }},
-		{Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, adds: isGrowth, off: offBatch,
-			apply: func(m *model, v string) string { return m.scale(number(v)) }},
-		{Name: "sequence", Values: "FACTOR", Doc: "multiply the length of sequences", check: isFactor, adds: isGrowth, off: offSequence,
-			apply: func(m *model, v string) string { return m.lengthen(number(v)) }},
-		{Name: "kv-cache", Values: "FACTOR", Doc: "multiply the cache of keys and values", check: isFactor, adds: isGrowth, off: offCache,
-			apply: func(m *model, v string) string { return m.scaleCache(number(v)) }},
-		{Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
-			apply: func(m *model, v string) string { return m.freeze(v) }},
-		{Name: "lora", Values: "RANK:NAMES", Doc: "train factors beside matrices: 8:*.q_proj.weight", check: isLora, off: offLora,
-			apply: func(m *model, v string) string {
-				rank, names, _ := strings.Cut(v, ":")
-				return m.lora(int64(number(rank)), names)
-			}},
-		{Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
-			apply: func(m *model, v string) string { return m.layers(int(number(v))) }},
-		{Name: "precision", Values: "bf16|amp", Doc: "16 bits: for all, or autocast with weights of 32", check: isOneOf("bf16", "amp"), off: offPrecision,
-			apply: func(m *model, v string) string {
-				if v == "amp" {
-					return m.autocast()
-				}
-				return m.halve()
-			}},
-		{Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
-			apply: func(m *model, v string) string { return m.chunkLoss(int(number(v))) }},
-		{Name: "no_grad", Values: "[evaluation]", Doc: "run forward only; evaluation: where nothing trains",
-			check: isOneOf("", "evaluation"), off: offNoGrad, apply: func(m *model, v string) string { return m.noGrad(m.blocks, v == "") }},
-		{Name: "checkpoint", Values: "WHAT", Doc: "compute again: blocks, layers:A-B, module:NAMES",
-			check: isBlocks, off: offCheckpoint, apply: func(m *model, v string) string {
-				_, modules, _ := strings.Cut(v, "module:")
-				return m.checkpoint(modules, chosenBlocks(v))
-			}},
-		{Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host", check: isOneOf("activations"), off: offOffload,
-			apply: func(m *model, _ string) string { return m.offload(m.blocks) }},
-		{Name: "optimizer", Values: "NAME", Doc: "sgd, momentum, adamw, adam8bit, lion, adafactor", off: offOptimizer,
-			check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "adafactor"), apply: func(m *model, v string) string {
-				switch v {
-				case "adafactor":
-					return m.adafactor()
-				case "adam8bit":
-					return m.adam8bit()
-				}
-				return m.optimizer(optimizers[v], temporaries[v])
-			}},
-		{Name: "states", Values: "bf16", Doc: "keep what the optimizer keeps in 16 bits, not 32", check: isOneOf("bf16"), off: offOptimizer,
-			apply: func(m *model, _ string) string { return m.halveStates() }},
-		{Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
-			apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"], none) }},
-		{Name: "foreach", Values: "off|fused", Doc: "no temporaries of all parameters at once",
-			check: isOneOf("off", "fused"), off: offForEach, apply: func(m *model, v string) string { return m.foreach(v) }},
-		{Name: "shard", Values: "N:optimizer|gradients|parameters", Doc: "over N ranks, as ZeRO 1, 2, 3", check: isShard, off: offShard,
-			apply: func(m *model, v string) string {
-				ranks, what, _ := strings.Cut(v, ":")
-				return m.shard(int64(number(ranks)), what)
-			}},
-		{Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer", check: isCount, adds: func(string) bool { return true }, off: offAccumulate,
-			apply: func(m *model, v string) string { return m.accumulate(int(number(v))) }},
-		{Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
-			check: isOneOf("on", "off"), adds: func(v string) bool { return v == "off" }, off: offGradients, apply: func(m *model, v string) string {
-				if v == "on" {
-					return m.freeGradients()
-				}
-				return m.keepGradients()
-			}},
+		nextStepKind, dropKind, freeEarlyKind, batchKind, sequenceKind, cacheKind, freezeKind, loraKind, layersKind, precisionKind,
+		lossChunksKind, noGradKind, checkpointKind, offloadKind, optimizerKind, statesKind, deviceKind, forEachKind, shardKind,
+		accumulateKind, setToNoneKind,
 	}
 }
 
@@ -119,32 +48,6 @@ var nextStep = func() Edit {
 	edits, _ := Parse("next-step")
 	return edits[0]
 }()
-
-// temporaries of a step of an optimizer.
-const (
-	none    = iota
-	forLoop // two of one parameter at a time
-	forEach // one of each parameter at once
-	inCall  // two of one parameter, until its function returns
-	chained // one of one parameter, until the next one has its own
-)
-
-// temporaries has those of optimizers that need some.
-var temporaries = map[string]int{"adamw": forEach, "lion": inCall}
-
-// optimizers has the states of each parameter.
-var optimizers = map[string]states{
-	"sgd":      func(*buffer) []int64 { return nil },
-	"momentum": func(p *buffer) []int64 { return []int64{p.size} },
-	"adamw":    func(p *buffer) []int64 { return []int64{p.size, p.size} },
-	"lion":     func(p *buffer) []int64 { return []int64{p.size} },
-}
-
-// adam8bit has a byte for each element of a parameter of n bytes in 32 bits and state, and a float for each 256 of them.
-func adam8bit(n int64) []int64 {
-	scales := (n/4 + 255) / 256 * 4
-	return []int64{n / 4, scales, n / 4, scales}
-}
 
 // Parse reads edits that are separated by commas: "batch=2,optimizer=adam8bit". They are returned in the order in which they are applied.
 func Parse(text string) ([]Edit, error) {
@@ -178,6 +81,8 @@ func number(text string) float64 {
 	return f
 }
 
+func count(text string) int { return int(number(text)) }
+
 // Most of a factor and a count.
 const (
 	maxFactor = 10_000
@@ -196,47 +101,6 @@ func isGrowth(v string) bool { return number(v) >= 1 }
 func isCount(v string) error {
 	if n, err := strconv.Atoi(v); err != nil || n < 2 || n > maxCount {
 		return fmt.Errorf("use a number from 2 to %d", maxCount)
-	}
-	return nil
-}
-
-func isShard(v string) error {
-	ranks, what, _ := strings.Cut(v, ":")
-	if err := isCount(ranks); err != nil {
-		return err
-	}
-	return isOneOf("optimizer", "gradients", "parameters")(what)
-}
-
-func isLora(v string) error {
-	rank, names, _ := strings.Cut(v, ":")
-	if n, err := strconv.Atoi(rank); err != nil || n < 1 || n > maxCount || names == "" {
-		return fmt.Errorf("use a rank and names, such as 8:*.q_proj.weight|*.v_proj.weight")
-	}
-	return nil
-}
-
-// chosenBlocks returns which blocks, or calls of modules, counted from 0, a value of checkpoint means; nil if it means none.
-func chosenBlocks(v string) func(block int) bool {
-	kind, of, _ := strings.Cut(v, ":")
-	switch from, to, _ := strings.Cut(of, "-"); {
-	case v == "blocks", kind == "module" && of != "":
-		return func(int) bool { return true }
-	case kind == "every" && isCount(of) == nil:
-		return func(i int) bool { return (i+1)%int(number(of)) == 0 }
-	case kind == "layers":
-		a, err := strconv.Atoi(from)
-		b, errB := strconv.Atoi(to)
-		if err == nil && errB == nil && a >= 0 && a <= b {
-			return func(i int) bool { return i >= a && i <= b }
-		}
-	}
-	return nil
-}
-
-func isBlocks(v string) error {
-	if chosenBlocks(v) == nil {
-		return fmt.Errorf("use blocks, every:N such as every:2, layers:A-B such as layers:0-3, or module:NAMES such as module:*.mlp")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -50,7 +51,9 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 	if why := h.Refusal(&e.Law); why != "" {
 		return nil, why
 	}
-	e.base = modelOf(t, s, h)
+	p := program.Of(&lifetime.Capture{Tables: *t, Spaces: []*lifetime.Space{s}})
+	e.base = modelOf(p, s, h)
+	p.Done()
 	e.least = sync.OnceValue(e.base.least)
 	e.program = e.base
 	var first int
@@ -58,7 +61,7 @@ func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
 		e.program = e.base.clone()
 		e.program.addStep(first)
 	}
-	e.Unfinished = e.program.unfinished()
+	e.Unfinished = e.program.isUnfinished()
 	e.Recorded = e.Run(nil, replay.Device{})
 	if e.Peak = e.Recorded.Peak; e.Capacity() == 0 {
 		e.Peak = s.Peak(lifetime.Occupied).Bytes
@@ -174,24 +177,24 @@ func (e *Engine) Without(kept []int) Result {
 	for _, i := range kept {
 		leaked[int32(i)] = true
 	}
-	isLeaked := func(b *buffer) bool { return leaked[b.like] && b.end == never }
+	isLeaked := func(b *buffer) bool { return leaked[b.like] && !b.isFreed() }
 	gone, replaced := e.base.clone(), e.base.clone()
 	next := map[int32]*buffer{} // by site
-	for i := range slices.Backward(replaced.buffers) {
-		switch b := &replaced.buffers[i]; {
+	for _, b := range slices.Backward(replaced.buffers) {
+		switch {
 		case !isLeaked(b):
-		case next[b.place] != nil:
-			replaced.until(b, pos{next[b.place].begin.n, after, 0, 0})
+		case next[b.site] != nil:
+			replaced.until(b, released.at(next[b.site].begin.event))
 			fallthrough
 		default:
-			next[b.place] = b
+			next[b.site] = b
 		}
 	}
 	gone.drop(isLeaked)
 	r := Result{Peak: replaced.peak(), Low: gone.peak()}
 	r.High = max(r.Peak, r.Low)
-	for i := range e.base.buffers {
-		if b := &e.base.buffers[i]; b.start && b.end == never {
+	for _, b := range e.base.buffers {
+		if b.start && !b.isFreed() {
 			r.Low -= b.size
 		}
 	}

@@ -1,18 +1,29 @@
 package whatif
 
 import (
-	"math"
 	"path"
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var freezeKind = Kind{
+	Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
+	apply: (*model).freeze,
+}
+
+// Why parameters cannot be chosen by name.
+const (
+	unnamed  = "the names of parameters are not recorded: record with memlane.record"
+	notNamed = "no parameter has such a name; memlane peak --by name lists them"
 )
 
 // freeze lets parameters with some names get no gradients. Their gradients, and what the optimizer keeps and makes for them, go; what only
 // their gradients need is not saved; and the backward pass ends at the first parameter that still gets a gradient.
 func (m *model) freeze(globs string) string {
-	frozen, rest, named := m.frozen(globs)
+	frozen, rest, named := m.named(globs)
 	switch {
 	case !named:
 		return unnamed
@@ -24,11 +35,24 @@ func (m *model) freeze(globs string) string {
 	return m.freezeThese(frozen)
 }
 
-// Why parameters cannot be chosen by name.
-const (
-	unnamed  = "the names of parameters are not recorded: record with memlane.record"
-	notNamed = "no parameter has such a name; memlane peak --by name lists them"
-)
+// named returns the parameters whose names match one of globs, and the others. named is false if no name of one is recorded.
+func (m *model) named(globs string) (matched, rest []*buffer, named bool) {
+	for _, w := range m.weights() {
+		name := m.nameOf(w)
+		named = named || name != ""
+		if name != "" && matches(globs, name) {
+			matched = append(matched, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	return matched, rest, named
+}
+
+// matches reports whether a name matches one of globs.
+func matches(globs, name string) bool {
+	return slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
+}
 
 // freezeThese is freeze of some parameters, which leave others.
 func (m *model) freezeThese(frozen []*buffer) string {
@@ -37,165 +61,135 @@ func (m *model) freezeThese(frozen []*buffer) string {
 		sizes[w.size]++
 	}
 	gone := map[*buffer]bool{}
-	for _, i := range m.ofBlocks(sizes, 1) {
-		if b := &m.buffers[i]; b.category != purpose.ModelParameter {
-			gone[b] = true
-		}
+	for _, b := range m.ofBlocks(sizes, 1) {
+		gone[b] = b.category != purpose.ModelParameter
 	}
 	any := false
 	for k := range m.passes {
-		any = m.freezePass(k, frozen, gone) || any
+		f := freezer{m: m, k: k, frozen: frozen, gone: gone, backward: m.backward(k)}
+		f.gradients = m.gradientsOf(f.backward, m.weights())
+		if slices.ContainsFunc(frozen, func(w *buffer) bool { return f.gradients[w] != nil }) {
+			any = true
+			f.pass()
+		}
 	}
 	if !any {
 		return "no gradient of these parameters is known"
 	}
-	i := -1
-	all := m.buffers
-	m.drop(func(*buffer) bool { i++; return gone[&all[i]] })
+	m.drop(func(b *buffer) bool { return gone[b] })
 	return ""
 }
 
-// frozen returns the parameters whose names match one of globs, and the others. named is false if no name of one is recorded.
-func (m *model) frozen(globs string) (frozen, rest []*buffer, named bool) {
-	for _, w := range m.weights() {
-		is := false
-		if h := m.t.HolderOf(m.s, int(w.like)); h != nil && h.Name != "" {
-			named = true
-			is = matches(globs, h.Name)
-		}
-		if is {
-			frozen = append(frozen, w)
-		} else {
-			rest = append(rest, w)
-		}
-	}
-	return frozen, rest, named
+// freezer changes one pass.
+type freezer struct {
+	m         *model
+	k         int
+	frozen    []*buffer
+	gone      map[*buffer]bool // what is no longer made
+	backward  []*buffer
+	gradients map[*buffer]*buffer // of parameters
+	uses      map[*buffer]moment
+	end       int // of the backward pass that is left
 }
 
-// matches reports whether a name matches one of globs.
-func matches(globs, name string) bool {
-	return slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
-}
-
-// freezePass ends what pass k no longer needs, and adds what it no longer makes to gone. It reports whether it knows gradients of frozen parameters.
-func (m *model) freezePass(k int, frozen []*buffer, gone map[*buffer]bool) bool {
-	p := m.passes[k]
-	backward := m.ofPass(k, purpose.Backward)
-	gradients := m.gradientsOf(backward, m.weights())
-	last := 0.0 // gradient that is still made
-	trained := map[int64]bool{}
-	any := false
-	for w, g := range gradients {
-		if slices.Contains(frozen, w) {
-			any = true
-		} else {
-			last, trained[g.size] = max(last, g.begin.n), g.size > smallest
-		}
-	}
-	if !any {
-		return false
-	}
-	forward := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
-	for _, b := range backward {
-		if b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] { // a further use of a parameter
-			last = max(last, b.begin.n)
-		}
-	}
-	ends := p.end // of the backward pass
-	at := 0
-	for i, b := range backward {
-		if b.begin.n <= last {
-			at = i
+func (f *freezer) pass() {
+	last := f.lastGradient()
+	f.end = f.m.passes[f.k].end
+	stays := 0 // of backward: the last one
+	for i, b := range f.backward {
+		if b.begin.event <= last {
+			stays = i
 			continue
 		}
-		ends = min(ends, b.begin.n)
-		if b.category != purpose.Workspace || b.end != never { // libraries keep one for the products that are left
-			gone[b] = true
+		f.end = min(f.end, b.begin.event)
+		if b.category != purpose.Workspace || b.isFreed() { // libraries keep one for the products that are left
+			f.gone[b] = true
 		}
 	}
 	// The first operation with a gradient computes none of its input.
-	for at > 0 && m.places[backward[at].place].op == sumOp {
-		at--
-	}
-	if at > 0 && backward[at].category == purpose.Gradient {
-		if input := backward[at-1]; m.places[input.place].op == m.places[backward[at].place].op && input.category == purpose.TemporaryData && input.end.n > last {
-			gone[input] = true
+	if i := max(f.m.skipSums(f.backward, stays, -1), 0); i > 0 && f.backward[i].category == purpose.Gradient {
+		if input := f.backward[i-1]; f.isInput(input, f.backward[i]) && input.end.event > last {
+			f.gone[input] = true
 		}
 	}
-	uses := m.lastUses(k, m.units(k))
-	free := func(from, to float64, sure bool) {
-		for i := range m.inPass(k) {
-			b := &m.inPass(k)[i]
-			if int(b.pass) != k || !b.saved || b.end.n <= from || b.end.n >= to {
-				continue
-			}
-			if !sure {
-				m.less += b.size
-			} else if end, ok := uses[b]; ok && end < b.end.n {
-				m.until(b, pos{end, 0, 0, 0})
-			}
+	f.uses = f.m.lastUses(f.k, f.m.blocks(f.k))
+	f.free(f.end, noEvent)
+	for _, w := range f.frozen {
+		if g := f.gradients[w]; g != nil && g.begin.event < f.end {
+			f.gone[g] = true
+			f.freeFor(w, g)
 		}
 	}
-	free(ends, math.Inf(1), true)
-	for _, w := range frozen {
-		g := gradients[w]
-		if g == nil || g.begin.n >= ends {
-			continue
-		}
-		gone[g] = true
-		i := slices.Index(backward, g) + 1
-		for i < len(backward) && m.places[backward[i].place].op == sumOp {
-			i++
-		}
-		if i < len(backward) && backward[i].category == purpose.TemporaryData && m.places[backward[i].place].op == m.places[g.place].op && m.biasOf(w) == nil {
-			i++ // mm makes the gradient of its input after that of its weight
-		}
-		next := p.end
-		if i < len(backward) {
-			next = backward[i].begin.n
-		}
-		before := slices.Index(backward, g) // what is summed up
-		for before >= 0 && m.places[backward[before].place].op == sumOp {
-			before--
-		}
-		switch op := m.places[g.place].op; {
-		case op == sumOp && m.isProduct(backward, before, next): // the scale of a normalization in Python: its other factor was saved for it
-			gone[backward[before]] = true
-			free(g.begin.n, next, true)
-		case g.size > smallWeight && op != sumOp && !strings.Contains(op, "norm"):
-			free(g.begin.n, next, op != "")
+	for i, b := range f.backward { // a factor that is no parameter may get no gradient either
+		isFactor := b.begin.event < f.end && f.m.op(b) == sumOp && b.category != purpose.Gradient
+		if i+1 < len(f.backward) && isFactor && f.m.isProduct(f.backward, i-1, f.backward[i+1].begin.event) {
+			f.mayFree(b.begin.event, f.backward[i+1].begin.event)
 		}
 	}
-	for i, b := range backward { // a factor that is no parameter may get no gradient either
-		if i > 0 && b.begin.n < ends && m.places[b.place].op == sumOp && b.category != purpose.Gradient && i+1 < len(backward) &&
-			m.isProduct(backward, i-1, backward[i+1].begin.n) {
-			free(b.begin.n, backward[i+1].begin.n, false)
-		}
-	}
-	return true
 }
 
-// isProduct reports whether buffer i of a backward pass is a product of two activations that ends before an event.
-func (m *model) isProduct(backward []*buffer, i int, next float64) bool {
-	return i >= 0 && m.places[backward[i].place].op == "mul" && backward[i].end.n < next
+// lastGradient returns when the last gradient is made that is still needed.
+func (f *freezer) lastGradient() (last int) {
+	trained := map[int64]bool{}
+	for w, g := range f.gradients {
+		if !slices.Contains(f.frozen, w) {
+			last = max(last, g.begin.event)
+			trained[g.size] = g.size > smallest
+		}
+	}
+	forward := f.m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
+	for _, b := range f.backward {
+		if b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] { // a further use of a parameter
+			last = max(last, b.begin.event)
+		}
+	}
+	return last
 }
 
-// sumOp reduces a gradient to that of a bias.
-const sumOp = "sum"
+// isInput reports whether an operation made a temporary beside a gradient: the gradient of its input.
+func (f *freezer) isInput(b, gradient *buffer) bool {
+	return b.category == purpose.TemporaryData && f.m.op(b) == f.m.op(gradient)
+}
 
-// gradientsOf returns the gradients that a backward pass makes of parameters, by parameter: those of parameters of equal sizes come in reverse.
-func (m *model) gradientsOf(backward, weights []*buffer) map[*buffer]*buffer {
-	bySize := map[int64][]*buffer{}
-	for _, b := range backward {
-		if b.category == purpose.Gradient {
-			bySize[b.size] = append(bySize[b.size], b)
+// freeFor frees what only gradient g of parameter w needs.
+func (f *freezer) freeFor(w, g *buffer) {
+	m := f.m
+	at := slices.Index(f.backward, g)
+	next := m.skipSums(f.backward, at+1, 1)
+	if next < len(f.backward) && f.isInput(f.backward[next], g) && m.biasOf(w) == nil {
+		next++ // mm makes the gradient of its input after that of its weight
+	}
+	end := m.passes[f.k].end
+	if next < len(f.backward) {
+		end = f.backward[next].begin.event
+	}
+	summed := m.skipSums(f.backward, at, -1)
+	switch op := m.op(g); {
+	case op == sumOp && m.isProduct(f.backward, summed, end): // the scale of a normalization in Python: its other factor was saved for it
+		f.gone[f.backward[summed]] = true
+		f.free(g.begin.event, end)
+	case g.size <= smallWeight || op == sumOp || m.does(g, program.OpNorm):
+	case op == "":
+		f.mayFree(g.begin.event, end)
+	default:
+		f.free(g.begin.event, end)
+	}
+}
+
+// free ends what dies between two events with its last use.
+func (f *freezer) free(from, to int) {
+	for _, b := range f.m.ofPass(f.k) {
+		if use, isKnown := f.uses[b]; isKnown && b.saved && b.diesWithin(from, to) && use.compare(b.end) < 0 {
+			f.m.until(b, use)
 		}
 	}
-	of := map[*buffer]*buffer{}
-	for _, w := range weights {
-		if all := bySize[w.size]; len(all) > 0 {
-			of[w], bySize[w.size] = all[len(all)-1], all[:len(all)-1]
+}
+
+// mayFree is free where it is not known whether the program needs it.
+func (f *freezer) mayFree(from, to int) {
+	for _, b := range f.m.ofPass(f.k) {
+		if b.saved && b.diesWithin(from, to) {
+			f.m.less += b.size
 		}
 	}
-	return of
 }

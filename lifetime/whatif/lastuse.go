@@ -3,15 +3,8 @@ package whatif
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime/purpose"
-)
-
-// Before and after an event, in fractions of one.
-const (
-	before = -0.4
-	after  = 0.5
 )
 
 // lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it:
@@ -20,47 +13,40 @@ const (
 //     ends when that function returns;
 //   - a sum lives until the same statement makes the next one;
 //   - the output of a block that repeats lives until the next one's.
-func (m *model) lastUses(k int, units []unit) map[*buffer]float64 {
-	p := &m.passes[k]
-	var all []*buffer
-	for _, b := range m.forward(k) {
-		if b.category != purpose.Workspace {
-			all = append(all, b)
-		}
-	}
+func (m *model) lastUses(k int, units []unit) map[*buffer]moment {
+	all, returns := m.computed(k), at(m.passes[k].backward)
 	starts := map[*buffer]bool{}
 	for _, u := range units {
-		starts[u[0]] = true
+		starts[u.first()] = true
 	}
-	uses := map[*buffer]float64{}
+	uses := map[*buffer]moment{}
 	ends := m.operations(all)
-	same := func(i, j int) bool { return ends[i] == ends[j] }
 	for q, b := range all {
 		if !b.saved && !b.dropped {
 			continue
 		}
-		r := ends[q]
-		if r == len(all) {
-			uses[b] = p.back
+		next := ends[q] // the first buffer of the next operation
+		if next == len(all) {
+			uses[b] = returns
 			continue
 		}
-		result := r == q+1
+		isResult := next == q+1
 		if m.isNorm(b) { // its first buffer is the result, the others are its statistics
-			result = q == 0 || !same(q-1, q)
+			isResult = q == 0 || ends[q-1] != ends[q]
 		}
-		if !result {
-			uses[b] = all[r].begin.n + before
+		if !isResult {
+			uses[b] = before.at(all[next].begin.event)
 			continue
 		}
-		t := ends[r] - 1
-		uses[b] = all[t].begin.n + after
-		if depth := m.deeper(b, all[r]); depth > 0 {
-			for t = r; t+1 < len(all) && m.under(all[t+1], all[r], depth) && !starts[all[t+1]]; {
-				t++
+		uses[b] = after.at(all[ends[next]-1].begin.event)
+		if depth := m.paths.Deeper(b.site, all[next].site); depth > 0 {
+			last := next // in that function
+			for last+1 < len(all) && m.paths.Below(all[last+1].site, all[next].site, depth) && !starts[all[last+1]] {
+				last++
 			}
-			uses[b] = p.back
-			if t+1 < len(all) {
-				uses[b] = all[t+1].begin.n + before
+			uses[b] = returns
+			if last+1 < len(all) {
+				uses[b] = before.at(all[last+1].begin.event)
 			}
 		}
 	}
@@ -71,18 +57,15 @@ func (m *model) lastUses(k int, units []unit) map[*buffer]float64 {
 
 // operations returns for each buffer where the operation that made it has its last one: the index after it.
 func (m *model) operations(all []*buffer) (ends []int) {
-	same := func(x, y *buffer) bool {
-		return m.pieceOf(x).stack == m.pieceOf(y).stack && m.places[x.place].op == m.places[y.place].op
-	}
 	for len(ends) < len(all) {
 		begin := len(ends)
 		end := begin + 1
-		for end < len(all) && same(all[end], all[begin]) {
+		for end < len(all) && m.sameOperation(all[end], all[begin]) {
 			end++
 		}
 		run := all[begin:end]
 		period, least := 1, 3 // two equal buffers may be of one operation
-		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !repeats(run, period)) {
+		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !repeatSizes(run, period)) {
 			period, least = period+1, 2
 		}
 		for i := range run {
@@ -92,74 +75,34 @@ func (m *model) operations(all []*buffer) (ends []int) {
 	return ends
 }
 
-// repeats reports whether the sizes of buffers have a period.
-func repeats(all []*buffer, period int) bool {
-	for i := period; i < len(all); i++ {
-		if all[i].size != all[i-period].size {
-			return false
-		}
-	}
-	return true
-}
-
-func (m *model) isNorm(b *buffer) bool {
-	p := &m.places[b.place]
-	c := m.innermost(p)
-	return strings.Contains(p.op, "norm") || c != nil && strings.Contains(c.function, "norm")
-}
-
-// deeper returns how many calls of next, from the outermost one, lead to a function of the program that the function which made b
-// called; 0 if it called none.
-func (m *model) deeper(b, next *buffer) int {
-	p, q := &m.places[b.place], &m.places[next.place]
-	n := p.user + 1
-	if n == 0 || q.user+1 <= n || !m.below(q, p, n) {
-		return 0
-	}
-	for j := n; j <= q.user; j++ {
-		if m.calls[q.calls[j]].user {
-			return j + 1
-		}
-	}
-	return 0
-}
-
-// below reports whether q has the first n calls of p; the line of the last one does not count.
-func (m *model) below(q, p *place, n int) bool {
-	return len(q.calls) >= n && q.user >= n-1 && (n < 2 || q.paths[n-2] == p.paths[n-2]) &&
-		m.calls[q.calls[n-1]].where == m.calls[p.calls[n-1]].where
-}
-
-// under is below for buffers.
-func (m *model) under(b, of *buffer, n int) bool {
-	return m.below(&m.places[b.place], &m.places[of.place], n)
+// repeatSizes reports whether the sizes of buffers have a period.
+func repeatSizes(all []*buffer, period int) bool {
+	return slices.EqualFunc(all[:len(all)-period], all[period:], func(x, y *buffer) bool { return x.size == y.size })
 }
 
 // keepSums keeps sums that a function of the program makes until the same statement makes the next one.
-func (m *model) keepSums(all []*buffer, uses map[*buffer]float64) {
-	last := map[int32]float64{} // begin of the next one, by stack
+func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
+	last := map[int32]moment{} // of the next one, by stack
 	for _, b := range slices.Backward(all) {
-		p := &m.places[b.place]
-		if c := m.innermost(p); p.op != "add" || c == nil || !c.user {
+		if m.op(b) != "add" || !m.paths.IsUser(b.site) {
 			continue
 		}
-		if next, ok := last[p.stack()]; ok && b.saved {
-			uses[b] = max(uses[b], next+after)
+		if next, isKnown := last[m.stack(b)]; isKnown && b.saved {
+			uses[b] = uses[b].later(after.at(next.event))
 		}
-		last[p.stack()] = b.begin.n
+		last[m.stack(b)] = b.begin
 	}
 }
 
 // keepOutputs keeps the outputs of units, and what is added to them, until the next one.
-func (m *model) keepOutputs(all []*buffer, units []unit, uses map[*buffer]float64) {
+func (m *model) keepOutputs(all []*buffer, units []unit, uses map[*buffer]moment) {
 	if units == nil {
 		return
 	}
 	sizes, stacks := map[int64]int{}, map[int32]bool{}
 	for _, u := range units {
-		out := u[len(u)-1]
-		sizes[out.size]++
-		stacks[m.places[out.place].stack()] = true
+		sizes[u.last().size]++
+		stacks[m.stack(u.last())] = true
 	}
 	size, most := int64(0), 0
 	for n, count := range sizes {
@@ -169,62 +112,94 @@ func (m *model) keepOutputs(all []*buffer, units []unit, uses map[*buffer]float6
 	}
 	var last *buffer
 	for _, b := range all {
-		p := &m.places[b.place]
-		c := m.innermost(p)
-		if !b.saved || b.size != size || c == nil || !c.user {
-			continue
-		}
-		if p.op != "add" && (!stacks[p.stack()] || p.op != "" && p.op != "add_" && p.op != "embedding") {
+		op := m.op(b)
+		isOutput := stacks[m.stack(b)] && (op == "" || op == "add_" || op == "embedding")
+		if !b.saved || b.size != size || !m.paths.IsUser(b.site) || op != "add" && !isOutput {
 			continue
 		}
 		if last != nil {
-			uses[last] = max(uses[last], b.begin.n+after)
+			uses[last] = uses[last].later(after.at(b.begin.event))
 		}
 		last = b
 	}
 }
 
-// unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at an event when autograd itself kept
+// unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at a moment when autograd itself kept
 // it: before the gradient of a bias is reduced.
-func (m *model) unpacked(k int) func(end pos) pos {
-	all := m.ofPass(k, purpose.Backward)
-	return func(end pos) pos {
-		j, _ := slices.BinarySearchFunc(all, end.n, func(b *buffer, n float64) int { return cmp.Compare(b.begin.n, n) })
-		j--
+func (m *model) unpacked(k int) func(end moment) moment {
+	const nearby = 12 // events between a reduction and the end of what its node saved, at most
+	all := m.backward(k)
+	return func(end moment) moment {
+		j, _ := slices.BinarySearchFunc(all, end.event, func(b *buffer, event int) int { return cmp.Compare(b.begin.event, event) })
 		var sum *buffer
-		for ; j >= 0 && m.places[all[j].place].op == "sum"; j-- {
+		for j--; j >= 0 && m.op(all[j]) == sumOp; j-- {
 			sum = all[j]
 		}
-		if sum != nil && j >= 0 && end.n-sum.begin.n < nearby {
-			return at(sum.begin.n + before)
+		if sum != nil && j >= 0 && end.event-sum.begin.event < nearby {
+			return before.at(sum.begin.event)
 		}
 		return end
 	}
 }
 
-// nearby is the most events between a reduction and the end of what its node saved.
-const nearby = 12
+// sumOp reduces a gradient to that of a bias.
+const sumOp = "sum"
 
 // deaths returns the ends of what autograd saves in pass k, in order.
-func (m *model) deaths(k int) (all []float64) {
-	for _, b := range m.inPass(k) {
-		if int(b.pass) == k && b.saved {
-			all = append(all, b.end.n)
-		}
+func (m *model) deaths(k int) []int {
+	return endsOf(filter(m.ofPass(k), func(b *buffer) bool { return b.saved }))
+}
+
+// deathsOfRound is deaths of all passes of a round, also of what is computed again.
+func (m *model) deathsOfRound(k int) []int {
+	return endsOf(filter(m.ofRound(k), func(b *buffer) bool {
+		return (b.saved || b.part == purpose.Recomputation) && b.isFreed()
+	}))
+}
+
+// endsOf returns the events with which buffers are freed, in order.
+func endsOf(of []*buffer) (all []int) {
+	for _, b := range of {
+		all = append(all, b.end.event)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// consumed returns when a gradient that backward makes at event n has been added to another one: with the next end of what was saved. dead has those
+// consumed returns when a gradient that backward makes at an event has been added to another one: with the next end of what was saved. dead has those
 // ends; after the last one it is where the pass, or what runs before the optimizer, ends.
-func consumed(dead []float64, n, end float64) float64 {
-	i, ok := slices.BinarySearch(dead, n)
-	if ok {
-		i++
-	}
+func consumed(dead []int, event, end int) int {
+	i, _ := slices.BinarySearch(dead, event+1)
 	if i == len(dead) {
-		return max(end, n)
+		return max(end, event)
 	}
 	return dead[i]
+}
+
+// gradientsOf returns the gradients that a backward pass makes of parameters, by parameter: those of parameters of equal sizes come in reverse.
+func (m *model) gradientsOf(backward, weights []*buffer) map[*buffer]*buffer {
+	bySize := map[int64][]*buffer{}
+	for _, b := range filter(backward, is(purpose.Gradient)) {
+		bySize[b.size] = append(bySize[b.size], b)
+	}
+	of := map[*buffer]*buffer{}
+	for _, w := range weights {
+		if all := bySize[w.size]; len(all) > 0 {
+			of[w], bySize[w.size] = all[len(all)-1], all[:len(all)-1]
+		}
+	}
+	return of
+}
+
+// isProduct reports whether buffer i of a backward pass is a product of two activations that ends before an event.
+func (m *model) isProduct(backward []*buffer, i, next int) bool {
+	return i >= 0 && m.op(backward[i]) == "mul" && backward[i].end.event < next
+}
+
+// skipSums returns the first index from i on, in steps of by, of what is no sum; -1 or len(backward) if there is none.
+func (m *model) skipSums(backward []*buffer, i, by int) int {
+	for i >= 0 && i < len(backward) && m.op(backward[i]) == sumOp {
+		i += by
+	}
+	return i
 }

@@ -38,9 +38,9 @@ func TestLifetimes(t *testing.T) {
 					continue
 				}
 				m.settle()
-				if k := slices.IndexFunc(m.buffers, func(b buffer) bool { return b.end.compare(b.begin) <= 0 }); k >= 0 {
+				if k := slices.IndexFunc(m.buffers, func(b *buffer) bool { return b.end.compare(b.begin) <= 0 }); k >= 0 {
 					b := m.buffers[k]
-					t.Errorf("%s with %s: %v of %d bytes (%s) ends at %v and begins at %v", file, s, b.category, b.size, m.places[b.place].op, b.end.n, b.begin.n)
+					t.Errorf("%s with %s: %v of %d bytes (%s) ends at %v and begins at %v", file, s, b.category, b.size, m.op(b), b.end, b.begin)
 				}
 				if now := growth(m); now != "" && now != grown && grown == "0" {
 					t.Errorf("%s with %s: what is in use in the last pass is %s bytes more, as recorded by %s", file, s, now, grown)
@@ -153,10 +153,10 @@ func TestRepeats(t *testing.T) {
 
 // growth returns by how many bytes more is in use when the last whole backward pass begins than when the one before it does.
 func growth(m *model) string {
-	var begins []float64
+	var begins []int
 	for _, p := range m.passes {
-		if p.back < p.end && !p.cut {
-			begins = append(begins, p.back)
+		if p.trains() && !p.cut {
+			begins = append(begins, p.backward)
 		}
 	}
 	if len(begins) < 2 {
@@ -165,8 +165,8 @@ func growth(m *model) string {
 	var levels []int64
 	for _, n := range begins[len(begins)-2:] {
 		level := int64(0)
-		for i := range m.buffers {
-			if b := &m.buffers[i]; b.begin.n < n && b.end.n >= n {
+		for _, b := range m.buffers {
+			if b.begin.event < n && b.end.event >= n {
 				level += b.size
 			}
 		}

@@ -1,23 +1,29 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// stretch is where one block that repeats runs in a pass: from begin to before end in the forward pass, and after back to done in the
+var layersKind = Kind{
+	Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
+	apply: func(m *model, v string) string { return m.layers(count(v)) },
+}
+
+// stretch is where one block that repeats runs in a pass: from begin to before until in the forward pass, and after back to done in the
 // backward pass, in numbers of events.
-type stretch struct{ begin, end, back, done float64 }
+type stretch struct{ begin, until, back, done int }
 
 // forwards and backwards report whether an event is in the stretch.
-func (s stretch) forwards(n float64) bool  { return n >= s.begin && n < s.end }
-func (s stretch) backwards(n float64) bool { return n > s.back && n <= s.done }
+func (s stretch) forwards(event int) bool  { return event >= s.begin && event < s.until }
+func (s stretch) backwards(event int) bool { return event > s.back && event <= s.done }
 
 // long returns the events of both parts.
-func (s stretch) long() (forward, backward float64) { return s.end - s.begin, s.done - s.back }
+func (s stretch) long() (forward, backward int) { return s.until - s.begin, s.done - s.back }
 
 // layers repeats the blocks of the program n times. Blocks after the first are left out, or the second one runs several times: what one
 // block hands to the next ends there.
@@ -25,7 +31,7 @@ func (m *model) layers(n int) string {
 	count := 0
 	stretches := make([]stretch, len(m.passes)) // of what is left out, or repeated
 	for k := range m.passes {
-		units := m.units(k)
+		units := m.blocks(k)
 		switch {
 		case len(units) == 0:
 			continue
@@ -58,19 +64,19 @@ func (m *model) layers(n int) string {
 	if n < count {
 		m.leaveOut(stretches, sizes, count-n)
 	} else {
-		m.repeat(stretches, sizes, n-count)
+		m.repeatBlocks(stretches, sizes, n-count)
 	}
 	return ""
 }
 
 // evenly reports whether the same is made between the begins of all units of pass k but the first, also outside of them.
 func (m *model) evenly(k int, units []unit) bool {
-	var first []piece
+	var first []program.Piece
 	for j := 1; j < len(units)-1; j++ {
-		var pieces []piece
-		for _, b := range m.between(units[j][0].begin.n, units[j+1][0].begin.n) {
+		var pieces []program.Piece
+		for _, b := range m.between(units[j].first().begin.event, units[j+1].first().begin.event) {
 			if b.pass == int32(k) && b.category != purpose.Workspace {
-				pieces = append(pieces, m.pieceOf(&b))
+				pieces = append(pieces, m.pieceOf(b))
 			}
 		}
 		if j == 1 {
@@ -82,55 +88,36 @@ func (m *model) evenly(k int, units []unit) bool {
 	return true
 }
 
-// weights returns the parameters in order.
-func (m *model) weights() (all []*buffer) {
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b.category == purpose.ModelParameter && !b.added {
-			all = append(all, b)
-		}
-	}
-	return all
-}
-
 // stretch returns where n units of pass k run, from the second one.
 func (m *model) stretch(k int, units []unit, n int) stretch {
-	begins := func(j int) float64 {
-		dies := math.Inf(1)
-		for _, b := range units[j][:len(units[j])-1] {
-			if b.saved {
-				dies = min(dies, b.end.n)
-			}
-		}
-		return m.backwardBegins(k, units[j], dies)
-	}
-	return stretch{units[1][0].begin.n, units[1+n][0].begin.n, begins(n), begins(0)}
+	begins := func(u unit) int { return m.backwardBegins(k, u, firstDeath(u[:len(u)-1])) }
+	return stretch{units[1].first().begin.event, units[1+n].first().begin.event, begins(units[n]), begins(units[0])}
 }
 
 // ofBlocks returns the parameters, states and temporaries of the optimizer that belong to n blocks with parameters of some sizes. Those of
 // equal sizes are alike, so it does not matter which.
-func (m *model) ofBlocks(sizes map[int64]int, n int) (found []int) {
+func (m *model) ofBlocks(sizes map[int64]int, n int) (found []*buffer) {
 	type kind struct {
 		category purpose.Category
-		step     int // of temporaries
+		round    int // of temporaries
 		size     int64
 	}
-	members, trained := map[kind][]int{}, map[int64]int{}
+	members, trained := map[kind][]*buffer{}, map[int64]int{}
 	all, _ := m.trained()
-	for i := range all {
-		trained[all[i].size]++
+	for _, p := range all {
+		trained[p.size]++
 	}
-	for i := range m.buffers {
-		b := &m.buffers[i]
+	for _, b := range m.buffers {
 		k := kind{b.category, 0, b.size}
 		switch {
 		case sizes[b.size] == 0:
 			continue
 		case b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData:
-			k.step = slices.IndexFunc(m.steps, func(s step) bool { return b.begin.n < s.end })
+			k.round = slices.IndexFunc(m.rounds, func(r round) bool { return b.begin.event < r.end })
 		case b.category != purpose.ModelParameter && b.category != purpose.OptimizerState:
 			continue
 		}
-		members[k] = append(members[k], i)
+		members[k] = append(members[k], b)
 	}
 	for k, all := range members {
 		each := 1 // for each parameter
@@ -139,114 +126,120 @@ func (m *model) ofBlocks(sizes map[int64]int, n int) (found []int) {
 		}
 		found = append(found, all[len(all)-min(len(all), each*sizes[k.size]*n):]...)
 	}
-	slices.Sort(found)
+	slices.SortFunc(found, func(x, y *buffer) int { return cmp.Or(x.begin.compare(y.begin), cmp.Compare(x.like, y.like)) })
 	return found
-}
-
-// inPasses calls yield for each buffer of a pass, with what is stretched there.
-func (m *model) inPasses(stretches []stretch, yield func(i int, s stretch)) {
-	for i := range m.buffers {
-		if pass := m.buffers[i].pass; pass >= 0 {
-			yield(i, stretches[pass])
-		}
-	}
 }
 
 // leaveOut leaves out what n blocks do in stretches. What an earlier event made, and they would have freed, is freed by the block in their place.
 func (m *model) leaveOut(stretches []stretch, sizes map[int64]int, n int) {
-	gone := map[int]bool{}
-	for _, i := range m.ofBlocks(sizes, n) {
-		gone[i] = true
+	gone := map[*buffer]bool{}
+	for _, b := range m.ofBlocks(sizes, n) {
+		gone[b] = true
 	}
-	m.inPasses(stretches, func(i int, s stretch) {
-		b := &m.buffers[i]
+	for _, b := range m.buffers {
+		if b.pass < 0 {
+			continue
+		}
+		s := stretches[b.pass]
 		forward, backward := s.long()
-		switch begin, end := b.begin.n, b.end.n; {
+		switch begin, end := b.begin.event, b.end.event; {
 		case s.forwards(begin), s.backwards(begin):
-			gone[i] = true
+			gone[b] = true
 		case s.forwards(end):
 			m.until(b, at(end+forward))
 		case s.backwards(end) && begin < s.begin: // the next block saved it
 			m.until(b, at(end-backward))
-		case s.backwards(end) && begin > s.end && begin <= s.back && b.phase == purpose.Backward:
+		case s.isHandedDown(b):
 			m.until(b, at(end+backward))
 		}
-	})
-	n = -1
-	m.drop(func(*buffer) bool { n++; return gone[n] })
+	}
+	m.drop(func(b *buffer) bool { return gone[b] })
 }
 
-// repeat runs the block of each stretch n times more: after it in the forward pass, before it in the backward pass.
-func (m *model) repeat(stretches []stretch, sizes map[int64]int, n int) {
-	var added []buffer
-	put := func(b *buffer, r int, begin, end pos) {
-		c := *b
-		c.begin, c.end, c.added, c.start, c.requestFree = begin, end, true, false, noEvent
-		c.begin.c, added = float64(r), append(added, c)
-	}
-	for _, i := range m.ofBlocks(sizes, 1) {
-		b := &m.buffers[i]
+// isHandedDown reports whether a buffer is what the stretch gets in the backward pass from the block after it.
+func (s stretch) isHandedDown(b *buffer) bool {
+	return s.backwards(b.end.event) && b.begin.event > s.until && b.begin.event <= s.back && b.phase == purpose.Backward
+}
+
+// repeatBlocks runs the block of each stretch n times more: after it in the forward pass, before it in the backward pass.
+func (m *model) repeatBlocks(stretches []stretch, sizes map[int64]int, n int) {
+	recorded := m.buffers
+	for _, b := range m.ofBlocks(sizes, 1) {
 		begin := b.begin
 		if b.start {
-			begin = pos{0, -1, 0, 0}
+			begin = before.at(0)
 		}
-		for r := 1; r <= n; r++ {
-			put(b, r, begin, b.end)
+		for times := 1; times <= n; times++ {
+			m.repeat(b, begin.in(times, begin.inner), b.end)
 		}
 	}
-	m.inPasses(stretches, func(i int, s stretch) {
-		b := &m.buffers[i]
-		forward, backward := s.long()
-		// Where an event is in repetition r, of which 0 is the recorded one: if it is of the next block, in the next repetition.
-		var inForward, inBackward func(r int, e float64) pos
-		inForward = func(r int, e float64) pos {
-			switch {
-			case r > 0 && e < s.end:
-				return pos{s.end + before, float64(r), e - s.begin, 0}
-			case r < n && e >= s.end && e < s.end+forward:
-				return inForward(r+1, e-forward)
-			}
-			return at(e)
+	for _, b := range recorded {
+		if b.pass < 0 {
+			continue
 		}
-		inBackward = func(r int, e float64) pos {
-			switch {
-			case r > 0 && s.backwards(e):
-				return pos{s.back + after, float64(n - r), e - s.back, 0}
-			case r > 0 && e > s.done && e <= s.done+backward:
-				return inBackward(r-1, e-backward)
-			}
-			return at(e)
-		}
-		ends := func(r int) pos {
-			switch e := b.end.n; {
-			case b.end == never:
-				return never
-			case b.begin.n > s.back && b.phase == purpose.Backward:
-				return inBackward(r, e)
-			case e <= s.back-backward || e > s.done:
-				return inForward(r, e)
-			case e > s.back:
-				return inBackward(r, e)
-			case r < n: // the next block saved it
-				return inBackward(r+1, e+backward)
-			}
-			return b.end
-		}
-		switch {
-		case s.forwards(b.begin.n), s.backwards(b.begin.n):
-			for r := 1; r <= n; r++ {
-				begin := inForward(r, b.begin.n)
-				if s.backwards(b.begin.n) {
-					begin = inBackward(r, b.begin.n)
+		s := repetition{stretches[b.pass], n}
+		switch isForward := s.forwards(b.begin.event); {
+		case isForward, s.backwards(b.begin.event):
+			for times := 1; times <= n; times++ {
+				begin := s.inBackward(times, b.begin.event)
+				if isForward {
+					begin = s.inForward(times, b.begin.event)
 				}
-				put(b, 0, begin, ends(r))
+				m.repeat(b, begin, s.end(b, times))
 			}
-			if end := ends(0); end != b.end {
+			if end := s.end(b, 0); end != b.end {
 				m.until(b, end)
 			}
-		case s.backwards(b.end.n) && b.begin.n > s.end && b.begin.n <= s.back && b.phase == purpose.Backward:
-			m.until(b, inBackward(n, b.end.n))
+		case s.isHandedDown(b):
+			m.until(b, s.inBackward(n, b.end.event))
 		}
-	})
-	m.buffers, m.moved = append(m.buffers, added...), true
+	}
+}
+
+// repetition is a stretch whose block runs n times more: repetition 0 is the recorded one.
+type repetition struct {
+	stretch
+	n int
+}
+
+// inForward returns where an event of the forward pass is in a repetition: if it is of the next block, in the next repetition.
+func (s repetition) inForward(times, event int) moment {
+	forward, _ := s.long()
+	switch {
+	case times > 0 && event < s.until:
+		return before.at(s.until).in(times, event-s.begin)
+	case times < s.n && event >= s.until && event < s.until+forward:
+		return s.inForward(times+1, event-forward)
+	}
+	return at(event)
+}
+
+// inBackward is inForward of the backward pass.
+func (s repetition) inBackward(times, event int) moment {
+	_, backward := s.long()
+	switch {
+	case times > 0 && s.backwards(event):
+		return after.at(s.back).in(s.n-times, event-s.back)
+	case times > 0 && event > s.done && event <= s.done+backward:
+		return s.inBackward(times-1, event-backward)
+	}
+	return at(event)
+}
+
+// end returns where a buffer of a block ends in a repetition.
+func (s repetition) end(b *buffer, times int) moment {
+	_, backward := s.long()
+	switch event := b.end.event; {
+	case !b.isFreed():
+		return never
+	case b.begin.event > s.back && b.phase == purpose.Backward:
+		return s.inBackward(times, event)
+	case event <= s.back-backward || event > s.done:
+		return s.inForward(times, event)
+	case event > s.back:
+		return s.inBackward(times, event)
+	case times < s.n: // the next block saved it
+		return s.inBackward(times+1, event+backward)
+	}
+	return b.end
 }

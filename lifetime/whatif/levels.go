@@ -1,9 +1,111 @@
 package whatif
 
 import (
+	"iter"
+	"math"
+
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
+
+// peak returns the highest allocated memory of the program, in bytes.
+func (m *model) peak() int64 {
+	h, _ := m.program()
+	return h.Run(h.Settings, replay.Device{}).PeakLive // it does not depend on addresses
+}
+
+// levels yields what is in use after each call and its event, in order; first what is at the start, at -1.
+func (m *model) levels(sizeOf func(b *buffer) int64) iter.Seq2[int, int64] {
+	return func(yield func(event int, level int64) bool) {
+		level := int64(0)
+		for _, b := range m.buffers {
+			if b.begin.event < 0 {
+				level += sizeOf(b)
+			}
+		}
+		if !yield(-1, level) {
+			return
+		}
+		for _, it := range m.order() {
+			switch it.kind {
+			case isAllocation:
+				level += sizeOf(m.buffers[it.index])
+			case isFree:
+				level -= sizeOf(m.buffers[it.index])
+			}
+			if !yield(m.at(it).event, level) {
+				return
+			}
+		}
+	}
+}
+
+func (b *buffer) bytes() int64 { return b.size }
+
+// peakEvent returns the number of the event with which most bytes are in use.
+func (m *model) peakEvent() (event int) {
+	most := int64(math.MinInt64)
+	for n, level := range m.levels((*buffer).bytes) {
+		if level > most {
+			most, event = level, max(n, 0)
+		}
+	}
+	return event
+}
+
+// peaks returns the highest allocated memory in passes and in steps of optimizers, one of which is peak; steps is 0 if they are not known, as where
+// the optimizer calls the passes.
+func (m *model) peaks(peak int64) (passes, steps int64) {
+	k := 0 // the first round that does not end before
+	for event, level := range m.levels((*buffer).bytes) {
+		for k < len(m.rounds) && event >= m.rounds[k].end {
+			k++
+		}
+		if !m.closure && k < len(m.rounds) && event >= m.rounds[k].optimizer {
+			steps = max(steps, level)
+		} else {
+			passes = max(passes, level)
+		}
+	}
+	split := peak - max(passes, steps) // what the allocator did not split off
+	if steps > 0 {
+		steps += split
+	}
+	return passes + split, steps
+}
+
+// inUse returns the bytes in use after an event of the recording, without what the allocator did not split off.
+func (m *model) inUse(event int) (bytes int64) {
+	if len(m.axis) == 0 {
+		return 0
+	}
+	then := at(m.axis[event])
+	for _, b := range m.buffers {
+		switch {
+		case b.begin.compare(then) > 0 || b.end.compare(then) <= 0:
+		case b.size == m.h.SizeOf(int(b.like)):
+			bytes += m.h.BlockSizeOf(int(b.like))
+		default:
+			bytes += b.size
+		}
+	}
+	return bytes
+}
+
+// least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single
+// calls, which libraries choose anew for other sizes. A program that only takes more has as much in use.
+func (m *model) least() (most int64) {
+	for _, level := range m.levels(func(b *buffer) int64 {
+		if b.category == purpose.Workspace && b.isFreed() {
+			return 0
+		}
+		return m.h.BlockSizeOf(int(b.like))
+	}) {
+		most = max(most, level)
+	}
+	return most
+}
 
 // Levels returns the bytes in use of a scenario at the times of the recording: at each recorded call of the allocator the highest until the
 // next one, and what is in use right before that one. on is the space of the engine, on its own axis or by event. nil if the scenario is refused.
@@ -15,13 +117,13 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 	h, calls := m.program()
 	places := h.Places()
 	level := int64(0)
-	for i := range m.buffers {
-		if m.buffers[i].start {
+	for i, b := range m.buffers {
+		if b.start {
 			level += places[i].Size
 		}
 	}
 	all := []lifetime.Level{{At: on.Begin, Bytes: level}}
-	at, next := on.Begin, 0 // call of the scenario
+	now, next := on.Begin, 0 // call of the scenario
 	upTo := func(end int) {
 		last := &all[len(all)-1]
 		for ; next < min(end, len(calls)); next++ {
@@ -43,12 +145,12 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 	for c := range e.history.Calls() {
 		switch c.Kind {
 		case replay.Allocate:
-			at = on.Buffers[c.Request].Begin
+			now = on.Buffers[c.Request].Begin
 		case replay.Free:
-			at = on.Buffers[c.Request].End
+			now = on.Buffers[c.Request].End
 		}
-		upTo(int(m.axis[k]))
-		all = append(all, lifetime.Level{At: at, Bytes: level})
+		upTo(m.axis[k])
+		all = append(all, lifetime.Level{At: now, Bytes: level})
 		k++
 	}
 	if !m.longer { // the step after the recorded ones has no time

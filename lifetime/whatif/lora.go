@@ -1,11 +1,30 @@
 package whatif
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
+
+var loraKind = Kind{
+	Name: "lora", Values: "RANK:NAMES", Doc: "train factors beside matrices: 8:*.q_proj.weight", check: isLora, off: offLora,
+	apply: func(m *model, v string) string {
+		rank, names, _ := strings.Cut(v, ":")
+		return m.lora(int64(number(rank)), names)
+	},
+}
+
+func isLora(v string) error {
+	rank, names, _ := strings.Cut(v, ":")
+	if n, err := strconv.Atoi(rank); err != nil || n < 1 || n > maxCount || names == "" {
+		return fmt.Errorf("use a rank and names, such as 8:*.q_proj.weight|*.v_proj.weight")
+	}
+	return nil
+}
 
 // lora trains two factors of a rank beside each matrix with some names, and freezes all parameters, as peft's LoRA without dropout does.
 func (m *model) lora(rank int64, globs string) string {
@@ -28,47 +47,25 @@ func (m *model) lora(rank int64, globs string) string {
 		m.settle()
 		matrices, _, _ = m.matrices(globs)
 	}
-	var added []buffer
-	var gradients []*buffer
 	for _, w := range matrices {
-		shape := m.shapeOf(w)
-		if bias := m.biasOf(w); bias != nil && bias.size != w.size/shape[1] {
-			return "the module of a matrix is no Linear: its bias does not have the length of its first dimension"
-		}
-		for i, n := range factors(shape, rank, w.size) {
-			f := *w
-			f.begin.a, f.begin.b, f.size = 1, float64(i), n
-			if w.start {
-				f.begin.n, f.start = 0, false
-			}
-			added = append(added, f)
+		if refused := m.addFactors(w, rank); refused != "" {
+			return refused
 		}
 	}
+	gone := map[*buffer]bool{} // gradients of matrices
 	for k := range m.passes {
-		backward := m.ofPass(k, purpose.Backward)
-		of := m.gradientsOf(backward, matrices)
-		for _, w := range matrices {
-			y, g := m.resultOf(k, w), of[w]
-			switch {
-			case g == nil && m.passes[k].back == m.passes[k].end:
-			case y == nil || g == nil || !products[m.places[y.place].op]:
-				return "the module of a matrix is no Linear, or runs several times in a pass, never, or in 16 bits"
-			default:
-				gradients = append(gradients, g)
-				added = append(added, m.adapt(backward, w, y, g, rank)...)
-			}
+		if refused := m.adaptPass(k, matrices, rank, gone); refused != "" {
+			return refused
 		}
 	}
-	m.buffers, m.moved = append(slices.DeleteFunc(m.buffers, func(b buffer) bool {
-		return slices.ContainsFunc(gradients, func(g *buffer) bool { return g.like == b.like })
-	}), added...), true
+	m.drop(func(b *buffer) bool { return gone[b] })
 	m.settle()
 	return m.optimizer(per, temporaries)
 }
 
 // matrices returns the parameters with two dimensions whose names match one of globs, and the others.
 func (m *model) matrices(globs string) (matrices, rest []*buffer, named bool) {
-	matched, rest, named := m.frozen(globs)
+	matched, rest, named := m.named(globs)
 	for _, w := range matched {
 		if len(m.shapeOf(w)) == 2 {
 			matrices = append(matrices, w)
@@ -79,56 +76,80 @@ func (m *model) matrices(globs string) (matrices, rest []*buffer, named bool) {
 	return matrices, rest, named
 }
 
-// products are the operations of a Linear; "" = not recorded.
-var products = map[string]bool{"": true, "linear": true, "addmm": true, "mm": true, "matmul": true}
-
 // factors returns the bytes of both factors of a matrix: the one of its input, and the one of its result.
 func factors(shape []int64, rank, size int64) [2]int64 {
 	return [2]int64{size / shape[0] * rank, size / shape[1] * rank}
 }
 
-// statesLike returns the states of the recorded optimizer, and its temporaries; nil if they do not have the sizes of parameters.
-func (m *model) statesLike() (per states, temporaries int) {
-	bytes, kept := int64(0), int64(0)
-	parameters, _ := m.trained()
-	for i := range parameters {
-		bytes += parameters[i].size
+// addFactors adds the factors of a matrix.
+func (m *model) addFactors(w *buffer, rank int64) (refused string) {
+	shape := m.shapeOf(w)
+	if bias := m.biasOf(w); bias != nil && bias.size != w.size/shape[1] {
+		return "the module of a matrix is no Linear: its bias does not have the length of its first dimension"
 	}
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b.category == purpose.OptimizerState && b.size > scalar {
-			kept += b.size
+	for i, size := range factors(shape, rank, w.size) {
+		m.addReal(w, addsFactors.at(max(w.begin.event, 0)).by(i), w.end, size)
+	}
+	return ""
+}
+
+// addReal is add of what counts as recorded for further edits.
+func (m *model) addReal(like *buffer, begin, end moment, size int64) *buffer {
+	b := m.add(like, begin, end, size)
+	b.added, b.late = false, like.late
+	return b
+}
+
+// adaptPass adds what factors of matrices need in pass k. gone gets the gradients of the matrices.
+func (m *model) adaptPass(k int, matrices []*buffer, rank int64, gone map[*buffer]bool) (refused string) {
+	backward := m.backward(k)
+	of := m.gradientsOf(backward, matrices)
+	for _, w := range matrices {
+		y, g := m.resultOf(k, w), of[w]
+		switch {
+		case g == nil && !m.passes[k].trains():
+		case y == nil || g == nil || m.op(y) != "" && !m.does(y, program.OpLinear):
+			return "the module of a matrix is no Linear, or runs several times in a pass, never, or in 16 bits"
+		default:
+			gone[g] = true
+			m.adapt(backward, w, y, g, rank)
 		}
 	}
+	return ""
+}
+
+// statesLike returns the states of the recorded optimizer, and its temporaries; nil if they do not have the sizes of parameters.
+func (m *model) statesLike() (per states, of temporaries) {
+	parameters, _ := m.trained()
+	bytes := sizeOf(parameters)
+	kept := sizeOf(filter(m.buffers, func(b *buffer) bool { return b.category == purpose.OptimizerState && b.size > scalar }))
 	if bytes == 0 || kept%bytes != 0 {
 		return nil, none
 	}
 	if m.stepsOnAll() {
-		temporaries = forEach
+		of = forEach
 	}
-	return func(p *buffer) []int64 { return slices.Repeat([]int64{p.size}, int(kept/bytes)) }, temporaries
+	return copies(int(kept / bytes)), of
 }
 
 // resultOf returns what the module of a parameter makes last in pass k; nil if it runs several times, never, or on copies in 16 bits.
 func (m *model) resultOf(k int, w *buffer) (result *buffer) {
-	_, path, _ := strings.Cut(m.t.HolderOf(m.s, int(w.like)).Name, ".")
+	_, path, _ := strings.Cut(m.nameOf(w), ".")
 	path = strings.TrimSuffix(path, ".weight")
-	previous, calls := false, 0
-	for _, b := range m.forward(k) {
-		if b.category == purpose.Workspace {
+	goesOn, calls := false, 0
+	for _, b := range m.computed(k) {
+		_, of, _ := strings.Cut(m.module(b), ".")
+		if of != path {
+			goesOn = false
 			continue
 		}
-		_, of, _ := strings.Cut(m.t.Purpose(m.s.PurposeOf(int(b.like))).Module, ".")
-		is := of == path
-		if is && !previous {
+		if !goesOn {
 			calls++
 		}
-		if is && result != nil && 2*result.size == w.size {
+		if result != nil && 2*result.size == w.size {
 			return nil
 		}
-		if is {
-			result = b
-		}
-		previous = is
+		result, goesOn = b, true
 	}
 	if calls != 1 {
 		return nil
@@ -138,70 +159,63 @@ func (m *model) resultOf(k int, w *buffer) (result *buffer) {
 
 // biasOf returns the bias that the module of a weight adds; nil if it adds none.
 func (m *model) biasOf(w *buffer) *buffer {
-	bias := strings.TrimSuffix(m.t.HolderOf(m.s, int(w.like)).Name, "weight") + "bias"
+	bias := strings.TrimSuffix(m.nameOf(w), "weight") + "bias"
 	for _, b := range m.weights() {
-		if h := m.t.HolderOf(m.s, int(b.like)); h != nil && h.Name == bias {
+		if m.nameOf(b) == bias {
 			return b
 		}
 	}
 	return nil
 }
 
-// adapt returns what factors of a rank add to a pass in which matrix w makes y and gets gradient g:
+// adapt adds what factors of a rank need in a pass in which matrix w makes y and gets gradient g:
 //   - forward: the input times both factors, scaled; its sum with y takes the place of y;
 //   - backward: the gradients of both factors, and a further one of the input, which is added to the recorded one.
-func (m *model) adapt(backward []*buffer, w, y, g *buffer, rank int64) (added []buffer) {
+func (m *model) adapt(backward []*buffer, w, y, g *buffer, rank int64) {
 	shape := m.shapeOf(w)
-	put := func(like *buffer, begin, end pos, size int64) *buffer {
-		b := *like
-		b.begin, b.end, b.size, b.saved, b.requestFree = begin, end, size, false, noEvent
-		added = append(added, b)
-		return &added[len(added)-1]
+	inner, input := y.size/shape[0]*rank, y.size/shape[0]*shape[1]
+	ofInput, node, end := m.nodeOfMatrix(backward, w, g, input)
+
+	of := y.begin.event
+	m.addReal(y, makesInner.at(of), freesInner.at(node), inner).saved = true
+	m.addReal(y, makesResult.at(of), freesResult.at(of), y.size)
+	m.addReal(y, scales.at(of), freesScaled.at(of), y.size)
+	m.addReal(y, addsResult.at(of), y.end, y.size).saved = y.saved
+
+	bytes := factors(shape, rank, w.size)
+	m.addReal(g, gradientOfSecond.at(node), g.end, bytes[1])
+	m.addReal(g, gradientOfFirst.at(node), g.end, bytes[0])
+	m.addReal(g, gradientOfScaled.at(node), freesScaledGradient.at(node), y.size).category = purpose.TemporaryData
+	m.addReal(g, gradientOfInner.at(node), freesInnerGradient.at(node), inner).category = purpose.TemporaryData
+	if ofInput != nil {
+		both := ofInput.begin.event
+		m.addReal(g, gradientOfInput.at(node), freesInputGradient.at(both), input).category = purpose.TemporaryData
+		m.addReal(g, addsInputGradients.at(both), freesInputSum.at(both), input).category = purpose.TemporaryData
 	}
-	i, input := slices.Index(backward, g), y.size/shape[0]*shape[1]
-	last := i // of the node
-	var ofInput *buffer
+	for _, b := range m.buffers[:m.sorted] {
+		if b != y && b.saved && b.begin.event < of && b.diesWithin(g.begin.event, end) {
+			m.until(b, freesInput.at(node))
+		}
+	}
+	y.saved = false
+	m.until(y, freesRecorded.at(of))
+}
+
+// nodeOfMatrix returns the gradient of the input of a matrix with gradient g, nil if it has none, and when its node begins and the next one does.
+func (m *model) nodeOfMatrix(backward []*buffer, w, g *buffer, input int64) (ofInput *buffer, begin, end int) {
+	i := slices.Index(backward, g)
 	near := i + 1 // addmm makes the gradient of its input first, mm that of its weight
 	if m.biasOf(w) != nil {
 		near = i - 1
 	}
-	if near >= 0 && near < len(backward) && backward[near].size == input && m.places[backward[near].place].op == m.places[g.place].op {
+	last := i
+	begin, end = g.begin.event, noEvent
+	if near >= 0 && near < len(backward) && backward[near].size == input && m.op(backward[near]) == m.op(g) {
 		ofInput, last = backward[near], max(i, near)
+		begin = min(begin, ofInput.begin.event)
 	}
-	ends := never.n // of the node
 	if last+1 < len(backward) {
-		ends = backward[last+1].begin.n
+		end = backward[last+1].begin.event
 	}
-	begins := g.begin.n
-	if ofInput != nil {
-		begins = min(begins, ofInput.begin.n)
-	}
-	forward := func(a float64) pos { return pos{y.begin.n, a, 0, 0} }
-	back := func(a float64) pos { return pos{begins, a, 0, 0} }
-	inner := y.size / shape[0] * rank
-
-	put(y, forward(1), back(-6), inner).saved = true
-	put(y, forward(2), forward(4), y.size)            // times the second factor
-	put(y, forward(3), forward(6), y.size)            // scaled
-	put(y, forward(5), y.end, y.size).saved = y.saved // the sum
-	of := factors(shape, rank, w.size)
-	put(g, back(-8), g.end, of[1])
-	put(g, back(-3), g.end, of[0])
-	t := *g
-	t.category = purpose.TemporaryData
-	put(&t, back(-10), back(-7), y.size) // gradient of what was scaled
-	put(&t, back(-9), back(-2), inner)
-	if ofInput != nil {
-		both := ofInput.begin.n
-		put(&t, back(-4), pos{both, 3, 0, 0}, input)
-		put(&t, pos{both, 1, 0, 0}, pos{both, 2, 0, 0}, input) // the sum of both
-	}
-	for i := range m.buffers {
-		if b := &m.buffers[i]; b != y && b.saved && b.begin.n < y.begin.n && b.end.n > g.begin.n && b.end.n < ends {
-			m.until(b, back(-1))
-		}
-	}
-	y.saved = false
-	m.until(y, forward(7))
-	return added
+	return ofInput, begin, end
 }

@@ -3,127 +3,157 @@ package whatif
 import (
 	"slices"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// firstStep returns the step that made the state of the optimizer, or whose gradients are not freed, if it is the only whole one of the
-// recording: the next one has them from its beginning. ok is false if there is none.
-func (m *model) firstStep() (k int, ok bool) {
-	for _, p := range m.passes {
-		s := m.steps[p.step]
-		switch {
-		case p.cut || p.back == p.end || s.open:
-		case ok && int(p.step) != k:
-			return 0, false
-		default:
-			k, ok = int(p.step), true
+var nextStepKind = Kind{
+	Name: "next-step", Doc: "run another step after the only one recorded",
+	check: isOneOf(""), adds: func(string) bool { return true },
+	apply: func(m *model, _ string) string {
+		if !m.longer { // else it is there: all edits of such a recording are of that step
+			return "not one whole step alone was recorded that makes what the next one has from its beginning"
 		}
-	}
-	for _, n := range m.cuts() {
-		ok = ok && (n < m.steps[k].optimizer || n > m.steps[k].end)
-	}
-	keeps := false
-	for i := range m.buffers {
-		b := &m.buffers[i]
-		if b.category == purpose.OptimizerState && b.start {
-			return 0, false
-		}
-		keeps = keeps || !b.start && (b.category == purpose.OptimizerState || b.category == purpose.Gradient && b.end == never)
-	}
-	return k, ok && keeps
+		return ""
+	},
 }
 
-// addStep runs step k, the first one, again after all that was recorded. What it holds until the end of the recording is freed when the next
-// one makes it anew, gradients before that: those that may be freed as late as right before the backward pass are marked as late.
-func (m *model) addStep(k int) {
-	m.leaveOutExit()
-	of, begin := m.steps[k], float64(m.n)
-	shift := begin - of.begin
-	moved := func(p pos) pos {
-		if p != never {
-			p.n += shift
-		}
-		return p
-	}
-	firstPass := int32(len(m.passes))
-	passes := map[int32]int32{}
-	for i := range firstPass {
-		if p := m.passes[i]; int(p.step) == k && !p.cut {
-			passes[i] = int32(len(m.passes))
-			m.passes = append(m.passes, pass{begin: p.begin + shift, back: p.back + shift, end: p.end + shift, step: int32(len(m.steps))})
-		}
-	}
-	m.steps = append(m.steps, step{begin: begin, optimizer: of.optimizer + shift, end: of.end + shift})
-	end := begin
-	for i := range m.buffers {
-		b := &m.buffers[i]
-		inPass := int(b.step) == k && passes[b.pass] != 0
-		inStep := inPass || b.pass < 0 && b.begin.n >= of.begin && b.begin.n < of.end && b.end != never
-		isKept := keeps[b.category] && (b.end == never || b.end.n > of.end)
+// firstStep returns the step that made the state of the optimizer, or whose gradients are not freed, if it is the only whole one of the
+// recording: the next one has them from its beginning. ok is false if there is none.
+func (m *model) firstStep() (step int, ok bool) {
+	for _, p := range m.passes {
+		r := m.rounds[p.round]
 		switch {
-		case b.step > int32(k) && b.end == never && !keeps[b.category]: // of a pass that was cut off
-			m.until(b, pos{begin, before, 0, 0})
+		case p.cut || !p.trains() || r.open:
+		case ok && r.step != step:
+			return 0, false
+		default:
+			step, ok = r.step, true
+		}
+	}
+	if !ok {
+		return 0, false
+	}
+	for _, r := range m.rounds {
+		if r.step == step && slices.ContainsFunc(m.cuts, func(event int) bool { return event >= r.optimizer && event <= r.end }) {
+			return 0, false
+		}
+	}
+	isOlder := func(b *buffer) bool { return b.start && b.category == purpose.OptimizerState }
+	isLeft := func(b *buffer) bool {
+		return !b.start && (b.category == purpose.OptimizerState || b.category == purpose.Gradient && !b.isFreed())
+	}
+	return step, !m.any(isOlder) && m.any(isLeft)
+}
+
+// addedStep is a step that runs again after all that was recorded.
+type addedStep struct {
+	begin, end int // of the recorded step
+	shift      int
+	passes     map[int32]int32 // from recorded to added ones
+	rounds     map[int32]int32
+	last       int32 // recorded round
+}
+
+// moved returns where a moment of the recorded step is in the added one.
+func (a *addedStep) moved(of moment) moment {
+	if of != never {
+		of.event += a.shift
+	}
+	return of
+}
+
+// addStep runs a step, the first one, again after all that was recorded. What it holds until the end of the recording is freed when the next
+// one makes it anew, gradients before that: those that may be freed as late as right before the backward pass are marked as late.
+func (m *model) addStep(step int) {
+	m.leaveOutExit()
+	added := m.startStep(step)
+	last := m.n // event
+	for _, b := range m.buffers {
+		pass, inPass := added.passes[b.pass]
+		inRound := b.pass < 0 && b.begin.event >= added.begin && b.begin.event < added.end && b.isFreed()
+		isKept := program.Outlives(b.category) && b.end.event > added.end
+		switch {
+		case b.round > added.last && !b.isFreed() && !program.Outlives(b.category): // of a pass that was cut off
+			m.until(b, before.at(m.n))
 			continue
-		case !inStep || isKept:
+		case !inPass && !inRound || isKept:
 			continue
 		}
-		c := *b
-		c.begin, c.end, c.requestFree = moved(b.begin), moved(b.end), moved(at(b.requestFree)).n
+		again := *b
+		again.begin, again.end, again.requestFree = added.moved(b.begin), added.moved(b.end), added.moved(at(b.requestFree)).event
 		if inPass {
-			c.pass, c.step = passes[b.pass], int32(len(m.steps)-1)
+			again.pass, again.round = pass, added.rounds[b.round]
 		}
-		if b.end == never {
-			b.end, b.requestFree = pos{c.begin.n, after, 0, 0}, noEvent
+		if !b.isFreed() {
+			b.end, b.requestFree = released.at(again.begin.event), noEvent
 			if b.category == purpose.Gradient {
-				b.end, b.late = pos{begin, before, 0, 0}, true
+				b.end, b.late = before.at(m.n), true
 			}
 		}
-		end = max(end, c.begin.n)
-		if c.end != never {
-			end = max(end, c.end.n)
+		last = max(last, again.begin.event)
+		if again.isFreed() {
+			last = max(last, again.end.event)
 		}
-		m.buffers = append(m.buffers, c)
+		m.buffers = append(m.buffers, &again)
 	}
-	m.n, m.moved, m.longer = int(end)+1, true, true
+	m.n, m.moved, m.longer = last+1, true, true
 	m.settle()
+}
+
+// startStep adds the rounds and passes of a step after all that was recorded.
+func (m *model) startStep(step int) (a addedStep) {
+	a.passes, a.rounds = map[int32]int32{}, map[int32]int32{}
+	for k, r := range m.rounds {
+		if r.step != step || r.open {
+			continue
+		}
+		if len(a.rounds) == 0 {
+			a.begin, a.shift = r.begin, m.n-r.begin
+		}
+		a.last, a.end = int32(k), r.end
+		a.rounds[int32(k)] = int32(len(m.rounds))
+		m.rounds = append(m.rounds, round{r.begin + a.shift, r.optimizer + a.shift, r.end + a.shift, step + 1, false})
+	}
+	for k, p := range m.passes {
+		if of, is := a.rounds[p.round]; is && !p.cut {
+			a.passes[int32(k)] = int32(len(m.passes))
+			m.passes = append(m.passes, pass{p.begin + a.shift, p.backward + a.shift, p.end + a.shift, of, false})
+		}
+	}
+	return a
 }
 
 // leaveOutExit does not free what a program frees as it ends, among it its parameters.
 func (m *model) leaveOutExit() {
-	last := 0.0 // request
-	for i := range m.buffers {
-		last = max(last, m.buffers[i].begin.n)
+	last := 0 // request
+	for _, b := range m.buffers {
+		last = max(last, b.begin.event)
 	}
 	for _, o := range m.others {
-		last = max(last, o.at.n)
+		last = max(last, o.at.event)
 	}
-	isFreed := func(b *buffer) bool { return b.end != never && b.end.n > last }
-	if !slices.ContainsFunc(m.buffers, func(b buffer) bool { return b.category == purpose.ModelParameter && isFreed(&b) }) {
+	isFreed := func(b *buffer) bool { return b.isFreed() && b.end.event > last }
+	if !m.any(func(b *buffer) bool { return isParameter(b) && isFreed(b) }) {
 		return
 	}
-	for i := range m.buffers {
-		if b := &m.buffers[i]; isFreed(b) {
+	for _, b := range m.buffers {
+		if isFreed(b) {
 			m.until(b, never)
 		}
 	}
 }
 
-// keeps has what a step leaves to the next one, if it was not freed.
-var keeps = map[purpose.Category]bool{
-	purpose.ModelParameter: true, purpose.ModelBuffer: true, purpose.OptimizerState: true, purpose.Workspace: true, purpose.Cache: true,
-	purpose.Bucket: true,
-}
-
 // freedLate widens the range of the peak up to that of a program that frees gradients of a step right before the next backward pass.
 func (m *model) freedLate() {
-	isLate := func(b *buffer) bool { return b.late && !b.added && b.end != never }
-	if !slices.ContainsFunc(m.buffers, func(b buffer) bool { return isLate(&b) }) {
+	isLate := func(b *buffer) bool { return b.late && !b.added && b.isFreed() }
+	if !m.any(isLate) {
 		return
 	}
 	late := m.clone()
-	for i := range late.buffers {
-		if b := &late.buffers[i]; isLate(b) {
-			late.until(b, pos{late.last().back, -1, b.begin.n, 0})
+	for _, b := range late.buffers {
+		if isLate(b) {
+			late.until(b, frees.at(late.last().backward).by(b.begin.event))
 		}
 	}
 	m.leaveOpen(late)

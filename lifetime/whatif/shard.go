@@ -1,11 +1,38 @@
 package whatif
 
 import (
-	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime/purpose"
 )
+
+var shardKind = Kind{
+	Name: "shard", Values: "N:optimizer|gradients|parameters", Doc: "over N ranks, as ZeRO 1, 2, 3", check: isShard, off: offShard,
+	apply: func(m *model, v string) string {
+		ranks, what, _ := strings.Cut(v, ":")
+		return m.shard(int64(number(ranks)), what)
+	},
+}
+
+func isShard(v string) error {
+	ranks, what, _ := strings.Cut(v, ":")
+	if err := isCount(ranks); err != nil {
+		return err
+	}
+	return isOneOf("optimizer", "gradients", "parameters")(what)
+}
+
+// sharding divides a program over ranks.
+type sharding struct {
+	m       *model
+	ranks   int64
+	again   bool // parameters are sharded again after the forward pass
+	weights []*buffer
+	reduced map[*buffer]moment // when gradients are
+}
+
+func (s *sharding) part(size int64) int64 { return (size + s.ranks - 1) / s.ranks }
 
 // shard divides the states of the optimizer, and the temporaries of its steps, over ranks: ZeRO 1. With parameters it also divides these
 // and their gradients, as PyTorch's FSDP2 does with each block that repeats and the rest as units, and with gradients as it does if it
@@ -14,142 +41,153 @@ import (
 //   - what the last block gathered is freed when the next one has its own, and in the backward pass the next block is gathered ahead;
 //   - gradients are whole until the backward pass of their unit ends, and what is reduced is freed when the next unit reduces its own.
 func (m *model) shard(ranks int64, what string) string {
-	part := func(size int64) int64 { return (size + ranks - 1) / ranks }
-	states := false
-	for i := range m.buffers {
-		b := &m.buffers[i]
-		switch isState := b.category == purpose.OptimizerState; {
-		case b.size <= smallest || !isState && (b.phase != purpose.OptimizerPhase || b.category != purpose.TemporaryData):
-		default:
-			b.size, states = part(b.size), states || isState
+	s := sharding{m: m, ranks: ranks, again: what == "parameters", weights: m.weights(), reduced: map[*buffer]moment{}}
+	hasStates := false
+	for _, b := range m.buffers {
+		isState := b.category == purpose.OptimizerState
+		isOfStep := b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData
+		if b.size > smallest && (isState || isOfStep) {
+			b.size, hasStates = s.part(b.size), hasStates || isState
 		}
 	}
 	if what == "optimizer" {
-		if !states {
+		if !hasStates {
 			return "no state of an optimizer is known"
 		}
 		return ""
 	}
-	weights := m.weights()
-	var added []buffer
-	reduced := map[*buffer]pos{} // when gradients are
-	put := func(like *buffer, begin, end pos, size int64) {
-		if size > 0 && begin.compare(end) < 0 {
-			c := *like
-			c.begin, c.end, c.size = begin, end, size
-			added = append(added, c)
-		}
-	}
-	sum := func(of []*buffer) (bytes int64) {
-		for _, b := range of {
-			bytes += b.size
-		}
-		return bytes
-	}
 	for k := range m.passes {
-		p := m.passes[k]
-		units := m.units(k)
-		first, period := blocksOf(weights, len(units))
-		if period == 0 {
+		if !s.pass(k) {
 			return "which parameters belong to the blocks that repeat is not known"
 		}
-		begins, ends := make([]float64, len(units)), make([]float64, len(units))
-		last := p.back // end of the backward pass of the blocks
-		for j, u := range units {
-			dies := math.Inf(1)
-			for _, b := range u[:len(u)-1] {
-				if b.saved {
-					dies, last = min(dies, b.end.n), max(last, b.end.n)
-				}
-			}
-			begins[j] = m.backwardBegins(k, u, dies)
-		}
-		for j := range units {
-			ends[j] = last
-			if j > 0 {
-				ends[j] = begins[j-1]
-			}
-		}
-		rest := slices.Concat(weights[:first], weights[first+period*len(units):])
-		block := func(j int) []*buffer { return weights[first+j*period : first+(j+1)*period] }
-		starts := units[0][0].begin.n
-		if all := m.forward(k); len(all) > 0 {
-			starts = all[0].begin.n
-		}
-		for _, b := range rest {
-			put(b, pos{starts, -2, b.begin.n, 0}, pos{p.end, -2, 0, 0}, b.size)
-		}
-		for j, u := range units {
-			of := block(j)
-			next := p.back // the next block is gathered
-			if j+1 < len(units) {
-				next = units[j+1][0].begin.n
-			}
-			put(of[0], pos{u[0].begin.n, -3, 0, 0}, pos{next, -1, 0, 0}, sum(of))
-			ahead, done := begins[j], p.end // in the backward pass: gathered ahead, reduced
-			if j+1 < len(units) {
-				ahead = begins[j+1]
-			}
-			if j > 0 {
-				done = ends[j-1]
-			}
-			if p.back < p.end && what == "parameters" {
-				put(of[0], pos{ahead, .6, 0, 0}, pos{begins[j], .8, 0, 0}, sum(of))
-			}
-			if p.back < p.end {
-				put(of[0], pos{ends[j], .4, 0, 0}, pos{done, .39, 0, 0}, sum(of))
-			}
-			for _, b := range of {
-				switch whole := (pos{u[0].begin.n, -2, b.begin.n, 0}); {
-				case p.back < p.end && what == "gradients":
-					put(b, whole, pos{ends[j], .5, 0, 0}, b.size)
-				case p.back < p.end:
-					put(b, pos{begins[j], .7, b.begin.n, 0}, pos{ends[j], .5, 0, 0}, b.size)
-					fallthrough
-				default:
-					put(b, whole, pos{next, -2, 0, 0}, b.size)
-				}
-			}
-		}
-		pass := m.inPass(k)
-		for i := range pass {
-			b := &pass[i]
-			if int(b.pass) != k || b.category != purpose.Gradient {
-				continue
-			}
-			whole := p.end // end of its unit's backward pass
-			if size := b.size; slices.ContainsFunc(block(0), func(w *buffer) bool { return w.size == size }) {
-				for j := range units {
-					if b.begin.n > begins[j] && b.begin.n <= ends[j] {
-						whole = ends[j]
-					}
-				}
-			}
-			put(b, b.begin, pos{whole, .42, b.begin.n, 0}, b.size)
-			reduced[b] = pos{whole, .41, b.begin.n, 0}
-		}
 	}
-	for b, begin := range reduced {
-		b.size = part(b.size)
+	for b, begin := range s.reduced {
+		b.size = s.part(b.size)
 		if begin.compare(b.end) < 0 {
 			b.begin = begin
 		}
 	}
-	for _, b := range weights {
-		b.size = part(b.size)
-	}
-	for _, c := range added {
-		c.added, c.saved, c.dropped, c.start, c.requestFree = true, false, false, false, noEvent
-		switch c.category {
-		case purpose.ModelParameter:
-			c.category, c.phase = purpose.TemporaryData, purpose.Forward
-		case purpose.Gradient:
-			c.category = purpose.TemporaryData
-		}
-		m.buffers = append(m.buffers, c)
+	for _, b := range s.weights {
+		b.size = s.part(b.size)
 	}
 	m.moved = true
 	return ""
+}
+
+// shardedUnit is a block of a pass.
+type shardedUnit struct {
+	parameters   []*buffer
+	begin, next  int // it runs forward until the next one begins
+	ahead        int // in the backward pass: it is gathered
+	back, done   int // it runs backward
+	freesReduced int // what it reduced is freed
+}
+
+// unitsOf returns the blocks of pass k, and the parameters of the rest; nil if these are not known.
+func (s *sharding) unitsOf(k int) (units []shardedUnit, rest []*buffer) {
+	m, p := s.m, s.m.passes[k]
+	blocks := m.blocks(k)
+	first, period := blocksOf(s.weights, len(blocks))
+	if period == 0 {
+		return nil, nil
+	}
+	units = make([]shardedUnit, len(blocks))
+	last := p.backward // end of the backward pass of the blocks
+	for j, block := range blocks {
+		inner := block[:len(block)-1]
+		for _, b := range inner {
+			if b.saved {
+				last = max(last, b.end.event)
+			}
+		}
+		from := first + j*period
+		units[j] = shardedUnit{
+			parameters: s.weights[from : from+period],
+			begin:      block.first().begin.event, next: p.backward,
+			back: m.backwardBegins(k, block, firstDeath(inner)),
+		}
+	}
+	for j := range units {
+		u := &units[j]
+		u.done, u.ahead, u.freesReduced = last, u.back, p.end
+		if j+1 < len(units) {
+			u.next, u.ahead = units[j+1].begin, units[j+1].back
+		}
+		if j > 0 {
+			u.done, u.freesReduced = units[j-1].back, last
+		}
+		if j > 1 {
+			u.freesReduced = units[j-2].back
+		}
+	}
+	return units, slices.Concat(s.weights[:first], s.weights[first+period*len(blocks):])
+}
+
+// pass shards the parameters and gradients of pass k. ok is false if which parameters its blocks have is not known.
+func (s *sharding) pass(k int) (ok bool) {
+	m, p := s.m, s.m.passes[k]
+	units, rest := s.unitsOf(k)
+	if units == nil {
+		return false
+	}
+	starts := units[0].begin
+	if all := m.forward(k); len(all) > 0 {
+		starts = all[0].begin.event
+	}
+	for _, b := range rest {
+		s.put(b, unshards.at(starts).by(b.begin.event), unshards.at(p.end), b.size)
+	}
+	for j := range units {
+		s.unit(&units[j], p.trains())
+	}
+	for _, b := range m.ofPass(k) {
+		if b.category != purpose.Gradient {
+			continue
+		}
+		whole, size := p.end, b.size // end of its unit's backward pass
+		if slices.ContainsFunc(units[0].parameters, func(w *buffer) bool { return w.size == size }) {
+			for _, u := range units {
+				if b.begin.event > u.back && b.begin.event <= u.done {
+					whole = u.done
+				}
+			}
+		}
+		s.put(b, b.begin, freesWhole.at(whole).by(b.begin.event), b.size)
+		s.reduced[b] = hasShard.at(whole).by(b.begin.event)
+	}
+	return true
+}
+
+// unit adds what a block needs while it runs.
+func (s *sharding) unit(u *shardedUnit, trains bool) {
+	first, all := u.parameters[0], sizeOf(u.parameters)
+	s.put(first, gathers.at(u.begin), hasGathered.at(u.next), all)
+	if trains && s.again {
+		s.put(first, gathersAhead.at(u.ahead), hasGatheredAhead.at(u.back), all)
+	}
+	if trains {
+		s.put(first, reduces.at(u.done), hasReduced.at(u.freesReduced), all)
+	}
+	for _, b := range u.parameters {
+		whole := unshards.at(u.begin).by(b.begin.event)
+		switch {
+		case !trains:
+			s.put(b, whole, unshards.at(u.next), b.size)
+		case !s.again:
+			s.put(b, whole, shardsAgain.at(u.done), b.size)
+		default:
+			s.put(b, whole, unshards.at(u.next), b.size)
+			s.put(b, unshardsAgain.at(u.back).by(b.begin.event), shardsAgain.at(u.done), b.size)
+		}
+	}
+}
+
+// put adds memory for parameters or gradients that are whole.
+func (s *sharding) put(like *buffer, begin, end moment, size int64) {
+	b := s.m.addTemporary(like, begin, end, size)
+	if b != nil && like.category == purpose.ModelParameter {
+		b.phase = purpose.Forward
+	}
 }
 
 // blocksOf returns where the parameters of n blocks begin, and how many each has: the longest part whose sizes repeat n times; 0 = none.

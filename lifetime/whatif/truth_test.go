@@ -257,8 +257,8 @@ func TestCacheOfKeys(t *testing.T) {
 // TestOlderStates: dividing states that are older than the recording by two saves half of them, and so does having two bytes for four.
 func TestOlderStates(t *testing.T) {
 	e, half := engineOf(t, "../meaning/older/all"), int64(0)
-	for i := range e.base.buffers {
-		if b := &e.base.buffers[i]; b.category == purpose.OptimizerState && b.start {
+	for _, b := range e.base.buffers {
+		if b.category == purpose.OptimizerState && b.start {
 			half += b.size / 2
 		}
 	}
@@ -441,8 +441,7 @@ func TestDrop(t *testing.T) {
 		t.Fatal(r.Refused)
 	}
 	gone := 0
-	for i := range e.base.buffers {
-		b := &e.base.buffers[i]
+	for _, b := range e.base.buffers {
 		if e.base.hasCall(b, "embedding") {
 			gone++
 		}
@@ -701,14 +700,14 @@ func TestOpenCheckpoint(t *testing.T) {
 		if refused := m.checkpoint("", all); refused != "" {
 			t.Fatal(refused)
 		}
-		begin := never.n
-		for i := range m.buffers {
-			if b := &m.buffers[i]; b.added && b.pass == 0 {
-				begin = min(begin, b.begin.n)
+		begin := noEvent
+		for _, b := range m.buffers {
+			if b.added && b.pass == 0 {
+				begin = min(begin, b.begin.event)
 			}
 		}
-		for i := range m.buffers {
-			if b := &m.buffers[i]; b.added && b.begin.n == begin {
+		for _, b := range m.buffers {
+			if b.added && b.begin.event == begin {
 				first = append(first, b.size)
 			}
 		}
@@ -716,7 +715,7 @@ func TestOpenCheckpoint(t *testing.T) {
 	}
 	whole := engineOf(t, "gpt_small").base.clone()
 	cut := cutIn(whole, 0)
-	if whole.unfinished() || !cut.unfinished() {
+	if whole.isUnfinished() || !cut.isUnfinished() {
 		t.Error("the whole recording is unfinished, or the part of it is not")
 	}
 	want, got := again(whole), again(cut)
@@ -732,16 +731,16 @@ func TestOpenCheckpoint(t *testing.T) {
 func cutIn(m *model, k int) *model {
 	cut := m.clone()
 	p := &cut.passes[k]
-	end := p.back
-	cut.buffers = slices.DeleteFunc(cut.buffers, func(b buffer) bool { return b.begin.n >= end })
-	for i := range cut.buffers {
-		if b := &cut.buffers[i]; b.end.n >= end {
+	end := p.backward
+	cut.buffers = slices.DeleteFunc(cut.buffers, func(b *buffer) bool { return b.begin.event >= end })
+	for _, b := range cut.buffers {
+		if b.end.event >= end {
 			b.end = never
 		}
 	}
-	cut.n, cut.sorted, p.end, cut.passes, cut.steps = int(end), len(cut.buffers), end, cut.passes[:k+1], cut.steps[:p.step+1]
-	s := &cut.steps[p.step]
-	s.optimizer, s.end, s.open = end, end, true
+	cut.n, cut.sorted, p.end, cut.passes, cut.rounds = end, len(cut.buffers), end, cut.passes[:k+1], cut.rounds[:p.round+1]
+	r := &cut.rounds[p.round]
+	r.optimizer, r.end, r.open = end, end, true
 	return cut
 }
 
@@ -749,11 +748,11 @@ func cutIn(m *model, k int) *model {
 func TestUnfinished(t *testing.T) {
 	for _, name := range []string{"gpt_small", "mlp", "h200_deep"} {
 		m := engineOf(t, name).base
-		if m.unfinished() {
+		if m.isUnfinished() {
 			t.Errorf("%s: the whole recording is unfinished", name)
 		}
 		for k := range m.passes {
-			if got, want := cutIn(m, k).unfinished(), k == 0; got != want {
+			if got, want := cutIn(m, k).isUnfinished(), k == 0; got != want {
 				t.Errorf("%s, cut in pass %d: unfinished is %t", name, k, got)
 			}
 		}

@@ -1,0 +1,149 @@
+package whatif
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var accumulateKind = Kind{
+	Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer",
+	check: isCount, adds: func(string) bool { return true }, off: offAccumulate,
+	apply: func(m *model, v string) string { return m.accumulate(count(v)) },
+}
+
+// likes are what a variable holds, one after the other.
+type likes struct {
+	site int32
+	size int64
+}
+
+// accumulator runs passes several times.
+type accumulator struct {
+	m         *model
+	passes    int
+	drops     map[likes]int // events from the end of a round until the next round drops what a variable holds
+	held      map[*buffer]moment
+	elsewhere bool // what is saved is on the host
+}
+
+// accumulate runs n passes for each step of the optimizer.
+func (m *model) accumulate(n int) string {
+	a := accumulator{m: m, passes: n, drops: map[likes]int{}, held: map[*buffer]moment{}}
+	perRound := make([]int, len(m.rounds))
+	for _, p := range m.passes {
+		if !p.cut {
+			perRound[p.round]++
+		}
+	}
+	whole := -1 // the last round with one pass
+	for k := range m.rounds {
+		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.round) == k && p.trains() && !p.cut })
+		if pass >= 0 && perRound[k] == 1 {
+			whole = k
+			a.round(k, &m.passes[pass])
+		}
+	}
+	if whole < 0 {
+		return "no step with one forward and one backward pass was recorded"
+	}
+	isCut := false
+	for k := range m.passes {
+		if m.passes[k].cut {
+			isCut = true
+			m.accumulateCut(k, whole)
+		}
+	}
+	m.untilAll(a.held)
+	m.moved = true
+	if isCut {
+		m.doubt(offCut)
+	}
+	if a.elsewhere {
+		m.doubt(offElsewhere)
+	}
+	if m.closure { // what it calls between the passes may free more before the backward pass
+		m.doubt(offClosure)
+	}
+	return ""
+}
+
+// ofVariables are the categories of what a variable holds until it has the next one.
+var ofVariables = map[purpose.Category]bool{
+	purpose.Input: true, purpose.Activation: true, purpose.TemporaryData: true, purpose.UnknownCategory: true,
+}
+
+// round runs the pass of round k again. What a variable holds into the next round, it holds into the next pass. In the last round it does as in
+// those before.
+func (a *accumulator) round(k int, p *pass) {
+	m, r, of := a.m, a.m.rounds[k], a.m.ofRound(k)
+	dead := m.deathsOfRound(k)
+	a.elsewhere = a.elsewhere || m.isElsewhere(k, dead)
+	anchor, tail := p.backward, -1 // the last ends before the optimizer, and before the end of the round
+	for _, b := range of {
+		if b.category == purpose.Gradient || !b.isFreed() {
+			continue
+		}
+		if b.end.event < r.end {
+			tail = max(tail, b.end.event)
+		}
+		if b.end.event < r.optimizer {
+			anchor = max(anchor, b.end.event)
+		}
+	}
+	if tail < 0 {
+		tail = r.optimizer
+	}
+	until := noEvent // the end of the next round
+	if k+1 < len(m.rounds) {
+		until = m.rounds[k+1].end
+	}
+	for _, b := range of {
+		like := likes{b.site, b.size}
+		if !ofVariables[b.category] || b.end.event < r.end || b.isFreed() && b.end.event >= until {
+			continue
+		}
+		if b.isFreed() {
+			a.drops[like] = b.end.event - r.end
+		}
+		if drop, isKnown := a.drops[like]; isKnown {
+			a.held[b] = repeats.at(anchor).in(1, r.begin+drop)
+		}
+	}
+	for n := 1; n < a.passes; n++ {
+		for _, b := range of {
+			if b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
+				continue
+			}
+			again := m.repeat(b, repeats.at(anchor).in(n, b.begin.event), b.end)
+			switch {
+			case b.category == purpose.Gradient:
+				again.category = purpose.TemporaryData
+				again.end = repeats.at(anchor).in(n, consumed(dead, b.begin.event, r.optimizer))
+				again.end.innerRank = released
+			case b.isFreed() && b.end.event <= max(anchor, tail):
+				again.end = repeats.at(anchor).in(n, b.end.event)
+			default:
+				if end, isHeld := a.held[b]; isHeld && n+1 < a.passes {
+					again.end = end.in(n+1, end.inner)
+				}
+			}
+		}
+	}
+}
+
+// accumulateCut adds the gradients that passes before pass k made in its round, which is cut off: those of a whole round. Its own are added to
+// them.
+func (m *model) accumulateCut(k, whole int) {
+	p, dead := m.passes[k], m.deaths(k)
+	for _, g := range m.ofRound(whole) {
+		if g.category == purpose.Gradient {
+			m.repeat(g, before.at(p.begin).by(g.begin.event), released.at(p.end))
+		}
+	}
+	for _, g := range m.during(k) {
+		if g.category == purpose.Gradient {
+			m.until(g, released.at(consumed(dead, g.begin.event, p.end)))
+		}
+	}
+}

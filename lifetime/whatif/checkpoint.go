@@ -1,0 +1,201 @@
+package whatif
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var checkpointKind = Kind{
+	Name: "checkpoint", Values: "WHAT", Doc: "compute again: blocks, layers:A-B, module:NAMES",
+	check: isBlocks, off: offCheckpoint,
+	apply: func(m *model, v string) string {
+		_, modules, _ := strings.Cut(v, "module:")
+		return m.checkpoint(modules, chosenBlocks(v))
+	},
+}
+
+// chosenBlocks returns which blocks, or calls of modules, counted from 0, a value of checkpoint means; nil if it means none.
+func chosenBlocks(v string) func(block int) bool {
+	kind, of, _ := strings.Cut(v, ":")
+	switch from, to, _ := strings.Cut(of, "-"); {
+	case v == "blocks", kind == "module" && of != "":
+		return func(int) bool { return true }
+	case kind == "every" && isCount(of) == nil:
+		return func(i int) bool { return (i+1)%count(of) == 0 }
+	case kind == "layers":
+		a, err := strconv.Atoi(from)
+		b, errB := strconv.Atoi(to)
+		if err == nil && errB == nil && a >= 0 && a <= b {
+			return func(i int) bool { return i >= a && i <= b }
+		}
+	}
+	return nil
+}
+
+func isBlocks(v string) error {
+	if chosenBlocks(v) == nil {
+		return fmt.Errorf("use blocks, every:N such as every:2, layers:A-B such as layers:0-3, or module:NAMES such as module:*.mlp")
+	}
+	return nil
+}
+
+// checkpointed is what checkpointing changes.
+type checkpointed struct {
+	m     *model
+	ends  map[*buffer]moment
+	open  []*buffer // computed again after the recording
+	units int       // of the last pass that has some
+}
+
+// checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
+// pass, up to the last buffer that it saves.
+func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
+	again := func(b *buffer) bool {
+		return b.part == purpose.Recomputation && b.phase == purpose.Forward && !b.added
+	}
+	switch {
+	case modules != "" && !m.recordsModules():
+		return "modules are not recorded: record with memlane.record(modules=True)"
+	case m.any(again):
+		return "the program already computes parts of its forward pass again"
+	case m.neverTrains():
+		return "no backward pass runs over what the forward passes keep: use no_grad"
+	}
+	c := checkpointed{m: m, ends: map[*buffer]moment{}}
+	for k := range m.passes {
+		blocks := m.blocks(k)
+		units := blocks
+		if modules != "" {
+			units = m.modules(k, modules)
+		}
+		if len(units) == 0 {
+			continue
+		}
+		if c.units = len(units); modules == "" && !m.holdMost(k, units) {
+			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
+		}
+		c.pass(k, m.redoneOf(k, units, chosen), m.lastUses(k, blocks))
+	}
+	switch {
+	case c.units == 0 && modules != "":
+		return "no module that ran forward has such a name; memlane peak --by layer shows where they are"
+	case c.units == 0:
+		return "no block of the program repeats"
+	case len(c.ends) == 0 && modules != "":
+		return "these modules save nothing but their results"
+	case len(c.ends) == 0:
+		return fmt.Sprintf("the change names none of the %d blocks of the program, or these save nothing", c.units)
+	}
+	m.untilAll(c.ends)
+	m.less += sizeOf(c.open) / 2 // when it is computed again is not known
+	return ""
+}
+
+// redone is a unit that a backward pass computes again.
+type redone struct {
+	unit unit
+	out  *buffer   // what it hands on
+	all  []*buffer // everything that the pass makes from its first to its last buffer, in order
+	end  int       // the next buffer of the pass begins
+	dies int       // what it saves is freed from here on
+	last int       // what it saves last begins; 0 if it saves nothing but out
+}
+
+// redoneOf returns the units of pass k that are chosen and save something.
+func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (found []redone) {
+	all := m.forward(k)
+	for j, u := range units {
+		if !chosen(j) {
+			continue
+		}
+		r := redone{unit: u, out: m.output(u), end: m.passes[k].backward, dies: noEvent}
+		for _, b := range all {
+			switch {
+			case b.begin.event > u.last().begin.event:
+				r.end = min(r.end, b.begin.event)
+			case u.has(b.begin.event):
+				r.all = append(r.all, b)
+				if b.saved && b != r.out {
+					r.dies, r.last = min(r.dies, b.end.event), b.begin.event
+				}
+			}
+		}
+		if r.last != 0 {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// pass computes units of pass k again. A failed request may keep the backward pass from some of them: then the largest of these counts.
+func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
+	if len(ran) == 0 {
+		return
+	}
+	m, p := c.m, c.m.passes[k]
+	// Of those: the last one, if the backward pass came to it.
+	current := !slices.ContainsFunc(m.forward(k), func(b *buffer) bool {
+		return b.saved && b.size > smallest && b.begin.event > ran[len(ran)-1].out.begin.event && b.end.event > p.end
+	})
+	computed := 0
+	var most []*buffer
+	for _, r := range slices.Backward(ran) {
+		anchor, isReached := p.end, p.trains() && (!p.cut || r.dies < p.end || current)
+		current = current && r.dies < p.end
+		if isReached {
+			anchor = m.backwardBegins(k, r.unit, r.dies)
+		}
+		again := c.again(k, r, anchor, isReached, uses)
+		switch {
+		case isReached:
+			computed += len(again)
+			m.buffers = append(m.buffers, again...)
+		case sizeOf(again) > sizeOf(most):
+			most = again
+		}
+	}
+	if most != nil && (m.isOpen(k) || p.cut) { // a backward pass does it at some time, after what uses the last unit
+		computed += len(most)
+		c.open, m.buffers = most, append(m.buffers, most...)
+		last := ran[len(ran)-1].out.begin.event
+		for _, b := range m.ofPass(k) {
+			isOver := b.saved && b.begin.event > last || b.phase == purpose.Backward && b.category == purpose.TemporaryData
+			if isOver && b.end.event > p.end {
+				c.ends[b] = released.at(p.end)
+			}
+		}
+	}
+	m.recomputed = max(m.recomputed, int64(computed))
+}
+
+// again returns what a unit of pass k makes when it is computed again after an event, and ends what it does not save any more.
+func (c *checkpointed) again(k int, r redone, anchor int, isReached bool, uses map[*buffer]moment) (all []*buffer) {
+	unpacked, cutOff := c.m.unpacked(k), c.m.passes[k].cut && isReached
+	for _, b := range r.all {
+		again := *b
+		again.begin, again.end = recomputes.at(anchor).by(b.begin.event), unpacked(b.end)
+		switch {
+		case b == r.out:
+			continue
+		case b.saved:
+			c.ends[b] = at(r.end).earlier(uses[b])
+			if c.ends[b].rank == itself {
+				c.ends[b] = frees.at(c.ends[b].event)
+			}
+		case b.isFreed() && b.end.event < c.m.passes[k].backward && b.begin.event < r.last:
+			again.end = recomputes.at(anchor).by(min(b.end.event, r.last+1))
+		default:
+			continue
+		}
+		if end := released.at(c.m.passes[k].end); cutOff && again.end.compare(end) > 0 {
+			again.end = end
+		}
+		again.added, again.saved, again.part, again.requestFree = true, false, purpose.Recomputation, noEvent
+		all = append(all, &again)
+	}
+	return all
+}

@@ -1,0 +1,97 @@
+package whatif
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var setToNoneKind = Kind{
+	Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
+	check: isOneOf("on", "off"), adds: func(v string) bool { return v == "off" }, off: offGradients,
+	apply: func(m *model, v string) string {
+		if v == "on" {
+			return m.freeGradients()
+		}
+		return m.keepGradients()
+	},
+}
+
+// keepGradients is zero_grad(set_to_none=False): the first gradients stay, later ones are added to them.
+func (m *model) keepGradients() string {
+	isElsewhere, first, dead := false, int32(-1), map[int][]int{}
+	for _, b := range m.buffers {
+		if b.category != purpose.Gradient || b.round < 0 || b.added {
+			continue
+		}
+		if first < 0 {
+			first = b.round
+		}
+		if b.round == first {
+			m.until(b, never)
+			continue
+		}
+		k := int(b.round)
+		if dead[k] == nil {
+			dead[k] = m.deathsOfRound(k)
+			isElsewhere = isElsewhere || m.isElsewhere(k, dead[k])
+		}
+		m.until(b, released.at(consumed(dead[k], b.begin.event, m.rounds[k].optimizer)))
+	}
+	if first < 0 {
+		return "no gradient of a parameter is known"
+	}
+	if isElsewhere {
+		m.doubt(offElsewhere)
+	}
+	return ""
+}
+
+// isElsewhere reports whether a round keeps what autograd saves on the host: dead are ends of what it saves on the device, which tell when gradients
+// are added.
+func (m *model) isElsewhere(k int, dead []int) bool {
+	r := m.rounds[k]
+	return 2*len(dead) < len(filter(m.between(r.begin, r.end), is(purpose.Gradient)))
+}
+
+// freeGradients is zero_grad(set_to_none=True) after each step: gradients end with it. Of one that was kept, the contribution of each later
+// round is the gradient of that round: that which has the same number among the buffers of its size that the backward passes of a round make.
+func (m *model) freeGradients() string {
+	byRound := make([]map[int64][]*buffer, len(m.rounds)) // of backward, by size
+	for _, b := range m.buffers {
+		if b.round >= 0 && b.phase == purpose.Backward {
+			if byRound[b.round] == nil {
+				byRound[b.round] = map[int64][]*buffer{}
+			}
+			byRound[b.round][b.size] = append(byRound[b.round][b.size], b)
+		}
+	}
+	any, forwards := false, m.forwards()
+	for _, b := range m.buffers {
+		switch {
+		case b.category != purpose.Gradient || b.added:
+			continue
+		case b.start && !b.isFreed():
+			return "gradients are older than the recording"
+		case b.round < 0:
+			continue
+		}
+		if next, _ := slices.BinarySearch(forwards, m.rounds[b.round].end); next == len(forwards) || b.end.event < forwards[next] {
+			continue
+		}
+		wasKept := !b.isFreed()
+		m.until(b, frees.at(m.rounds[b.round].end).by(b.begin.event))
+		any = true
+		number := slices.Index(byRound[b.round][b.size], b)
+		for k := int(b.round) + 1; wasKept && number >= 0 && k < len(m.rounds); k++ {
+			if of := byRound[k][b.size]; number < len(of) && !m.rounds[k].open {
+				m.until(of[number], frees.at(m.rounds[k].end).by(b.begin.event))
+				of[number].category = purpose.Gradient
+			}
+		}
+	}
+	if !any {
+		return "no gradient is kept after the step"
+	}
+	return ""
+}

@@ -1,0 +1,189 @@
+package whatif
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+var lossChunksKind = Kind{
+	Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
+	apply: func(m *model, v string) string { return m.chunkLoss(count(v)) },
+}
+
+func (m *model) isOfLoss(b *buffer) bool { return m.hasCall(b, "cross_entropy") }
+
+// lossChunker computes losses in parts.
+type lossChunker struct {
+	m       *model
+	parts   int
+	weights map[int64]bool   // sizes
+	scores  map[int64]bool   // sizes of what losses take
+	gone    map[*buffer]bool // parts take its place
+	done    bool
+}
+
+// chunkLoss computes the loss and the product before it in parts under checkpointing.
+func (m *model) chunkLoss(parts int) string {
+	c := lossChunker{m: m, parts: parts, weights: m.sizes(isParameter), scores: map[int64]bool{}, gone: map[*buffer]bool{}}
+	for k := range m.passes {
+		if refused := c.pass(k); refused != "" {
+			return refused
+		}
+	}
+	if !c.done {
+		return "no cross entropy with a backward pass is on a stack"
+	}
+	for b := range m.failed {
+		if c.scores[b.size] {
+			b.size /= int64(parts)
+		}
+	}
+	m.buffers = slices.DeleteFunc(m.buffers, func(b *buffer) bool { return c.gone[b] })
+	m.moved, m.sorted = true, len(m.buffers)
+	return ""
+}
+
+// pass computes the loss of pass k in parts.
+func (c *lossChunker) pass(k int) (refused string) {
+	m, p := c.m, &c.m.passes[k]
+	all := m.forward(k)
+	from, to, size := -1, -1, int64(0)
+	for i, b := range all {
+		if m.isOfLoss(b) {
+			if from < 0 {
+				from = i
+			}
+			to, size = i, max(size, b.size)
+		}
+	}
+	switch {
+	case p.cut && !p.trains():
+		c.cutOff(k, all)
+		return ""
+	case from < 0 || !p.trains():
+		return ""
+	case !slices.ContainsFunc(all[from:to+1], func(b *buffer) bool { return b.end.event > p.backward }):
+		return "what the loss keeps for the backward pass is not on the device"
+	}
+	isScore := func(b *buffer) bool { return b.size == size || b.size == size/2 } // half under autocast
+	if from > 0 && isScore(all[from-1]) {                                         // the product whose result the loss takes
+		from--
+	}
+	c.scores[size], c.scores[size/2], c.done = true, true, true
+	loss := filter(all[from:to+1], func(b *buffer) bool { return b.category != purpose.Workspace })
+	if len(loss) == 0 {
+		return ""
+	}
+	c.compute(k, loss, c.backwardOf(k, loss, isScore))
+	return ""
+}
+
+// cutOff is pass if the loss itself was cut off: there is nothing yet but one part.
+func (c *lossChunker) cutOff(k int, all []*buffer) {
+	m := c.m
+	i := slices.IndexFunc(m.others, func(o other) bool { return o.kind == replay.Fail && o.at.event == m.passes[k].end })
+	if i < 0 || !m.isOfLoss(&m.others[i].failed) {
+		return
+	}
+	failed, parts := &m.others[i].failed, int64(c.parts)
+	size := failed.size
+	failed.size /= parts
+	for _, b := range slices.Backward(all) {
+		if b.size != size && b.size != size/2 && !m.isOfLoss(b) {
+			break
+		}
+		b.size = max(b.size/parts, 1)
+	}
+	c.done = true
+}
+
+// lossBackward is what the backward pass of a loss makes.
+type lossBackward struct {
+	products          []*buffer // of the size of what the loss takes
+	gradient, operand *buffer   // of the weight of the product; nil = not known
+}
+
+// backwardOf returns what the backward pass k makes of a loss.
+func (c *lossChunker) backwardOf(k int, loss []*buffer, isScore func(b *buffer) bool) (made lossBackward) {
+	m, backward, last := c.m, c.m.backward(k), 0
+	for _, b := range loss {
+		if b.isFreed() {
+			last = max(last, b.end.event)
+		}
+	}
+	i := slices.IndexFunc(backward, func(b *buffer) bool {
+		isProduct := m.op(b) == "" || m.does(b, program.OpProduct)
+		isAdded := b.category == purpose.TemporaryData && c.weights[b.size] && isProduct // to one that is kept
+		return b.begin.event >= last && (b.category == purpose.Gradient || isAdded)
+	})
+	if i >= 0 {
+		made.gradient = backward[i]
+		for _, b := range backward[:i] { // under autocast its 16 bits are summed
+			if b.begin.event >= last && b.size == (made.gradient.size+1)/2 {
+				made.gradient = b
+			}
+		}
+	}
+	for _, b := range backward {
+		switch {
+		case b.begin.event < last && isScore(b):
+			made.products = append(made.products, b)
+		case made.gradient != nil && made.operand == nil && b.begin.event > made.gradient.begin.event && b.category == purpose.TemporaryData:
+			made.operand = b
+		}
+	}
+	return made
+}
+
+// compute puts parts in the place of a loss of pass k.
+func (c *lossChunker) compute(k int, loss []*buffer, back lossBackward) {
+	m, forwards, backwards := c.m, loss[0].begin.event, c.m.passes[k].backward
+	part := func(b *buffer, begin, end moment) *buffer {
+		return m.add(b, begin, end, int64(float64(b.size)/float64(c.parts)))
+	}
+	for n := range c.parts {
+		in := func(event, of int, after rank) moment {
+			in := repeats.at(event).in(n, of)
+			in.innerRank = after
+			return in
+		}
+		for _, b := range loss {
+			c.gone[b] = true
+			if b.size < smallest {
+				continue
+			}
+			end := b.end.event
+			if b.saved {
+				end = noEvent // of the part
+			}
+			part(b, in(forwards, b.begin.event, itself), in(forwards, end, itself))
+			part(b, in(backwards, b.begin.event, itself), in(backwards, b.end.event, itself)).phase = purpose.Backward
+		}
+		for _, b := range back.products {
+			c.gone[b] = true
+			end := in(backwards, b.end.event, itself)
+			if g := back.gradient; g != nil && b.end.event > g.begin.event {
+				end = in(backwards, g.begin.event, freesProduct)
+			}
+			part(b, in(backwards, b.begin.event, itself), end)
+		}
+		g := back.gradient
+		if g == nil {
+			continue
+		}
+		// The first two contributions are added into a third buffer, later ones into that.
+		freed := in(backwards, g.begin.event, freesContribution)
+		freed.round = max(freed.round, 1)
+		m.add(g, in(backwards, g.begin.event, itself), freed, g.size).category = purpose.TemporaryData
+		if n == 1 {
+			m.repeat(g, in(backwards, g.begin.event, addsContribution), g.end).added = false
+			c.gone[g] = true
+		}
+		if back.operand != nil {
+			part(back.operand, in(backwards, g.begin.event, after), operandOfParts.at(backwards))
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package whatif
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var offloadKind = Kind{
+	Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host",
+	check: isOneOf("activations"), off: offOffload,
+	apply: func(m *model, _ string) string { return m.offload() },
+}
+
+// smallWeight is the size up to which weights do not count: biases and scales are not used in products.
+const smallWeight = 64 << 10
+
+// offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
+func (m *model) offload() string {
+	ends := map[*buffer]moment{}
+	var back []buffer
+	for k := range m.passes {
+		p := &m.passes[k]
+		if !p.trains() && !p.cut {
+			continue
+		}
+		uses, unpacked, dead, nodes := m.lastUses(k, m.blocks(k)), m.unpacked(k), m.deaths(k), m.backward(k)
+		copied := int64(0)
+		for _, b := range m.ofPass(k) {
+			again := *b
+			switch {
+			case b.saved:
+				again.begin, again.end = comesBack.at(nodeOf(nodes, dead, p.backward, b.end.event)).by(b.begin.event), unpacked(b.end)
+				if !p.cut || b.end.event < p.end { // else its backward pass did not come
+					back = append(back, again)
+				}
+				ends[b] = uses[b]
+			case b.category == purpose.Gradient && b.size > smallWeight:
+				then := at(consumed(dead, b.begin.event, p.end))
+				if again.end = unpacked(then); again.end == then {
+					again.end.rank = released
+				}
+				again.begin = weightComesBack.at(nodeOf(nodes, dead, p.backward, b.begin.event+1)).by(b.begin.event)
+				again.category = purpose.TemporaryData
+				back = append(back, again)
+			default:
+				continue
+			}
+			copied += 2 * b.size
+		}
+		m.copied = max(m.copied, copied)
+	}
+	if len(ends) == 0 {
+		return "no backward pass was recorded that uses what the forward pass saved"
+	}
+	m.untilAll(ends)
+	for i := range back {
+		if b := &back[i]; b.begin.compare(b.end) < 0 {
+			m.add(b, b.begin, b.end, b.size).phase = purpose.Backward
+		}
+	}
+	return ""
+}
+
+// nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event.
+func nodeOf(backward []*buffer, dead []int, begin, event int) int {
+	since := begin
+	if j, _ := slices.BinarySearch(dead, event); j > 0 {
+		since = dead[j-1] + 1
+	}
+	i, _ := slices.BinarySearchFunc(backward, since, func(b *buffer, event int) int { return b.begin.event - event })
+	if i < len(backward) && backward[i].begin.event < event {
+		return backward[i].begin.event
+	}
+	return event
+}

@@ -1,0 +1,308 @@
+package whatif
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var optimizerKind = Kind{
+	Name: "optimizer", Values: "NAME", Doc: "sgd, momentum, adamw, adam8bit, lion, adafactor", off: offOptimizer,
+	check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "adafactor"),
+	apply: func(m *model, v string) string {
+		switch v {
+		case "adafactor":
+			return m.adafactor()
+		case "adam8bit":
+			return m.adam8bit()
+		}
+		return m.optimizer(optimizers[v].keeps, optimizers[v].temporaries)
+	},
+}
+
+var deviceKind = Kind{
+	Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
+	apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"].keeps, none) },
+}
+
+// temporaries are those of a step of an optimizer.
+type temporaries int
+
+const (
+	none    temporaries = iota
+	forLoop             // two of one parameter at a time
+	forEach             // one of each parameter at once
+	inCall              // two of one parameter, until its function returns
+	chained             // one of one parameter, until the next one has its own
+)
+
+// states returns the sizes of what an optimizer keeps of a parameter.
+type states func(parameter *buffer) []int64
+
+// copies returns the states of an optimizer that keeps some of the size of the parameter.
+func copies(n int) states {
+	return func(p *buffer) []int64 { return slices.Repeat([]int64{p.size}, n) }
+}
+
+// optimizers are those with states of the size of the parameter.
+var optimizers = map[string]struct {
+	keeps       states
+	temporaries temporaries
+}{
+	"sgd": {copies(0), none}, "momentum": {copies(1), none}, "adamw": {copies(2), forEach}, "lion": {copies(1), inCall},
+}
+
+// trained returns the parameters that get gradients in any round, and the first round that has some. The nets of a program may take turns, each
+// with an optimizer of its own, or only some layers may be trained at first.
+func (m *model) trained() (all []*buffer, first int) {
+	first = -1
+	need := map[int64]int{}
+	for k, in := range m.gradients() {
+		if len(in) > 0 && first < 0 {
+			first = k
+		}
+		for size, n := range in {
+			need[size] = max(need[size], n)
+		}
+	}
+	m.withStates(need)
+	return m.parametersOf(need), first
+}
+
+// gradients returns how many gradients of each size each round has. Those from before the recording are of all rounds.
+func (m *model) gradients() []map[int64]int {
+	rounds, older := make([]map[int64]int, len(m.rounds)), map[int64]int{}
+	for _, b := range m.buffers {
+		switch {
+		case b.category != purpose.Gradient:
+		case b.start:
+			older[b.size]++
+		case b.round >= 0:
+			if rounds[b.round] == nil {
+				rounds[b.round] = map[int64]int{}
+			}
+			rounds[b.round][b.size]++
+		}
+	}
+	for k, in := range rounds {
+		if in == nil {
+			rounds[k] = older
+			continue
+		}
+		for size, n := range older {
+			in[size] += n
+		}
+	}
+	return rounds
+}
+
+// withStates adds to the parameters that need gradients in a round those that take turns with others of their size: the optimizers keep states for
+// all.
+func (m *model) withStates(need map[int64]int) {
+	states, each := map[int64]int{}, math.MaxInt
+	for _, b := range m.buffers {
+		if b.category == purpose.OptimizerState && b.size > scalar {
+			states[b.size]++
+		}
+	}
+	for size, n := range need {
+		if size > scalar {
+			each = min(each, states[size]/n)
+		}
+	}
+	if each == 0 || each == math.MaxInt { // not for each
+		return
+	}
+	for size, n := range states {
+		if n%each == 0 {
+			need[size] = max(need[size], n/each)
+		}
+	}
+}
+
+// parametersOf returns parameters of the given sizes.
+func (m *model) parametersOf(need map[int64]int) []*buffer {
+	need = maps.Clone(need)
+	return filter(m.buffers, func(b *buffer) bool {
+		is := isParameter(b) && need[b.size] > 0
+		if is {
+			need[b.size]--
+		}
+		return is
+	})
+}
+
+// optimizer replaces the states of an optimizer, unless per is nil, and the temporaries of its steps.
+func (m *model) optimizer(per states, of temporaries) string {
+	parameters, first := m.trained()
+	if len(parameters) == 0 {
+		return "no gradient of a parameter is known"
+	}
+	gradients := m.gradients()
+	areOlder := m.any(func(b *buffer) bool { return b.category == purpose.OptimizerState && b.start })
+	switch has := m.any(is(purpose.OptimizerState)); {
+	case per == nil && !has:
+		return "no state of an optimizer is known"
+	case per != nil && !has && m.mayHaveStates(parameters, m.rounds[first].optimizer):
+		return "what the optimizer keeps is not known"
+	case per != nil && m.rounds[first].open:
+		return "when its optimizer steps is not known"
+	}
+	m.drop(func(b *buffer) bool {
+		isOfStep := b.category == purpose.TemporaryData || b.category == purpose.Workspace || b.category == purpose.UnknownCategory
+		return b.category == purpose.OptimizerState && per != nil ||
+			b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping && isOfStep
+	})
+	if per != nil {
+		made := makesStates.at(m.rounds[first].optimizer)
+		if areOlder {
+			made = before.at(0)
+		}
+		m.addStates(parameters, made, per)
+	}
+	for k, in := range gradients {
+		trained := parameters
+		if len(in) > 0 {
+			trained = m.parametersOf(in)
+		}
+		for q, p := range trained {
+			m.addTemporaries(of, p, q, k)
+		}
+	}
+	return ""
+}
+
+// addStates adds what an optimizer keeps of parameters.
+func (m *model) addStates(parameters []*buffer, made moment, per states) {
+	for q, p := range parameters {
+		for j, size := range per(p) {
+			b := m.add(p, made.in(q, j), never, size)
+			b.category, b.phase, b.round, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
+		}
+	}
+}
+
+// mayHaveStates reports whether the optimizer keeps states, and nothing tells which of the buffers in the sizes of parameters are them: a program
+// read them from a checkpoint before the first step, at an event.
+func (m *model) mayHaveStates(parameters []*buffer, first int) bool {
+	keeps := func(of lifetime.Mark) bool {
+		name, ok := strings.CutPrefix(of.Text, program.OptimizerStep)
+		return ok && !strings.HasPrefix(name, "SGD")
+	}
+	if !slices.ContainsFunc(m.s.Marks, keeps) {
+		return false
+	}
+	sizes := map[int64]bool{}
+	for _, p := range parameters {
+		sizes[p.size] = true
+	}
+	unknown := sizeOf(filter(m.buffers, func(b *buffer) bool {
+		return b.category == purpose.UnknownCategory && !b.isFreed() && (b.start || b.begin.event < first) && sizes[b.size]
+	}))
+	all := sizeOf(parameters)
+	return unknown >= all-all/10
+}
+
+// addTemporaries adds those of a step of an optimizer for parameter q, in round k.
+func (m *model) addTemporaries(of temporaries, p *buffer, q, k int) {
+	r := m.rounds[k]
+	begin := steps.at(r.optimizer)
+	put := func(begin, end moment) {
+		b := m.add(p, begin, end, p.size)
+		b.category, b.phase, b.round, b.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
+	}
+	if of == forEach && !r.open {
+		put(begin.in(q, 0), hasStepped.at(r.optimizer))
+	}
+	if r.optimizer == r.end {
+		return
+	}
+	switch of {
+	case forLoop: // the second one lives until the next parameter has its own
+		put(begin.in(q, 0), begin.in(q, 3))
+		put(begin.in(q, 1), begin.in(q+1, 2))
+	case inCall:
+		put(begin.in(q, 0), begin.in(q, 2))
+		put(begin.in(q, 1), begin.in(q, 3))
+	case chained:
+		put(begin.in(q, 0), begin.in(q+1, 1))
+	}
+}
+
+// adam8bit is an optimizer with states of 8 bits. Parameters of two bytes have twice as many elements.
+func (m *model) adam8bit() string {
+	of := func(bytes int64) states { return func(p *buffer) []int64 { return bytesOf(4 * p.size / bytes) } }
+	if m.halved {
+		return m.optimizer(of(2), none)
+	}
+	half := m.clone()
+	refused := m.optimizer(of(4), none)
+	if refused == "" && half.optimizer(of(2), none) == "" {
+		m.leaveOpen(half)
+	}
+	return refused
+}
+
+// bytesOf returns two states of a byte for each element of a parameter of so many bytes in 32 bits, each with a float for 256 of them.
+func bytesOf(size int64) []int64 {
+	scales := (size/4 + 255) / 256 * 4
+	return []int64{size / 4, scales, size / 4, scales}
+}
+
+// adafactor keeps a number for each row and each column of a parameter, as PyTorch's does, and all of a vector. One parameter after the
+// other gets a temporary of its size. The range has what the reductions to rows and columns need, which depends on kernels: at most two parameters were seen.
+func (m *model) adafactor() string {
+	parameters, _ := m.trained()
+	reductions := int64(0)
+	for _, p := range parameters {
+		kept := m.factored(p)
+		if kept == nil {
+			return "it depends on the shapes of parameters, which are not recorded: record with memlane.record"
+		}
+		need := 2 * p.size
+		for _, size := range kept {
+			need += 2 * size
+		}
+		reductions = max(reductions, need)
+	}
+	m.more += reductions
+	return m.optimizer(m.factored, chained)
+}
+
+// factored returns the bytes of the rows and of the columns of a parameter, or of a vector; nil if its shape is not recorded.
+func (m *model) factored(p *buffer) []int64 {
+	shape := m.shapeOf(p)
+	switch n := len(shape); {
+	case n == 0:
+		return nil
+	case n == 1:
+		return []int64{p.size}
+	default:
+		return []int64{p.size / shape[n-1], p.size / shape[n-2]}
+	}
+}
+
+// shapeOf returns the shape that was recorded of a buffer: of "float32 [512, 256]"; nil if none was.
+func (m *model) shapeOf(b *buffer) (shape []int64) {
+	h := m.t.HolderOf(m.s, int(b.like))
+	if h == nil {
+		return nil
+	}
+	_, text, _ := strings.Cut(strings.TrimSuffix(h.Tensor, "]"), " [")
+	for part := range strings.SplitSeq(text, ", ") {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil || n < 1 {
+			return nil
+		}
+		shape = append(shape, n)
+	}
+	return shape
+}
+
+const scalar = 4 // bytes

@@ -1,0 +1,99 @@
+package whatif
+
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+var precisionKind = Kind{
+	Name: "precision", Values: "bf16|amp", Doc: "16 bits: for all, or autocast with weights of 32",
+	check: isOneOf("bf16", "amp"), off: offPrecision,
+	apply: func(m *model, v string) string {
+		if v == "amp" {
+			return m.autocast()
+		}
+		return m.halve()
+	},
+}
+
+// isSixteenBits is why the precision of a program is not changed.
+const isSixteenBits = "the program already computes in 16 bits"
+
+// weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
+// a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
+// factors of a product of activations, is not a weight. The result of a normalization before its statistics is not one either. Autocast copies the
+// weights of all products, so where most parameters have no copies, none are: a temporary may happen to be half as large as one of them.
+func (m *model) weightCopies() map[int32]bool {
+	isWeight := func(b *buffer) bool {
+		return isParameter(b) || b.start && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
+	}
+	parameters := m.sizes(isWeight)
+	copies, halves := map[int32]bool{}, map[int64]bool{}
+	for k := range m.passes {
+		var result *buffer // of the operation
+		var sizes []int64
+		for _, b := range slices.Backward(m.computed(k)) {
+			switch {
+			case result == nil || m.stack(b) != m.stack(result):
+				result, sizes = b, nil
+			case parameters[2*b.size] && b.size > smallest && !slices.Contains(sizes, b.size) && !m.paths.IsUser(b.site) && !m.isNorm(b):
+				copies[b.like], halves[b.size] = true, true
+				sizes = append(sizes, b.size)
+			}
+		}
+	}
+	weights, copied := map[purpose.Category]int{}, map[purpose.Category]int{}
+	for _, b := range m.buffers {
+		if isWeight(b) && b.size > 2*smallest {
+			weights[b.category]++
+			if halves[b.size/2] {
+				copied[b.category]++
+			}
+		}
+	}
+	known := purpose.ModelParameter
+	if weights[known] == 0 {
+		known = purpose.UnknownCategory
+	}
+	if 2*copied[known] < weights[known] {
+		return nil
+	}
+	return copies
+}
+
+// halve has two bytes for what has four. Inputs are taken for indices, and buffers of an operation that are a quarter of its next one for
+// masks.
+func (m *model) halve() string {
+	if len(m.weightCopies()) > 0 {
+		return isSixteenBits
+	}
+	if !m.any(func(b *buffer) bool { return isParameter(b) && b.size > smallest }) {
+		return "no parameter is known"
+	}
+	total := map[purpose.Category]int64{}
+	for _, b := range m.buffers {
+		total[b.category] += b.size
+	}
+	hasBytes := total[purpose.OptimizerState] < total[purpose.ModelParameter]*3/4 // states of 8 bits
+	for i, b := range m.buffers {
+		isMask := false
+		if stack := m.stack(b); i+1 < len(m.buffers) && stack >= 0 {
+			next := m.buffers[i+1]
+			isMask = next.size == 4*b.size && m.stack(next) == stack
+		}
+		isNumber := b.category == purpose.Input || m.op(b) == "arange" || m.op(b) == "randint"
+		switch {
+		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
+		case b.category == purpose.UnknownCategory && b.start:
+			m.less += b.size / 2
+		default:
+			b.size /= 2
+		}
+	}
+	for b := range m.failed {
+		b.size /= 2
+	}
+	m.halved = true
+	return ""
+}

@@ -1,0 +1,265 @@
+package whatif
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+// modelOf returns the program of a space.
+func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
+	t := &p.Tables
+	m := &model{t: t, s: s, h: h, paths: program.CallPathsOf(t), buffers: make([]*buffer, len(s.Buffers))}
+	all := make([]buffer, len(s.Buffers))
+	for i := range s.Buffers {
+		is := t.Purpose(s.PurposeOf(i))
+		all[i] = buffer{
+			begin: at(-1), end: never, requestFree: noEvent, size: s.Buffers[i].Requested, like: int32(i), site: int32(s.Buffers[i].Site),
+			pass: -1, round: -1, category: is.Category, phase: is.Phase, part: is.Part,
+		}
+		m.buffers[i] = &all[i]
+	}
+	for _, i := range h.StartRequests() {
+		all[i].start = true
+	}
+	m.readWork(p.Work(s), all, m.readCalls(all))
+	slices.SortStableFunc(m.buffers, func(x, y *buffer) int { return x.begin.compare(y.begin) })
+	m.sorted = len(m.buffers)
+	m.leaveOutOnce()
+	m.findSaved()
+	m.findFailed()
+	return m
+}
+
+// readCalls reads the calls of the allocator, and returns their instants.
+func (m *model) readCalls(all []buffer) (instants []int64) {
+	var failures []int64
+	for _, k := range m.s.Marks {
+		if k.Kind == lifetime.OOM {
+			failures = append(failures, k.Begin)
+		}
+	}
+	last := m.s.Begin
+	for c := range m.h.Calls() {
+		now := at(m.n)
+		switch c.Kind {
+		case replay.Allocate:
+			all[c.Request].begin, last = now, m.s.Buffers[c.Request].Begin
+		case replay.Free:
+			all[c.Request].end, last = now, m.s.Buffers[c.Request].End
+		case replay.RequestFree:
+			all[c.Request].requestFree, last = now.event, m.s.FreeRequests[c.Request]
+		default:
+			m.others = append(m.others, other{at: now, kind: c.Kind, request: c.Request})
+			if c.Kind == replay.Fail && len(failures) > 0 {
+				last, failures = failures[0], failures[1:]
+			}
+		}
+		instants, m.axis = append(instants, last), append(m.axis, m.n)
+		m.n++
+	}
+	return instants
+}
+
+// readWork reads the rounds and passes of the program.
+func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
+	event := func(t int64) int { return sort.Search(m.n, func(i int) bool { return instants[i] >= t }) }
+	failure := func(t int64) int { // that of a request that failed
+		return slices.IndexFunc(m.others, func(o other) bool { return o.kind == replay.Fail && instants[o.at.event] == t })
+	}
+	m.closure = w.Closure
+	for _, t := range w.Cuts {
+		if i := failure(t); i >= 0 {
+			m.cuts = append(m.cuts, m.others[i].at.event)
+		}
+	}
+	for _, r := range w.Rounds {
+		m.rounds = append(m.rounds, round{event(r.Begin), event(r.Optimizer), event(r.End), r.Step, r.Open})
+	}
+	for _, p := range w.Passes {
+		of := pass{event(p.Begin), event(p.Backward), event(p.End), int32(p.Round), p.Cut}
+		if i := failure(p.End - 1); i >= 0 && p.Cut {
+			of.end = m.others[i].at.event
+			of.backward = min(of.backward, of.end)
+		}
+		m.passes = append(m.passes, of)
+	}
+	for i, k := range w.PassOf {
+		if k >= 0 {
+			all[i].pass, all[i].round = k, int32(w.Passes[k].Round)
+		}
+	}
+}
+
+// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches.
+func (m *model) leaveOutOnce() {
+	if len(m.passes) < 2 {
+		return
+	}
+	later := map[program.Piece]bool{}
+	for _, b := range m.buffers {
+		if b.pass > 0 {
+			later[m.pieceOf(b)] = true
+		}
+	}
+	for _, b := range m.buffers {
+		isOfPass := b.phase == purpose.Forward || b.phase == purpose.Backward
+		if b.pass == 0 && !b.isFreed() && isOfPass && !later[m.pieceOf(b)] {
+			b.pass, b.round = -1, -1
+		}
+	}
+}
+
+// findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass. What a
+// pass holds that a failed request cut off is kept for the backward pass that did not come.
+func (m *model) findSaved() {
+	var backward []int
+	for _, b := range m.buffers {
+		if b.phase == purpose.Backward && !b.start {
+			backward = append(backward, b.begin.event)
+		}
+	}
+	onlyGradients := m.any(is(purpose.Gradient)) && len(backward) == 0
+	replaced := false
+	m.held(func(*buffer, int, lifetime.SiteID) { replaced = true })
+	var cutOff []*buffer          // held when a request failed
+	ofDropped := map[int32]bool{} // sites whose results are dropped
+	for _, b := range m.buffers {
+		if b.pass < 0 || b.phase != purpose.Forward || b.category == purpose.Workspace {
+			continue
+		}
+		p := &m.passes[b.pass]
+		k, _ := slices.BinarySearch(backward, b.begin.event)
+		isOver := k < len(backward) && backward[k] < b.end.event
+		switch {
+		case p.cut && b.end.event > p.end && b.category == purpose.Activation && !onlyGradients:
+			cutOff = append(cutOff, b)
+		case p.trains() && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward:
+			b.saved = true
+		case b.category != purpose.Activation || isOver || onlyGradients:
+		case b.isFreed() || replaced && !p.trains():
+			b.dropped, ofDropped[b.site] = true, true
+		default:
+			b.saved = m.isOpen(int(b.pass)) // a backward pass may come
+		}
+	}
+	for _, b := range cutOff { // a backward pass would have come, unless none does over what is like it
+		p := &m.passes[b.pass]
+		b.dropped = !p.trains() && ofDropped[b.site]
+		b.saved = !b.dropped && b.begin.event < p.backward
+	}
+}
+
+// findFailed finds what requests that failed were for: as a buffer of equal size from the same site, else as what their pass makes.
+func (m *model) findFailed() {
+	if !slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail }) {
+		return
+	}
+	type likeness struct {
+		site int32
+		size int64
+	}
+	known := map[likeness]*buffer{}
+	for _, b := range m.buffers {
+		known[likeness{b.site, b.size}] = b
+	}
+	next := 0 // of others
+	for _, mark := range m.s.Marks {
+		if mark.Kind != lifetime.OOM {
+			continue
+		}
+		for next < len(m.others) && m.others[next].kind != replay.Fail {
+			next++
+		}
+		if next == len(m.others) {
+			return
+		}
+		o := &m.others[next]
+		next++
+		o.failed = buffer{size: m.h.SizeOf(o.request), like: -1, site: int32(mark.Site), pass: -1, round: -1}
+		if b := known[likeness{o.failed.site, o.failed.size}]; b != nil {
+			o.failed.category, o.failed.phase, o.failed.part = b.category, b.phase, b.part
+			continue
+		}
+		o.failed.category, o.failed.phase = m.madeAt(o.at.event)
+	}
+}
+
+// madeAt returns what a program makes at an event, as its place in a pass or a round tells.
+func (m *model) madeAt(event int) (category purpose.Category, phase purpose.Phase) {
+	if slices.ContainsFunc(m.rounds, func(r round) bool { return r.optimizer <= event && event <= r.end && r.optimizer < r.end }) {
+		return purpose.TemporaryData, purpose.OptimizerPhase
+	}
+	for _, p := range m.passes {
+		switch {
+		case event < p.begin || event > p.end:
+		case p.trains():
+			category, phase = purpose.TemporaryData, purpose.Backward
+		default:
+			category, phase = purpose.Activation, purpose.Forward
+		}
+	}
+	return category, phase
+}
+
+// isOpen reports whether pass k ends in its forward part: the recording ends there, or a request failed.
+func (m *model) isOpen(k int) bool {
+	p := &m.passes[k]
+	return !p.trains() && (p.cut || p.end == m.n)
+}
+
+// isUnfinished reports whether the recording ends, or a request failed, in a pass that goes on further than any other one of it or makes more: what
+// the rest of the pass needs is not known, nor what an optimizer needs that did not run yet.
+func (m *model) isUnfinished() bool {
+	p, last := m.last(), len(m.passes)-1
+	if p == nil {
+		return false
+	}
+	if m.isLarger() {
+		return true
+	}
+	states := m.any(is(purpose.OptimizerState)) // what the optimizer keeps is known
+	if of := m.rounds[p.round]; !of.open {
+		failed := slices.ContainsFunc(m.cuts, func(event int) bool { return event >= of.optimizer })
+		ran := slices.ContainsFunc(m.rounds, func(r round) bool { return r.optimizer < of.optimizer })
+		older := m.any(func(b *buffer) bool { return b.start && b.category == purpose.OptimizerState })
+		return failed && !ran && !older
+	}
+	trains := p.trains() || m.any(func(b *buffer) bool { return b.saved || b.dropped })
+	ends := m.any(func(b *buffer) bool { return int(b.pass) == last && b.saved && !b.isFreed() }) ||
+		slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail && o.at.event >= p.begin })
+	if !ends || !trains {
+		return ends && last == 0
+	}
+	isWhole := func(p pass) bool { return p.trains() && !p.cut }
+	return !slices.ContainsFunc(m.passes[:last], isWhole) || !states && p.round == 0
+}
+
+// isLarger reports whether a pass that was cut off made something that no whole pass makes beside the state of the optimizer: it had another
+// batch, or longer sequences.
+func (m *model) isLarger() bool {
+	made := 0 // the last state
+	for _, b := range m.buffers {
+		if b.category == purpose.OptimizerState && b.size > smallest {
+			made = max(made, b.begin.event)
+		}
+	}
+	known := map[program.Piece]bool{} // made by whole passes: beside states?
+	for _, b := range m.buffers {
+		if b.pass >= 0 && !m.passes[b.pass].cut {
+			of := m.pieceOf(b)
+			known[of] = known[of] || m.passes[b.pass].end > made
+		}
+	}
+	return m.any(func(b *buffer) bool {
+		if b.pass < 0 || !b.saved || b.size <= smallest || !m.passes[b.pass].cut {
+			return false
+		}
+		beside, isKnown := known[m.pieceOf(b)]
+		return !isKnown || !beside && b.begin.event > made
+	})
+}
