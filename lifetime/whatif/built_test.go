@@ -1,0 +1,353 @@
+package whatif
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/replay"
+)
+
+// unitBytes are the bytes of a unit of built programs. The allocator has a segment for each request of so much, so peaks are sums of what is alive.
+const unitBytes = 20 << 20
+
+// builder builds a recording in which each buffer has a segment of its own, which is released with it.
+type builder struct {
+	lifetime.Capture
+	s     *lifetime.Space
+	now   int64
+	live  map[string]int // buffers by name
+	sites map[string]lifetime.SiteID
+	ids   map[purpose.Purpose]lifetime.PurposeID
+}
+
+func build() *builder {
+	b := &builder{s: &lifetime.Space{}, live: map[string]int{}, sites: map[string]lifetime.SiteID{}, ids: map[purpose.Purpose]lifetime.PurposeID{}}
+	b.Sources, b.Sites, b.Holders = make([]lifetime.Source, 1), make([]lifetime.Site, 1), make([]holder.Holder, 1)
+	b.Frames, b.Stacks, b.Purposes = make([]frame.Frame, 1), make([]lifetime.Stack, 1), make([]purpose.Purpose, 1)
+	b.s.Device, b.s.Facts = "cuda:0", lifetime.History|lifetime.Regions|lifetime.Addresses|lifetime.Stacks|lifetime.Clock
+	return b
+}
+
+// site returns the site of an operator below functions of the program, outermost first.
+func (b *builder) site(op string, calls ...string) lifetime.SiteID {
+	key := op + " " + strings.Join(calls, " ")
+	id, ok := b.sites[key]
+	if !ok {
+		stack := lifetime.StackID(0)
+		for _, name := range append([]string{"main"}, calls...) {
+			b.Frames = append(b.Frames, frame.Frame{Kind: frame.User, Function: name, File: "train.py", Line: len(name)})
+			b.Stacks = append(b.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(b.Frames) - 1), Caller: stack})
+			stack = lifetime.StackID(len(b.Stacks) - 1)
+		}
+		id = lifetime.SiteID(len(b.Sites))
+		b.Sites, b.sites[key] = append(b.Sites, lifetime.Site{Stack: stack, Op: "aten::" + op}), id
+	}
+	return id
+}
+
+// alloc allocates units of memory. Its name is of the parameter, if it is one.
+func (b *builder) alloc(name string, units int, is purpose.Purpose, site lifetime.SiteID) {
+	id, ok := b.ids[is]
+	if !ok {
+		id = lifetime.PurposeID(len(b.Purposes))
+		b.Purposes, b.ids[is] = append(b.Purposes, is), id
+	}
+	b.now += 10
+	b.live[name] = len(b.s.Buffers)
+	size := int64(units) * unitBytes
+	addr := uint64(1)<<40 + uint64(len(b.s.Buffers))<<32
+	b.s.Buffers = append(b.s.Buffers, lifetime.Buffer{Begin: b.now, Addr: addr, Size: size, Requested: size, Site: site, Edge: lifetime.EndOpen})
+	b.s.Regions = append(b.s.Regions, lifetime.Region{Begin: b.now - 5, Addr: addr, Size: size, Kind: "large", Edge: lifetime.EndOpen})
+	b.s.Purposes, b.s.Holders = append(b.s.Purposes, id), append(b.s.Holders, 0)
+	if is.Category == purpose.ModelParameter {
+		b.Holders = append(b.Holders, holder.Holder{Name: name})
+		b.s.Holders[len(b.s.Holders)-1] = lifetime.HolderID(len(b.Holders) - 1)
+	}
+}
+
+func (b *builder) free(names ...string) {
+	for _, name := range names {
+		b.now += 10
+		of, region := &b.s.Buffers[b.live[name]], &b.s.Regions[b.live[name]]
+		of.End, region.End, of.Edge, region.Edge = b.now, b.now+3, 0, 0
+	}
+}
+
+// engine ends the recording.
+func (b *builder) engine(t *testing.T) *Engine {
+	t.Helper()
+	b.s.End = b.now + 10
+	for i := range b.s.Buffers {
+		if b.s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			b.s.Buffers[i].End, b.s.Regions[i].End = b.s.End, b.s.End
+		}
+	}
+	b.s.SortEnds(nil)
+	b.Spaces = []*lifetime.Space{b.s}
+	e, refused := New(&b.Tables, b.s)
+	if e == nil {
+		t.Fatal(refused)
+	}
+	return e
+}
+
+// Purposes of built programs.
+var (
+	ofParameter  = purpose.Purpose{Category: purpose.ModelParameter, Phase: purpose.OtherPhase, Part: purpose.Setup}
+	ofActivation = purpose.Purpose{Category: purpose.Activation, Phase: purpose.Forward}
+	ofGradient   = purpose.Purpose{Category: purpose.Gradient, Phase: purpose.Backward}
+	ofState      = purpose.Purpose{Category: purpose.OptimizerState, Phase: purpose.OptimizerPhase}
+	ofCache      = purpose.Purpose{Category: purpose.Cache, Phase: purpose.Forward}
+)
+
+// trained builds steps of a training of blocks with a parameter of 1 unit each. A block makes an inner result of 3 units and its output of 2,
+// both saved for the backward pass; that makes the gradient of the block, and then frees what the block saved. AdamW keeps two states of a
+// parameter, and gradients are freed after each step. Of 4 blocks, a forward pass leaves 20 units and the first gradient makes the peak: with
+// 4 of parameters and 8 of states 33.
+func trained(blocks, steps int) *builder {
+	b := build()
+	each := func(do func(n string)) {
+		for k := range blocks {
+			do(fmt.Sprint(k))
+		}
+	}
+	each(func(n string) { b.alloc("net."+n+".weight", 1, ofParameter, b.site("empty", "init")) })
+	for step := range steps {
+		each(func(n string) {
+			b.alloc("inner"+n, 3, ofActivation, b.site("linear", "forward", "block", "inner"))
+			b.alloc("out"+n, 2, ofActivation, b.site("add", "forward", "block"))
+		})
+		for k := blocks - 1; k >= 0; k-- {
+			b.alloc(fmt.Sprint("gradient", k), 1, ofGradient, b.site("mm"))
+			b.free(fmt.Sprint("inner", k), fmt.Sprint("out", k))
+		}
+		b.now += 10
+		mark := lifetime.Mark{Begin: b.now, Kind: lifetime.Annotation, Text: "Optimizer.step#AdamW.step"}
+		if step == 0 {
+			each(func(n string) {
+				b.alloc("mean"+n, 1, ofState, b.site("zeros_like", "step"))
+				b.alloc("square"+n, 1, ofState, b.site("zeros_like", "step"))
+			})
+		}
+		b.now += 10
+		mark.End = b.now
+		b.s.Marks = append(b.s.Marks, mark)
+		each(func(n string) { b.free("gradient" + n) })
+	}
+	return b
+}
+
+// run returns what a program needs with edits, in their order or, given as several, in the order of these.
+func run(t *testing.T, e *Engine, edits ...string) (peak int64, refused string) {
+	t.Helper()
+	m := e.program.clone()
+	for _, text := range edits {
+		s, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, edit := range s {
+			m.settle()
+			if refused := edit.kind.apply(m, edit.Value); refused != "" {
+				return 0, refused
+			}
+		}
+	}
+	return m.peak(), ""
+}
+
+// TestBuilt: what a program needs after each edit, counted by hand.
+func TestBuilt(t *testing.T) {
+	const (
+		parameters, states, gradients = 4, 8, 4
+		pass                          = 4 * (3 + 2) // what a forward pass saves
+		first                         = 1           // gradient
+	)
+	e := trained(4, 3).engine(t)
+	if want := int64(parameters+states+pass+first) * unitBytes; e.Recorded.Peak != want {
+		t.Fatalf("recorded %d, want %d", e.Recorded.Peak, want)
+	}
+	for edits, want := range map[string]float64{
+		"batch=2":                     parameters + states + 2*pass + first,
+		"batch=0.5":                   parameters + states + pass/2 + first,
+		"sequence=2":                  parameters + states + 2*pass + first, // no scores of attention
+		"layers=2":                    (parameters+states+pass)/2 + first,
+		"layers=6":                    (parameters+states+pass)/4*6 + first,
+		"precision=bf16":              (parameters + states + pass + first) / 2.,
+		"optimizer=sgd":               parameters + pass + first,
+		"optimizer=momentum":          parameters + states/2 + pass + first,
+		"optimizer=lion":              parameters + states/2 + pass + first,
+		"optimizer.device=host":       parameters + pass + first,
+		"states=bf16":                 parameters + states/2 + pass + first,
+		"shard=2:optimizer":           parameters + states/2 + pass + first,
+		"accumulate=2":                parameters + states + gradients + pass + first,
+		"accumulate=5":                parameters + states + gradients + pass + first,
+		"set_to_none=off":             parameters + states + gradients + pass + first,
+		"drop=inner":                  parameters + states + 4*2 + first,
+		"no_grad":                     parameters + 2 + 3 + 2,                   // the input, the inner result and the output of a block
+		"checkpoint=blocks":           parameters + states + 4*2 + 3 + first,    // outputs, and one inner result again
+		"checkpoint=layers:0-1":       parameters + states + pass - 2*3 + first, // of two blocks
+		"offload=activations":         parameters + states + gradients + 3 + 1,  // of one node, with its weight
+		"freeze=net.0.*|net.1.*":      (parameters*2+states+pass)/2 + first,     // the backward pass ends before them
+		"batch=2,optimizer=sgd":       parameters + 2*pass + first,
+		"batch=0.5,accumulate=2":      parameters + states + gradients + pass/2 + first,
+		"checkpoint=blocks,batch=2":   parameters + states + 2*(4*2+3) + first,
+		"optimizer=sgd,accumulate=2":  parameters + gradients + pass + first,
+		"checkpoint=blocks,no_grad":   -1,
+		"set_to_none=on":              -1, // they are freed
+		"foreach=off":                 -1, // it takes one parameter after the other
+		"kv-cache=2":                  -1,
+		"loss.chunks=4":               -1,
+		"layers=4":                    -1,
+		"next-step":                   -1,
+		"freeze=*":                    -1,
+		"checkpoint=layers:4-9":       -1,
+		"no_grad=evaluation":          -1,
+		"free-early=train.py:1":       -1,
+		"lora=8:*":                    -1,
+		"optimizer=adafactor":         -1,
+		"drop=nothing":                -1,
+		"checkpoint=module:net.*":     -1,
+		"shard=2:optimizer,batch=0.5": parameters + states/2 + pass/2 + first,
+	} {
+		peak, refused := run(t, e, edits)
+		if want < 0 != (refused != "") || want >= 0 && peak != int64(want*unitBytes) {
+			t.Errorf("%s: %.1f units, want %.1f (%s)", edits, float64(peak)/unitBytes, want, refused)
+		}
+	}
+}
+
+// TestBuiltStep: of one recorded step the next one has the states from its beginning. Gradients of the first one may be freed as late as right
+// before the backward pass.
+func TestBuiltStep(t *testing.T) {
+	e := trained(4, 1).engine(t)
+	if want := int64(4 + 20 + 1); e.Recorded.Peak != want*unitBytes || !e.OneStep {
+		t.Errorf("recorded %d bytes, want %d units; one step: %t", e.Recorded.Peak, want, e.OneStep)
+	}
+	for edits, want := range map[string]int64{"next-step": 4 + 8 + 20 + 1, "optimizer=sgd": 4 + 20 + 1, "batch=2": 4 + 8 + 40 + 1} {
+		if peak, refused := run(t, e, edits); peak != want*unitBytes {
+			t.Errorf("%s: %d bytes, want %d units (%s)", edits, peak, want, refused)
+		}
+	}
+}
+
+// TestBuiltCache: of a cache of 6 units beside parameters of 1 and a result of 2, only the cache grows.
+func TestBuiltCache(t *testing.T) {
+	b := build()
+	b.alloc("w", 1, ofParameter, b.site("empty", "init"))
+	b.alloc("cache", 6, ofCache, b.site("zeros", "generate"))
+	for range 3 {
+		b.alloc("out", 2, ofActivation, b.site("mm", "generate", "forward"))
+		b.free("out")
+	}
+	e := b.engine(t)
+	if peak, refused := run(t, e, "kv-cache=2"); peak != (1+12+2)*unitBytes {
+		t.Errorf("%d (%s)", peak, refused)
+	}
+}
+
+// laws are programs on which edits must hold to laws.
+func laws(t *testing.T) map[string]*Engine {
+	all := map[string]*Engine{"built": trained(4, 3).engine(t), "one step": trained(5, 1).engine(t)}
+	for _, name := range []string{"gpt_small", "mlp", "modules", "lightning", "one_step", "kv_cache", "accumulated"} {
+		all[name] = engineOf(t, name)
+	}
+	return all
+}
+
+// TestIdentity: edits that change nothing change no byte.
+func TestIdentity(t *testing.T) {
+	for name, e := range laws(t) {
+		want := e.program.clone().peak()
+		for _, edits := range []string{"batch=1", "sequence=1", "kv-cache=1"} {
+			if peak, refused := run(t, e, edits); refused == "" && peak != want {
+				t.Errorf("%s with %s: %d, without %d", name, edits, peak, want)
+			}
+		}
+	}
+	for _, name := range []string{"built", "one step"} {
+		e := laws(t)[name]
+		if peak, refused := run(t, e, "optimizer=adamw"); peak < e.Needs.Peak {
+			t.Errorf("%s with its own optimizer: %d, without %d (%s)", name, peak, e.Needs.Peak, refused)
+		}
+	}
+}
+
+// TestMonotone: more of something never needs less, and more ranks or parts never need more.
+func TestMonotone(t *testing.T) {
+	for name, e := range laws(t) {
+		for _, of := range []struct {
+			edit   string
+			values []string
+			falls  bool
+		}{
+			{"batch", []string{"0.25", "0.5", "1", "1.5", "2", "8"}, false},
+			{"sequence", []string{"0.5", "1", "2", "4"}, false},
+			{"kv-cache", []string{"0.5", "1", "2"}, false},
+			{"layers", []string{"2", "3", "5", "6", "9", "12"}, false},
+			{"accumulate", []string{"2", "3", "4", "8"}, false},
+			{"lora", []string{"1:*.weight", "8:*.weight", "64:*.weight"}, false},
+			{"loss.chunks", []string{"2", "4", "8", "32"}, true},
+			{"shard", []string{"2:optimizer", "4:optimizer", "16:optimizer"}, true},
+			{"shard", []string{"2:parameters", "4:parameters", "16:parameters"}, true},
+			{"checkpoint", []string{"layers:0-0", "layers:0-1", "blocks"}, true},
+		} {
+			last := int64(-1)
+			for _, value := range of.values {
+				peak, refused := run(t, e, of.edit+"="+value)
+				if refused != "" {
+					continue
+				}
+				const unsplit = 1 << 20 // the allocator does not split off so much
+				if last >= 0 && (peak < last && !of.falls || peak > last+unsplit && of.falls) {
+					t.Errorf("%s with %s=%s: %d, with the value before %d", name, of.edit, value, peak, last)
+				}
+				last = peak
+			}
+		}
+	}
+}
+
+// TestOrder: edits of different things need the same in either order, and factors multiply.
+func TestOrder(t *testing.T) {
+	for name, e := range laws(t) {
+		for _, pair := range [][2]string{
+			{"batch=2", "optimizer=sgd"}, {"batch=2", "states=bf16"}, {"batch=0.5", "shard=4:optimizer"}, {"sequence=2", "optimizer=momentum"},
+			{"optimizer=sgd", "no_grad"}, {"checkpoint=blocks", "optimizer.device=host"}, {"checkpoint=blocks", "states=bf16"},
+		} {
+			one, refused := run(t, e, pair[0], pair[1])
+			other, alsoRefused := run(t, e, pair[1], pair[0])
+			if (refused == "") == (alsoRefused == "") && one != other {
+				t.Errorf("%s with %s, then %s: %d, the other way round %d", name, pair[0], pair[1], one, other)
+			}
+		}
+		twice, _ := run(t, e, "batch=2", "batch=2")
+		if four, refused := run(t, e, "batch=4"); refused == "" && twice != four {
+			t.Errorf("%s with twice the batch, twice: %d, with four times %d", name, twice, four)
+		}
+		back, _ := run(t, e, "batch=2", "batch=0.5")
+		if want := e.program.clone().peak(); back != 0 && back != want {
+			t.Errorf("%s with twice the batch, and half of that: %d, without %d", name, back, want)
+		}
+		s, _ := Parse("optimizer=sgd,batch=2")
+		turned, _ := Parse("batch=2,optimizer=sgd")
+		if Scenario(s).String() != Scenario(turned).String() || e.Run(s, replay.Device{}) != e.Run(turned, replay.Device{}) {
+			t.Errorf("%s: the order of edits in a text counts", name)
+		}
+	}
+}
+
+// TestRanks: the ranks of an event are in order around the event itself.
+func TestRanks(t *testing.T) {
+	if itself != 0 || before >= itself || after <= itself || at(3).compare(after.at(2)) <= 0 || before.at(3).compare(after.at(2)) <= 0 {
+		t.Error("ranks are not in order")
+	}
+	if at(1).in(1, 0).compare(at(1).in(2, 0)) >= 0 || at(1).by(1).compare(at(1).in(1, 0)) >= 0 {
+		t.Error("rounds are not in order")
+	}
+}
