@@ -123,7 +123,7 @@ func (a *autocaster) put(like *buffer, size int64, begin, end moment) {
 		return
 	}
 	c, back := *like, a.m.passes[a.pass].backward
-	c.begin, c.end, c.size, c.requestFree, c.category, c.added, c.start = begin, end, size, noEvent, purpose.TemporaryData, true, false
+	c.begin, c.end, c.size, c.requestFree, c.category, c.added = begin, end, size, noEvent, purpose.TemporaryData, true
 	c.saved = begin.event < back && end.compare(at(back)) > 0
 	a.added = append(a.added, c)
 }

@@ -98,10 +98,10 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 		// a contribution to the gradient of a weight that is used several times
 		isContribution := b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]
 		switch {
-		case b.start && b.isFreed() && b.size > smallest: // perhaps of a pass that began before the recording
+		case b.isOlder() && b.isFreed() && b.size > smallest: // perhaps of a pass that began before the recording
 			by := int64(float64(b.size)*factor(b)) - b.size
 			b.size, m.less, m.more = max(1, b.size+by), m.less+max(0, by), m.more+max(0, -by)
-		case isOfPass && !isContribution && b.part != purpose.Setup && !b.start && b.size > smallest:
+		case isOfPass && !isContribution && b.part != purpose.Setup && !b.isOlder() && b.size > smallest:
 			b.size = max(1, int64(float64(b.size)*factor(b)))
 			grown++
 		}

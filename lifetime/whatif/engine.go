@@ -194,7 +194,7 @@ func (e *Engine) Without(kept []int) Result {
 	r := Result{Peak: replaced.peak(), Low: gone.peak()}
 	r.High = max(r.Peak, r.Low)
 	for _, b := range e.base.buffers {
-		if b.start && !b.isFreed() {
+		if b.isOlder() && !b.isFreed() {
 			r.Low -= b.size
 		}
 	}

@@ -19,7 +19,7 @@ var freeEarlyKind = Kind{
 func (m *model) forwards() (all []int) {
 	last := purpose.UnknownPhase
 	for _, b := range m.buffers {
-		if b.start || b.added || b.phase == purpose.UnknownPhase {
+		if b.isOlder() || b.added || b.phase == purpose.UnknownPhase {
 			continue
 		}
 		if b.phase == purpose.Forward && last != purpose.Forward {
@@ -43,7 +43,7 @@ func (m *model) held(yield func(b *buffer, next int, line lifetime.SiteID)) {
 		default:
 			continue
 		}
-		isOfPass := b.start || b.phase == purpose.Forward || b.phase == purpose.Backward
+		isOfPass := b.isOlder() || b.phase == purpose.Forward || b.phase == purpose.Backward
 		if !isOfPass || !b.isFreed() || m.s.Buffers[b.like].Edge&lifetime.EndInferred != 0 {
 			continue
 		}

@@ -19,19 +19,19 @@ var setToNoneKind = Kind{
 
 // keepGradients is zero_grad(set_to_none=False): the first gradients stay, later ones are added to them.
 func (m *model) keepGradients() string {
-	isElsewhere, first, dead := false, int32(-1), map[int][]int{}
+	isElsewhere, first, dead := false, -1, map[int][]int{}
 	for _, b := range m.buffers {
-		if b.category != purpose.Gradient || b.round < 0 || b.added {
+		k := m.roundOf(b)
+		if b.category != purpose.Gradient || k < 0 || b.added {
 			continue
 		}
 		if first < 0 {
-			first = b.round
+			first = k
 		}
-		if b.round == first {
+		if k == first {
 			m.until(b, never)
 			continue
 		}
-		k := int(b.round)
 		if dead[k] == nil {
 			dead[k] = m.deathsOfRound(k)
 			isElsewhere = isElsewhere || m.isElsewhere(k, dead[k])
@@ -59,34 +59,35 @@ func (m *model) isElsewhere(k int, dead []int) bool {
 func (m *model) freeGradients() string {
 	byRound := make([]map[int64][]*buffer, len(m.rounds)) // of backward, by size
 	for _, b := range m.buffers {
-		if b.round >= 0 && b.phase == purpose.Backward {
-			if byRound[b.round] == nil {
-				byRound[b.round] = map[int64][]*buffer{}
+		if k := m.roundOf(b); k >= 0 && b.phase == purpose.Backward {
+			if byRound[k] == nil {
+				byRound[k] = map[int64][]*buffer{}
 			}
-			byRound[b.round][b.size] = append(byRound[b.round][b.size], b)
+			byRound[k][b.size] = append(byRound[k][b.size], b)
 		}
 	}
 	any, forwards := false, m.forwards()
 	for _, b := range m.buffers {
+		of := m.roundOf(b)
 		switch {
 		case b.category != purpose.Gradient || b.added:
 			continue
-		case b.start && !b.isFreed():
+		case b.isOlder() && !b.isFreed():
 			return "gradients are older than the recording"
-		case b.round < 0:
+		case of < 0:
 			continue
 		}
-		if next, _ := slices.BinarySearch(forwards, m.rounds[b.round].end); next == len(forwards) || b.end.event < forwards[next] {
+		if next, _ := slices.BinarySearch(forwards, m.rounds[of].end); next == len(forwards) || b.end.event < forwards[next] {
 			continue
 		}
 		wasKept := !b.isFreed()
-		m.until(b, frees.at(m.rounds[b.round].end).by(b.begin.event))
+		m.until(b, frees.at(m.rounds[of].end).by(b.begin.event))
 		any = true
-		number := slices.Index(byRound[b.round][b.size], b)
-		for k := int(b.round) + 1; wasKept && number >= 0 && k < len(m.rounds); k++ {
-			if of := byRound[k][b.size]; number < len(of) && !m.rounds[k].open {
-				m.until(of[number], frees.at(m.rounds[k].end).by(b.begin.event))
-				of[number].category = purpose.Gradient
+		number := slices.Index(byRound[of][b.size], b)
+		for k := of + 1; wasKept && number >= 0 && k < len(m.rounds); k++ {
+			if same := byRound[k][b.size]; number < len(same) && !m.rounds[k].open {
+				m.until(same[number], frees.at(m.rounds[k].end).by(b.begin.event))
+				same[number].category = purpose.Gradient
 			}
 		}
 	}

@@ -166,7 +166,7 @@ func (m *model) repeatBlocks(stretches []stretch, sizes map[int64]int, n int) {
 	recorded := m.buffers
 	for _, b := range m.ofBlocks(sizes, 1) {
 		begin := b.begin
-		if b.start {
+		if b.isOlder() {
 			begin = before.at(0)
 		}
 		for times := 1; times <= n; times++ {

@@ -118,7 +118,7 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 	places := h.Places()
 	level := int64(0)
 	for i, b := range m.buffers {
-		if b.start {
+		if b.isOlder() {
 			level += places[i].Size
 		}
 	}

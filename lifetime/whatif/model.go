@@ -19,16 +19,18 @@ type buffer struct {
 	size        int64 // requested
 	like        int32 // recorded buffer that it is, or is like
 	site        int32
-	pass, round int32 // -1 = none
+	pass        int32 // -1 = none
 	category    purpose.Category
 	phase       purpose.Phase
 	part        purpose.Part
-	start       bool // older than the recording
 	added       bool // an edit made it
 	saved       bool // autograd keeps it for a backward pass
 	dropped     bool // autograd kept it, and no backward pass ran over it
 	late        bool // a gradient that the program may free later, right before the last backward pass
 }
+
+// isOlder reports whether a buffer is older than the recording.
+func (b *buffer) isOlder() bool { return b.begin.event < 0 }
 
 // isFreed reports whether the program frees a buffer.
 func (b *buffer) isFreed() bool { return b.end != never }
@@ -47,7 +49,7 @@ type other struct {
 // pass is program.Pass in numbers of events.
 type pass struct {
 	begin, backward, end int
-	round                int32
+	round                int
 	cut                  bool
 }
 
@@ -243,15 +245,23 @@ func (m *model) backward(k int) []*buffer {
 	return filter(m.during(k), func(b *buffer) bool { return b.phase == purpose.Backward })
 }
 
+// roundOf returns the round whose passes make a buffer; -1 if none does.
+func (m *model) roundOf(b *buffer) int {
+	if b.pass < 0 {
+		return -1
+	}
+	return m.passes[b.pass].round
+}
+
 // ofRound returns the buffers that the passes of round k make.
 func (m *model) ofRound(k int) []*buffer {
-	return filter(m.between(m.rounds[k].begin, m.rounds[k].end), func(b *buffer) bool { return int(b.round) == k })
+	return filter(m.between(m.rounds[k].begin, m.rounds[k].end), func(b *buffer) bool { return m.roundOf(b) == k })
 }
 
 // repeat adds a buffer that is another one once more, saved if that is.
 func (m *model) repeat(like *buffer, begin, end moment) *buffer {
 	b := *like
-	b.begin, b.end, b.requestFree, b.added, b.start = begin, end, noEvent, true, false
+	b.begin, b.end, b.requestFree, b.added = begin, end, noEvent, true
 	m.buffers, m.moved = append(m.buffers, &b), true
 	return &b
 }

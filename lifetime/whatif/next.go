@@ -39,9 +39,9 @@ func (m *model) firstStep() (step int, ok bool) {
 			return 0, false
 		}
 	}
-	isOlder := func(b *buffer) bool { return b.start && b.category == purpose.OptimizerState }
+	isOlder := func(b *buffer) bool { return b.isOlder() && b.category == purpose.OptimizerState }
 	isLeft := func(b *buffer) bool {
-		return !b.start && (b.category == purpose.OptimizerState || b.category == purpose.Gradient && !b.isFreed())
+		return !b.isOlder() && (b.category == purpose.OptimizerState || b.category == purpose.Gradient && !b.isFreed())
 	}
 	return step, !m.any(isOlder) && m.any(isLeft)
 }
@@ -51,8 +51,8 @@ type addedStep struct {
 	begin, end int // of the recorded step
 	shift      int
 	passes     map[int32]int32 // from recorded to added ones
-	rounds     map[int32]int32
-	last       int32 // recorded round
+	rounds     map[int]int
+	last       int // recorded round
 }
 
 // moved returns where a moment of the recorded step is in the added one.
@@ -74,7 +74,7 @@ func (m *model) addStep(step int) {
 		inRound := b.pass < 0 && b.begin.event >= added.begin && b.begin.event < added.end && b.isFreed()
 		isKept := program.Outlives(b.category) && b.end.event > added.end
 		switch {
-		case b.round > added.last && !b.isFreed() && !program.Outlives(b.category): // of a pass that was cut off
+		case m.roundOf(b) > added.last && !b.isFreed() && !program.Outlives(b.category): // of a pass that was cut off
 			m.until(b, before.at(m.n))
 			continue
 		case !inPass && !inRound || isKept:
@@ -83,7 +83,7 @@ func (m *model) addStep(step int) {
 		again := *b
 		again.begin, again.end, again.requestFree = added.moved(b.begin), added.moved(b.end), added.moved(at(b.requestFree)).event
 		if inPass {
-			again.pass, again.round = pass, added.rounds[b.round]
+			again.pass = pass
 		}
 		if !b.isFreed() {
 			b.end, b.requestFree = released.at(again.begin.event), noEvent
@@ -103,7 +103,7 @@ func (m *model) addStep(step int) {
 
 // startStep adds the rounds and passes of a step after all that was recorded.
 func (m *model) startStep(step int) (a addedStep) {
-	a.passes, a.rounds = map[int32]int32{}, map[int32]int32{}
+	a.passes, a.rounds = map[int32]int32{}, map[int]int{}
 	for k, r := range m.rounds {
 		if r.step != step || r.open {
 			continue
@@ -111,8 +111,7 @@ func (m *model) startStep(step int) (a addedStep) {
 		if len(a.rounds) == 0 {
 			a.begin, a.shift = r.begin, m.n-r.begin
 		}
-		a.last, a.end = int32(k), r.end
-		a.rounds[int32(k)] = int32(len(m.rounds))
+		a.last, a.end, a.rounds[k] = k, r.end, len(m.rounds)
 		m.rounds = append(m.rounds, round{r.begin + a.shift, r.optimizer + a.shift, r.end + a.shift, step + 1, false})
 	}
 	for k, p := range m.passes {

@@ -79,15 +79,15 @@ func (m *model) trained() (all []*buffer, first int) {
 func (m *model) gradients() []map[int64]int {
 	rounds, older := make([]map[int64]int, len(m.rounds)), map[int64]int{}
 	for _, b := range m.buffers {
-		switch {
+		switch k := m.roundOf(b); {
 		case b.category != purpose.Gradient:
-		case b.start:
+		case b.isOlder():
 			older[b.size]++
-		case b.round >= 0:
-			if rounds[b.round] == nil {
-				rounds[b.round] = map[int64]int{}
+		case k >= 0:
+			if rounds[k] == nil {
+				rounds[k] = map[int64]int{}
 			}
-			rounds[b.round][b.size]++
+			rounds[k][b.size]++
 		}
 	}
 	for k, in := range rounds {
@@ -145,7 +145,7 @@ func (m *model) optimizer(per states, of temporaries) string {
 		return "no gradient of a parameter is known"
 	}
 	gradients := m.gradients()
-	areOlder := m.any(func(b *buffer) bool { return b.category == purpose.OptimizerState && b.start })
+	areOlder := m.any(func(b *buffer) bool { return b.category == purpose.OptimizerState && b.isOlder() })
 	switch has := m.any(is(purpose.OptimizerState)); {
 	case per == nil && !has:
 		return "no state of an optimizer is known"
@@ -183,7 +183,7 @@ func (m *model) addStates(parameters []*buffer, made moment, per states) {
 	for q, p := range parameters {
 		for j, size := range per(p) {
 			b := m.add(p, made.in(q, j), never, size)
-			b.category, b.phase, b.round, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1, -1
+			b.category, b.phase, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1
 		}
 	}
 }
@@ -203,7 +203,7 @@ func (m *model) mayHaveStates(parameters []*buffer, first int) bool {
 		sizes[p.size] = true
 	}
 	unknown := sizeOf(filter(m.buffers, func(b *buffer) bool {
-		return b.category == purpose.UnknownCategory && !b.isFreed() && (b.start || b.begin.event < first) && sizes[b.size]
+		return b.category == purpose.UnknownCategory && !b.isFreed() && (b.isOlder() || b.begin.event < first) && sizes[b.size]
 	}))
 	all := sizeOf(parameters)
 	return unknown >= all-all/10
@@ -215,7 +215,7 @@ func (m *model) addTemporaries(of temporaries, p *buffer, q, k int) {
 	begin := steps.at(r.optimizer)
 	put := func(begin, end moment) {
 		b := m.add(p, begin, end, p.size)
-		b.category, b.phase, b.round, b.pass = purpose.TemporaryData, purpose.OptimizerPhase, int32(k), -1
+		b.category, b.phase, b.pass = purpose.TemporaryData, purpose.OptimizerPhase, -1
 	}
 	if of == forEach && !r.open {
 		put(begin.in(q, 0), hasStepped.at(r.optimizer))

@@ -26,7 +26,7 @@ const isSixteenBits = "the program already computes in 16 bits"
 // weights of all products, so where most parameters have no copies, none are: a temporary may happen to be half as large as one of them.
 func (m *model) weightCopies() map[int32]bool {
 	isWeight := func(b *buffer) bool {
-		return isParameter(b) || b.start && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
+		return isParameter(b) || b.isOlder() && b.category == purpose.UnknownCategory // perhaps one that no gradient shows
 	}
 	parameters := m.sizes(isWeight)
 	copies, halves := map[int32]bool{}, map[int64]bool{}
@@ -85,7 +85,7 @@ func (m *model) halve() string {
 		isNumber := b.category == purpose.Input || m.op(b) == "arange" || m.op(b) == "randint"
 		switch {
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
-		case b.category == purpose.UnknownCategory && b.start:
+		case b.category == purpose.UnknownCategory && b.isOlder():
 			m.less += b.size / 2
 		default:
 			b.size /= 2

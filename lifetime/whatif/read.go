@@ -19,12 +19,9 @@ func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 		is := t.Purpose(s.PurposeOf(i))
 		all[i] = buffer{
 			begin: at(-1), end: never, requestFree: noEvent, size: s.Buffers[i].Requested, like: int32(i), site: int32(s.Buffers[i].Site),
-			pass: -1, round: -1, category: is.Category, phase: is.Phase, part: is.Part,
+			pass: -1, category: is.Category, phase: is.Phase, part: is.Part,
 		}
 		m.buffers[i] = &all[i]
-	}
-	for _, i := range h.StartRequests() {
-		all[i].start = true
 	}
 	m.readWork(p.Work(s), all, m.readCalls(all))
 	slices.SortStableFunc(m.buffers, func(x, y *buffer) int { return x.begin.compare(y.begin) })
@@ -81,7 +78,7 @@ func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 		m.rounds = append(m.rounds, round{event(r.Begin), event(r.Optimizer), event(r.End), r.Step, r.Open})
 	}
 	for _, p := range w.Passes {
-		of := pass{event(p.Begin), event(p.Backward), event(p.End), int32(p.Round), p.Cut}
+		of := pass{event(p.Begin), event(p.Backward), event(p.End), p.Round, p.Cut}
 		if i := failure(p.End - 1); i >= 0 && p.Cut {
 			of.end = m.others[i].at.event
 			of.backward = min(of.backward, of.end)
@@ -90,7 +87,7 @@ func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 	}
 	for i, k := range w.PassOf {
 		if k >= 0 {
-			all[i].pass, all[i].round = k, int32(w.Passes[k].Round)
+			all[i].pass = k
 		}
 	}
 }
@@ -109,7 +106,7 @@ func (m *model) leaveOutOnce() {
 	for _, b := range m.buffers {
 		isOfPass := b.phase == purpose.Forward || b.phase == purpose.Backward
 		if b.pass == 0 && !b.isFreed() && isOfPass && !later[m.pieceOf(b)] {
-			b.pass, b.round = -1, -1
+			b.pass = -1
 		}
 	}
 }
@@ -119,7 +116,7 @@ func (m *model) leaveOutOnce() {
 func (m *model) findSaved() {
 	var backward []int
 	for _, b := range m.buffers {
-		if b.phase == purpose.Backward && !b.start {
+		if b.phase == purpose.Backward && !b.isOlder() {
 			backward = append(backward, b.begin.event)
 		}
 	}
@@ -180,7 +177,7 @@ func (m *model) findFailed() {
 		}
 		o := &m.others[next]
 		next++
-		o.failed = buffer{size: m.h.SizeOf(o.request), like: -1, site: int32(mark.Site), pass: -1, round: -1}
+		o.failed = buffer{size: m.h.SizeOf(o.request), like: -1, site: int32(mark.Site), pass: -1}
 		if b := known[likeness{o.failed.site, o.failed.size}]; b != nil {
 			o.failed.category, o.failed.phase, o.failed.part = b.category, b.phase, b.part
 			continue
@@ -226,7 +223,7 @@ func (m *model) isUnfinished() bool {
 	if of := m.rounds[p.round]; !of.open {
 		failed := slices.ContainsFunc(m.cuts, func(event int) bool { return event >= of.optimizer })
 		ran := slices.ContainsFunc(m.rounds, func(r round) bool { return r.optimizer < of.optimizer })
-		older := m.any(func(b *buffer) bool { return b.start && b.category == purpose.OptimizerState })
+		older := m.any(func(b *buffer) bool { return b.isOlder() && b.category == purpose.OptimizerState })
 		return failed && !ran && !older
 	}
 	trains := p.trains() || m.any(func(b *buffer) bool { return b.saved || b.dropped })

@@ -34,7 +34,7 @@ func (m *model) without(out spans) *model {
 		i, _ := out.find(event)
 		return event - before[i]
 	}
-	passes, rounds := make([]int32, len(m.passes)), make([]int32, len(m.rounds)) // as they are numbered now
+	passes, rounds := make([]int32, len(m.passes)), make([]int, len(m.rounds)) // as they are numbered now
 	for i, p := range m.passes {
 		if _, isOut := out.find(p.begin); !isOut {
 			short.passes = append(short.passes, p)
@@ -45,7 +45,7 @@ func (m *model) without(out spans) *model {
 		if _, isOut := out.find(r.begin); !isOut {
 			short.rounds = append(short.rounds, r)
 		}
-		rounds[i] = int32(len(short.rounds) - 1)
+		rounds[i] = len(short.rounds) - 1
 	}
 	for i := range short.passes {
 		short.passes[i].round = rounds[short.passes[i].round]
@@ -59,9 +59,6 @@ func (m *model) without(out spans) *model {
 		b.begin.event, b.end.event, b.requestFree = moved(b.begin.event), moved(b.end.event), moved(b.requestFree)
 		if b.pass >= 0 {
 			b.pass = passes[b.pass]
-		}
-		if b.round >= 0 {
-			b.round = rounds[b.round]
 		}
 		short.buffers = append(short.buffers, &b)
 	}

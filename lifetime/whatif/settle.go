@@ -115,7 +115,7 @@ func (m *model) settle() {
 		m.axis[i] = now(m.axis[i])
 	}
 	m.movePasses(now)
-	sorted := filter(m.buffers, func(b *buffer) bool { return b.begin.event < 0 })
+	sorted := filter(m.buffers, func(b *buffer) bool { return b.isOlder() })
 	for event, it := range items {
 		switch it.kind {
 		case isAllocation:
@@ -153,7 +153,7 @@ func (m *model) program() (*replay.History, []replay.Call) {
 	m.settle()
 	requests := make([]replay.Request, 0, len(m.buffers)+len(m.others))
 	for _, b := range m.buffers {
-		requests = append(requests, replay.Request{Like: int(b.like), Size: max(b.size, 1), Start: b.start})
+		requests = append(requests, replay.Request{Like: int(b.like), Size: max(b.size, 1), Start: b.isOlder()})
 	}
 	calls := make([]replay.Call, 0, m.n)
 	kinds := [...]replay.CallKind{isAllocation: replay.Allocate, isFree: replay.Free, requestsFree: replay.RequestFree}

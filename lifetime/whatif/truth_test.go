@@ -258,7 +258,7 @@ func TestCacheOfKeys(t *testing.T) {
 func TestOlderStates(t *testing.T) {
 	e, half := engineOf(t, "../meaning/older/all"), int64(0)
 	for _, b := range e.base.buffers {
-		if b.category == purpose.OptimizerState && b.start {
+		if b.category == purpose.OptimizerState && b.isOlder() {
 			half += b.size / 2
 		}
 	}
