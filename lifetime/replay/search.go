@@ -67,7 +67,11 @@ func (h *History) Past(d Device) (o Outcome, sure bool) {
 	}
 	if !find(singles(t.all, t.devices)) {
 		t.sort()
-		slices.ContainsFunc(t.bases(), func(best []Settings) bool { return find(combined(best, t.devices)) })
+		for _, best := range t.bases() {
+			if find(combined(best, t.devices)) {
+				break
+			}
+		}
 	}
 	return o, sure
 }
