@@ -3,7 +3,6 @@ package laws
 import (
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,8 +20,8 @@ import (
 	"github.com/memlane/memlane/lifetime/region"
 )
 
-// TestShipped tries the laws on the captures of testdata, or on those of MEMLANE_CAPTURES. It opens and judges each of them once. Without
-// MEMLANE_DEEP=1 it tries all small files of testdata and a quarter of the others.
+// TestShipped tries the laws on the captures of testdata. It opens and judges each of them once. Without MEMLANE_DEEP=1 it tries all small
+// files and a quarter of the others.
 func TestShipped(t *testing.T) {
 	a, steps := &agreement{}, &stepsLaw{known: map[did.Source]int{}}
 	holders, failures, fitting := 0, 0, 0
@@ -54,7 +53,7 @@ func TestShipped(t *testing.T) {
 		"memory IDs with addresses and reserved memory": {fitting, deep.Or(10, 40)},
 		"failures": {failures, 100}, "answers about steps": {steps.answers, 1000},
 	} {
-		if of.n < of.least && own() == nil {
+		if of.n < of.least {
 			t.Errorf("only %d %s", of.n, what)
 		}
 	}
@@ -107,48 +106,28 @@ func reportOf(part answer.CaptureReport) *answer.Report {
 	return answer.NewReport("default", []answer.CaptureReport{part}, &answer.Ranks{}, nil)
 }
 
-// own returns the files and folders of MEMLANE_CAPTURES; nil if it is not set.
-func own() []string {
-	if paths := strings.Fields(os.Getenv("MEMLANE_CAPTURES")); len(paths) > 0 {
-		return paths
-	}
-	return nil
-}
-
-// shipped yields the captures that TestShipped tries.
+// shipped yields the captures of testdata, or those of them that TestShipped tries.
 func shipped(t *testing.T) iter.Seq2[string, *lifetime.Capture] {
 	return func(yield func(string, *lifetime.Capture) bool) {
-		large, paths := 0, own()
-		if paths == nil {
-			paths = []string{"../../testdata"}
-		}
-		more := true
-		for _, path := range paths {
-			err := filepath.WalkDir(path, func(file string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() || strings.Contains(file, "/gen/") {
-					return err
-				}
-				if info, err := d.Info(); err != nil {
-					return err
-				} else if info.Size() > 8<<10 && !deep.Is() && own() == nil {
-					if large++; large%4 != 0 {
-						return nil
-					}
-				}
-				if c, err := judged.Open(file, formats.Input{}); err == nil {
-					more = yield(file, c)
-				}
-				if !more {
-					return fs.SkipAll
-				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
+		large := 0
+		err := filepath.WalkDir("../../testdata", func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.Contains(file, "/gen/") {
+				return err
 			}
-			if !more {
-				return
+			if info, err := d.Info(); err != nil {
+				return err
+			} else if info.Size() > 8<<10 && !deep.Is() {
+				if large++; large%4 != 0 {
+					return nil
+				}
 			}
+			if c, err := judged.Open(file, formats.Input{}); err == nil && !yield(file, c) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
 }
