@@ -123,12 +123,12 @@ var elsewhere = regexp.MustCompile(`site-packages|dist-packages|/torch/|/lib/pyt
 
 // ours reports whether a frame is of the program itself.
 func (f *call) ours() bool {
-	return f.line > 0 && strings.HasSuffix(f.file, ".py") && !elsewhere.MatchString(f.file)
+	return (f.line > 0 || f.noLine) && strings.HasSuffix(f.file, ".py") && !elsewhere.MatchString(f.file)
 }
 
 // native reports whether a frame is of a compiled language.
 func (f *call) native() bool {
-	return f.line == 0 || !strings.HasSuffix(f.file, ".py") && !strings.HasPrefix(f.file, "<")
+	return f.line == 0 && !f.noLine || !strings.HasSuffix(f.file, ".py") && !strings.HasPrefix(f.file, "<")
 }
 
 // hasStacks reports whether allocations have stacks.

@@ -183,7 +183,7 @@ func extended(full, short *verdict, share float64) []breach {
 			last = max(last, b.Begin)
 		}
 		sizes, old, more := map[int64]bool{}, 0, 0
-		for _, b := range full.kept(&leak{Finding: l.Finding, space: l.space, at: l.at}) {
+		for _, b := range full.kept(l) {
 			sizes[b.Size] = true
 			if b.Begin <= last {
 				old++
@@ -348,7 +348,7 @@ func withoutNative(s *snapshot) cases {
 // ownLine returns the innermost line of the program that allocated a buffer.
 func (v *verdict) ownLine(b judgedBuffer) codeLine {
 	for f := range v.FramesOf(v.Sites[b.Site].Stack) {
-		if c := (call{f.Function, f.File, int64(f.Line), nil}); c.ours() {
+		if c := (call{name: f.Function, file: f.File, line: int64(f.Line)}); c.ours() {
 			return codeLine{f.Function, f.File, f.Line}
 		}
 	}

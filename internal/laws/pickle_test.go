@@ -203,7 +203,12 @@ func (w *writer) call(f *call) {
 		case 1:
 			w.words("filename", f.file)
 		case 2:
-			w.number("line", f.line)
+			w.text("line")
+			if f.noLine {
+				w.value(new(big.Int).SetUint64(math.MaxUint64))
+			} else {
+				w.integer(f.line)
+			}
 		default:
 			w.pair(f.rest, i-3)
 		}

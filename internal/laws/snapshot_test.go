@@ -63,6 +63,7 @@ type note struct {
 type call struct {
 	name, file string
 	line       int64
+	noLine     bool // line -1, which PyTorch writes as 2^64 - 1
 	rest       []any
 }
 
@@ -192,7 +193,10 @@ func (p *parser) frames(to **callers) func(any) {
 func (p *parser) call(d *dict) *call {
 	if p.calls[d] == nil {
 		c := &call{}
-		c.rest = d.into(fields{"name": textTo(&c.name), "filename": textTo(&c.file), "line": numberTo(&c.line)})
+		c.rest = d.into(fields{"name": textTo(&c.name), "filename": textTo(&c.file), "line": func(v any) {
+			n, ok := v.(int64)
+			c.line, c.noLine = n, !ok
+		}})
 		p.calls[d] = c
 	}
 	return p.calls[d]

@@ -121,11 +121,11 @@ func (v *verdict) lineOf(site lifetime.SiteID) codeLine {
 // alive reports whether the recording ends while a buffer lives.
 func alive(b *lifetime.Buffer) bool { return b.Edge&lifetime.EndOpen != 0 }
 
-// kept returns the buffers whose stack has the line of a leak and that live at the end.
+// kept returns the buffers whose stack has the line of a leak, perhaps of another verdict, and that live at the end.
 func (v *verdict) kept(l *leak) (all []*lifetime.Buffer) {
-	through := map[lifetime.StackID]bool{}
-	for i := range l.Space.Buffers {
-		b := &l.Space.Buffers[i]
+	through, space := map[lifetime.StackID]bool{}, v.Spaces[slices.Index(v.spaces, l.space)]
+	for i := range space.Buffers {
+		b := &space.Buffers[i]
 		if !alive(b) {
 			continue
 		}
