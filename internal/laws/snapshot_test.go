@@ -9,7 +9,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/internal/deep"
 )
 
 // snapshot is a memory snapshot of PyTorch. The laws of evidence change it, because nothing has judged it yet: the program's own words,
@@ -238,19 +237,19 @@ func inMemory(data []byte) formats.Input {
 	return formats.Input{File: func(string) (formats.File, error) { return memory{bytes.NewReader(data)}, nil }}
 }
 
-// TestSnapshots: a snapshot that is read and written again has the same model, in both protocols and in any order of keys.
+// TestSnapshots: a snapshot that is read and written again has the same model, in both protocols.
 func TestSnapshots(t *testing.T) {
 	tried := 0
-	snapshots(t, []string{"../../testdata/" + map[bool]string{true: "", false: "torchsnap"}[deep.Is()]}, func(s *unchanged) {
+	snapshots(t, []string{"../../testdata/torchsnap"}, func(s *unchanged) {
 		want := modelOf(t, s.file, formats.Input{})
-		for _, how := range []writing{{}, {old: true}, {turned: true}} {
+		for _, how := range []writing{{}, {old: true}} {
 			if got := modelOf(t, s.file, inMemory(s.pickle(how))); got != want {
 				t.Errorf("%s: written as %+v it has another model", s.file, how)
 			}
 		}
 		tried++
 	}, func(string, error) {})
-	if least := deep.Or(40, 200); tried < least {
+	if tried < 40 {
 		t.Errorf("only %d snapshots", tried)
 	}
 }
