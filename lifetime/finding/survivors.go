@@ -45,19 +45,18 @@ func (p *Pass) setUp(h *history) []int {
 func (p *Pass) findSetUp(h *history) (all []int) {
 	once, n, sizes := p.oncePerStream(h), 0, 0
 	for _, streams := range once {
-		for _, times := range streams {
-			n += times
-		}
+		n += len(streams)
 		sizes += min(len(streams), 1) // none for a size that repeats
 	}
-	if n == 0 || sizes > maxSetUp || 2*n > len(h.buffers) {
-		return nil
-	}
+	few := sizes <= maxSetUp && 2*n <= len(h.buffers)
 	seen := map[int64]int{} // buffers so far by stream
 	for _, i := range h.buffers {
+		if n == 0 {
+			break
+		}
 		b := &p.Space.Buffers[i]
 		on := p.streamOf(b)
-		if seen[on]++; once[b.Requested] != nil && (seen[on] <= earliest || p.isWorkspace(i)) {
+		if seen[on]++; once[b.Requested] != nil && (few && seen[on] <= earliest || p.isWorkspace(i)) {
 			all = append(all, i)
 		}
 	}

@@ -88,7 +88,8 @@ func (p *Program) recurrence(h *history, lacking int) *Steps {
 	s := h.s
 	sites := map[int][]lifetime.SiteID{} // by number of allocations
 	for _, site := range h.order {
-		if n := len(h.buffers[site]); n >= leastSteps {
+		const once = Converting | Constructs | Initializes | MakesState // loop over the parameters of a model
+		if n := len(h.buffers[site]); n >= leastSteps && p.At(site).Flags&once == 0 {
 			sites[n] = append(sites[n], site)
 		}
 	}
