@@ -26,7 +26,7 @@ type history struct {
 	backward []interval // runs of buffers of backward passes
 	passes   int        // backward passes or, if there are none, forward passes; 0 = not counted
 	forward  []interval // forward passes
-	turns    bool       // the only forward pass is several; see takeTurns
+	turns    bool       // the only forward pass is several; see callsIn
 	recurs   *Steps     // see recurrence
 }
 
@@ -236,14 +236,16 @@ func (p *Program) passesOf(h *history) int {
 	return h.passes
 }
 
-// Passes returns the number of forward passes in a space.
-func (p *Program) Passes(s *lifetime.Space) int { return len(p.forwardOf(p.historyOf(s))) }
+// Passes returns the number of forward passes in a space that other allocations tell apart.
+func (p *Program) Passes(s *lifetime.Space) int { return len(p.forwardPasses(p.historyOf(s))) }
 
 // forwardOf returns the forward passes of a history.
 func (p *Program) forwardOf(h *history) []interval {
 	if h.forward == nil {
 		h.forward = append([]interval{}, p.forwardPasses(h)...)
-		h.turns = len(h.forward) == 1 && p.takeTurns(h, h.forward[0])
+		if len(h.forward) == 1 {
+			h.forward, h.turns = p.callsIn(h, h.forward[0])
+		}
 	}
 	return h.forward
 }

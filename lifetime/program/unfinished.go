@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"strings"
@@ -127,10 +128,12 @@ func (p *Program) waitingOf(s *lifetime.Space) *waiting {
 	return w
 }
 
-// takeTurns reports whether a line of the root module of a pass allocates again after another one did.
-func (p *Program) takeTurns(h *history, pass interval) bool {
-	seen, last, thread := map[lifetime.FrameID]bool{}, lifetime.FrameID(0), p.At(h.s.Buffers[pass.first].Site).Thread
-	for i := pass.first; i <= pass.last; i++ {
+// callsIn returns the calls of the root module in a run of its buffers that nothing else ends: the line that begins the
+// first one allocates again after another line did. turns: other lines do, so that the only call may be several.
+func (p *Program) callsIn(h *history, run interval) (calls []interval, turns bool) {
+	seen, first, last := map[lifetime.FrameID]bool{}, lifetime.FrameID(0), lifetime.FrameID(0)
+	thread := p.At(h.s.Buffers[run.first].Site).Thread
+	for i := run.first; i <= run.last; i++ {
 		f := p.At(h.s.Buffers[i].Site)
 		if !h.begins(i) || f.Thread != thread {
 			continue
@@ -141,10 +144,11 @@ func (p *Program) takeTurns(h *history, pass interval) bool {
 				line = frame
 			}
 		}
-		if line != last && seen[line] {
-			return true
+		if first = cmp.Or(first, line); len(calls) == 0 || line == first && line != last {
+			calls = append(calls, interval{i, i})
 		}
-		seen[line], last = true, line
+		turns = turns || line != last && seen[line]
+		seen[line], last, calls[len(calls)-1].last = true, line, i
 	}
-	return false
+	return calls, turns && len(calls) == 1
 }
