@@ -53,7 +53,7 @@ var (
 	FigProjected     = newFigure("projected_step", UnitSteps, "step in which the growth reaches the capacity")
 	FigOutlives      = newFigure("outlives_releases", UnitCount, "releases of cached memory that the buffers outlived")
 	FigCausePlace    = newFigure("cause", UnitText, "place of the largest finding that one change may fix together with this one")
-	FigLikelyCause   = newFigure("likely_cause", UnitText, "probable reason why the buffers stay alive")
+	FigLikelyCause   = newFigure("likely_cause", UnitText, "probable reason why the buffers stay alive; of the first of held_by, if the recorder saw what holds them")
 	FigShareInBursts = newFigure("share_in_bursts", UnitShare, "frees of the call site that came many at a time, as a share of all its frees")
 	FigFreedBy       = newFigure("freed_by", UnitText, "place that freed most buffers of the call site, if few places freed them")
 )

@@ -119,7 +119,7 @@ func (t *tuned) curves() {
 	t.Legend(t.Top, []plot.Row{
 		{Look: canvas.Look{RGB: heapLine.RGB}, Name: t.own.Name, Below: t.result(t.own)},
 		{Look: canvas.Look{RGB: tunedLine.RGB}, Name: t.other.Name, Below: t.result(t.other)},
-		{Look: heapLook, Name: "in use", Below: units.Bytes(t.own.PeakLive) + " at the peak"},
+		{Look: heapLook, Name: "in use, replayed", Below: units.Bytes(t.own.PeakLive) + " at the peak"},
 		{Look: smallLook, Name: "in use, small", Below: "segments of 2 MiB"},
 		{Look: unusedLook, Name: "reserved, free"},
 	})
