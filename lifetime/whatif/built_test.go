@@ -236,6 +236,31 @@ func TestBuiltStep(t *testing.T) {
 	}
 }
 
+// TestBuiltTurns: of two nets with an optimizer each that take turns, a program that keeps gradients keeps those of both.
+func TestBuiltTurns(t *testing.T) {
+	b := build()
+	nets := []string{"a", "b"} // of 1 and of 2 units
+	for k, net := range nets {
+		b.alloc(net+".weight", k+1, ofParameter, b.site("empty", "init"))
+	}
+	for range 3 {
+		for k, net := range nets {
+			b.alloc("out", 5, ofActivation, b.site("linear", "forward", net))
+			b.alloc("gradient", k+1, ofGradient, b.site("mm"))
+			b.free("out")
+			b.now += 10
+			b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+			b.free("gradient")
+		}
+	}
+	e := b.engine(t)
+	for edits, want := range map[string]int64{"set_to_none=off": 3 + 3 + 5 + 2, "batch=2": 3 + 10 + 2, "optimizer=momentum": 3 + 3 + 5 + 2} {
+		if peak, refused := run(t, e, edits); peak != want*unitBytes {
+			t.Errorf("%s: %d bytes, want %d units (%s)", edits, peak, want, refused)
+		}
+	}
+}
+
 // TestBuiltCache: of a cache of 6 units beside parameters of 1 and a result of 2, only the cache grows.
 func TestBuiltCache(t *testing.T) {
 	b := build()

@@ -17,18 +17,23 @@ var setToNoneKind = Kind{
 	},
 }
 
-// keepGradients is zero_grad(set_to_none=False): the first gradients stay, later ones are added to them.
+// keepGradients is zero_grad(set_to_none=False): the first gradient of each parameter stays, later ones are added to it. Nets that take turns
+// make theirs in different rounds.
 func (m *model) keepGradients() string {
-	isElsewhere, first, dead := false, -1, map[int][]int{}
+	missing := map[int64]int{} // gradients of parameters, by size
+	trained, _ := m.trained()
+	for _, p := range trained {
+		missing[p.size]++
+	}
+	any, isElsewhere, dead := false, false, map[int][]int{}
 	for _, b := range m.buffers {
 		k := m.roundOf(b)
 		if b.category != purpose.Gradient || k < 0 || b.added {
 			continue
 		}
-		if first < 0 {
-			first = k
-		}
-		if k == first {
+		any = true
+		if missing[b.size] > 0 {
+			missing[b.size]--
 			m.until(b, never)
 			continue
 		}
@@ -38,7 +43,7 @@ func (m *model) keepGradients() string {
 		}
 		m.until(b, released.at(consumed(dead[k], b.begin.event, m.rounds[k].optimizer)))
 	}
-	if first < 0 {
+	if !any {
 		return "no gradient of a parameter is known"
 	}
 	if isElsewhere {
