@@ -161,6 +161,32 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// maxFunction is how many lines a function may have in packages whose functions are short.
+var maxFunction = map[string]int{"lifetime/whatif": 59}
+
+// TestFunctions holds functions to a number of lines.
+func TestFunctions(t *testing.T) {
+	for folder, most := range maxFunction {
+		files, _ := filepath.Glob(folder + "/*.go")
+		for _, name := range files {
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range file.Decls {
+				of, ok := d.(*ast.FuncDecl)
+				if !ok || strings.HasSuffix(name, "_test.go") {
+					continue
+				}
+				if n := set.Position(of.End()).Line - set.Position(of.Pos()).Line + 1; n > most {
+					t.Errorf("%s: %s has %d lines, at most %d", name, of.Name.Name, n, most)
+				}
+			}
+		}
+	}
+}
+
 // exported returns the number of exported names that a declaration has.
 func exported(d ast.Decl) (n int) {
 	count := func(name *ast.Ident) {

@@ -2,6 +2,8 @@ package whatif
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -172,7 +174,7 @@ func TestBuilt(t *testing.T) {
 	if want := int64(parameters+states+pass+first) * unitBytes; e.Recorded.Peak != want {
 		t.Fatalf("recorded %d, want %d", e.Recorded.Peak, want)
 	}
-	for edits, want := range map[string]float64{
+	peaks := map[string]float64{ // -1: refused
 		"batch=2":                     parameters + states + 2*pass + first,
 		"batch=0.5":                   parameters + states + pass/2 + first,
 		"sequence=2":                  parameters + states + 2*pass + first, // no scores of attention
@@ -214,7 +216,13 @@ func TestBuilt(t *testing.T) {
 		"drop=nothing":                -1,
 		"checkpoint=module:net.*":     -1,
 		"shard=2:optimizer,batch=0.5": parameters + states/2 + pass/2 + first,
-	} {
+	}
+	for _, kind := range Kinds() {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(peaks)), func(edits string) bool { return strings.HasPrefix(edits, kind.Name) }) {
+			t.Errorf("%s is not tried", kind.Name)
+		}
+	}
+	for edits, want := range peaks {
 		peak, refused := run(t, e, edits)
 		if want < 0 != (refused != "") || want >= 0 && peak != int64(want*unitBytes) {
 			t.Errorf("%s: %.1f units, want %.1f (%s)", edits, float64(peak)/unitBytes, want, refused)
