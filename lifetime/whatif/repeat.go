@@ -8,15 +8,14 @@ const keptFirst = 6
 // gap is where periods were left out: the period after it.
 type gap struct{ begin, end int }
 
-// shorten returns the program without most of the steps, or passes, that it repeats: each needs what the one before it needs, and makes the
-// same calls of the allocator. ok is false if there are not enough of them.
+// shorten returns the program without most of the steps that it repeats: each needs what the one before it needs, and makes the same calls of the
+// allocator. ok is false if there are not enough of them.
 func (m *model) shorten() (short *model, ok bool) {
-	for _, begins := range [][]int{m.stepBegins(), m.passBegins()} {
-		if out := m.repeated(begins); len(out) > 0 {
-			return m.without(out), true
-		}
+	out := m.repeated(m.stepBegins())
+	if len(out) == 0 {
+		return nil, false
 	}
-	return nil, false
+	return m.without(out), true
 }
 
 // without returns the program without some periods. A place in what is left out becomes the same place of the period after it.
@@ -82,17 +81,6 @@ func (m *model) stepBegins() (all []int) {
 	}
 	if k := len(m.rounds) - 1; k >= 0 && !m.rounds[k].open {
 		all = append(all, m.n)
-	}
-	return all
-}
-
-// passBegins returns where passes begin, and where the last one ends.
-func (m *model) passBegins() (all []int) {
-	for _, p := range m.passes {
-		all = append(all, p.begin)
-	}
-	if last := m.last(); last != nil {
-		all = append(all, last.end)
 	}
 	return all
 }
