@@ -11,8 +11,9 @@ type moment struct {
 	innerRank rank  // before or after that
 }
 
-// noEvent is the number of what does not happen, and never its moment: buffers that are not freed end there.
-const noEvent = 1 << 40
+// noEvent is the number of what does not happen, and never its moment: buffers that are not freed end there. It is larger than any event, and so
+// much smaller than the largest number that events can be added to it.
+const noEvent = 1 << 30
 
 var never = at(noEvent)
 
