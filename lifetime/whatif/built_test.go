@@ -187,6 +187,9 @@ func TestBuilt(t *testing.T) {
 		"optimizer.device=host":       parameters + pass + first,
 		"states=bf16":                 parameters + states/2 + pass + first,
 		"shard=2:optimizer":           parameters + states/2 + pass + first,
+		"shard=2:gradients":           (parameters+states)/2 + parameters + pass + 1,    // whole parameters, and what a block gathered
+		"shard=2:parameters":          (parameters+states)/2 + pass + first + 1 + 2,     // one whole parameter, and what two blocks gathered
+		"optimizer=adam8bit":          parameters + pass + first + states*(1./4+1./256), // a byte for four, and a float for 256 of them
 		"accumulate=2":                parameters + states + gradients + pass + first,
 		"accumulate=5":                parameters + states + gradients + pass + first,
 		"set_to_none=off":             parameters + states + gradients + pass + first,
