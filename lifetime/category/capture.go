@@ -9,6 +9,7 @@ import (
 // find.
 func Of(c *lifetime.Capture, own *Overrides) {
 	judge := NewJudge(&c.Tables)
+	judge.r.spaces = c.Spaces
 	for _, s := range c.Spaces {
 		judge.Add(s)
 	}
@@ -21,6 +22,11 @@ func Of(c *lifetime.Capture, own *Overrides) {
 // OfOutline is Of for an outline. A person's own categories need the whole capture.
 func OfOutline(o *outline.Outline) {
 	judge := NewJudge(&o.Tables)
+	for _, s := range o.Spaces {
+		if whole := s.Whole(); whole != nil {
+			judge.r.spaces = append(judge.r.spaces, whole)
+		}
+	}
 	for _, s := range o.Spaces {
 		if whole := s.Whole(); whole != nil {
 			judge.Add(whole)

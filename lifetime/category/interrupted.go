@@ -53,7 +53,7 @@ func (v *view) keptByPass() bool {
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
 	isDropped := f == nil && v.backwardFollows()
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i):
+	case isDropped && !v.endsBeforeBackward(v.i), f == nil && v.next == len(v.spans) && !v.over && !v.stays(v.i):
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
@@ -114,32 +114,49 @@ func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	return a.keeping[span] > 0
 }
 
+// stays reports whether a buffer is alive, where the recording ends in the span that allocated it, for longer than all of
+// its line and size that were freed in the span: what a line uses and drops would be gone. A line that dropped none kept three.
+func (a *analysis) stays(i int) bool {
+	if a.staying == nil {
+		type line struct {
+			site lifetime.SiteID
+			size int64
+		}
+		a.staying = map[int]bool{}
+		all, longest, made := a.allocatedIn(len(a.spans)-1), map[line]int{}, map[line]int{}
+		for k, i := range all {
+			b := &a.s.Buffers[i]
+			of := line{b.Site, b.Requested}
+			if made[of]++; b.Edge&lifetime.EndOpen == 0 {
+				later, _ := slices.BinarySearchFunc(all[k:], b.End, func(i int, t int64) int { return cmp.Compare(a.s.Buffers[i].Begin, t) })
+				longest[of] = max(longest[of], later)
+			}
+		}
+		for k, i := range all {
+			b := &a.s.Buffers[i]
+			of := line{b.Site, b.Requested}
+			a.staying[i] = b.Edge&lifetime.EndOpen != 0 && len(all)-k > longest[of] && (longest[of] > 0 || made[of] > 2)
+		}
+	}
+	return a.staying[i]
+}
+
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
 // the rest.
 func (a *analysis) inFailedSpan(t int64) bool {
 	return slices.ContainsFunc(a.failed, func(f failure) bool { return f.span >= 0 && a.spans[f.span].begin <= t && t <= f.t })
 }
 
-// interruptedSpan reports whether memory ran out in the span that allocated the buffer, before the next one began.
-func (v *view) interruptedSpan() bool {
-	for _, f := range v.failed {
-		if f.span == v.next-1 && v.aliveAt(f.t) {
-			return true
-		}
-	}
-	return false
-}
-
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
 
-// compared is how many earlier spans an interrupted one is compared with.
-const compared = 8
-
-// resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the
-// same place of its order.
+// resume gives buffers of passes in which memory ran out or the recording ends the purposes of those that an earlier
+// pass allocated at the same place of its order.
 func (a *analysis) resume() {
-	done := map[int]bool{}
-	for _, f := range a.failed {
+	done, cut := map[int]bool{}, a.failed
+	if !a.over {
+		cut = append(slices.Clip(cut), failure{a.s.End - 1, len(a.spans) - 1})
+	}
+	for _, f := range cut {
 		for span := f.span; span >= 0 && !done[span]; span-- {
 			done[span] = true
 			a.resumeSpan(span, f.t)
@@ -155,15 +172,17 @@ func (a *analysis) resume() {
 func (a *analysis) resumeSpan(span int, instant int64) {
 	var best []int
 	mine := a.allocatedIn(span)
-	for other, n := span-1, 0; other >= 0 && n < compared; other-- {
-		if a.spans[other].phase != a.spans[span].phase || a.isInterrupted(other) {
+	for other, n := span-1, 0; other >= 0 && n < 8; other-- {
+		if a.spans[other].phase != a.spans[span].phase || slices.ContainsFunc(a.failed, func(f failure) bool { return f.span == other }) {
 			continue
 		}
 		n++
 		theirs := a.allocatedIn(other)
 		same := 0
-		for same < min(len(mine), len(theirs)) && a.isLike(mine[same], theirs[same]) {
-			same++
+		for ; same < min(len(mine), len(theirs)); same++ {
+			if x, y := &a.s.Buffers[mine[same]], &a.s.Buffers[theirs[same]]; x.Site != y.Site || x.Requested != y.Requested {
+				break
+			}
 		}
 		if same > len(best) {
 			best = theirs[:same]
@@ -172,20 +191,10 @@ func (a *analysis) resumeSpan(span int, instant int64) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if v.aliveAt(instant) && from.Category != purpose.UnknownCategory {
+		if v.aliveAt(instant) && from.Category != purpose.UnknownCategory && p.Evidence < purpose.FromFrames {
 			p.Category, p.Evidence, p.Rule = from.Category, purpose.FromLifetime, repeats
 		}
 	}
-}
-
-// isLike reports whether two allocations are those of one place in two passes.
-func (a *analysis) isLike(i, j int) bool {
-	x, y := &a.s.Buffers[i], &a.s.Buffers[j]
-	return x.Site == y.Site && x.Requested == y.Requested
-}
-
-func (a *analysis) isInterrupted(span int) bool {
-	return slices.ContainsFunc(a.failed, func(f failure) bool { return f.span == span })
 }
 
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
@@ -194,7 +203,7 @@ func (a *analysis) allocatedIn(span int) (all []int) {
 		return cmp.Compare(b.Begin, t)
 	})
 	for i := from; i < len(a.s.Buffers) && (span+1 == len(a.spans) || a.s.Buffers[i].Begin < a.spans[span+1].begin); i++ {
-		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && !a.aside[i] {
 			all = append(all, i)
 		}
 	}

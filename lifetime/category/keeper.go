@@ -85,22 +85,6 @@ func (r *reader) hasLineAfter(f *frame.Frame) bool {
 	})
 }
 
-// outlastsCall reports whether it was alive after the call that allocated it, or made before all calls and kept.
-func (v *view) outlastsCall() bool {
-	return v.open || v.long || v.next > 0 && v.b.End > v.spans[v.next-1].end
-}
-
-// inOneStep reports whether at most one step of an optimizer ran while the buffer was alive: several passes may belong
-// to a step.
-func (v *view) inOneStep() bool {
-	return !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1
-}
-
-// keptBeside reports whether the program made a buffer outside of its modules, and keeps it.
-func (v *view) keptBeside() bool {
-	return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == noPart
-}
-
 // successors finds the buffers that take the place of others, and which these are. A line that makes a tensor and then
 // drops an older one of the same size has put it in its place: p.data = p.data - update. Of several, the latest one
 // counts.

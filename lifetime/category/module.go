@@ -13,8 +13,12 @@ import (
 func (a *analysis) modules() {
 	noted := map[lifetime.NoteID]textID{}
 	var marks []lifetime.Mark
-	for _, m := range a.s.Marks {
-		if _, ok := program.ModuleName(m.Text); ok && m.Kind == lifetime.Annotation {
+	isModule := func(m *lifetime.Mark) bool {
+		_, ok := program.ModuleName(m.Text)
+		return ok && m.Kind == lifetime.Annotation
+	}
+	for _, m := range a.marks(isModule) {
+		if isModule(&m) {
 			marks = append(marks, m)
 		}
 	}
@@ -40,6 +44,18 @@ func (a *analysis) modules() {
 		}
 		a.out[i].Module = a.r.place(b.Site).stack.module
 	}
+}
+
+// marks returns the marks of the space if any is asked for, else those of a device of its process: PyTorch writes a mark
+// at one device, and it is about all.
+func (a *analysis) marks(asked func(m *lifetime.Mark) bool) []lifetime.Mark {
+	for _, s := range append([]*lifetime.Space{a.s}, a.r.spaces...) {
+		if a.s.Axis == lifetime.Time && s.Axis == a.s.Axis && s.Source == a.s.Source && s.Host == a.s.Host && s.Process == a.s.Process &&
+			slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return asked(&m) }) {
+			return s.Marks
+		}
+	}
+	return a.s.Marks
 }
 
 // notedModule returns the module that the metadata of an allocation names; 0 if it names none.

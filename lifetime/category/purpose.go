@@ -2,6 +2,7 @@ package category
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -92,6 +93,7 @@ type analysis struct {
 	timeline
 	sure    []bool // the phase is known from frames, a record or the order of passes
 	lasts   []bool // last allocation of a call of a root module
+	aside   []bool // tells nothing of others: fleeting, or of another thread than the passes
 	out     []verdict
 	next    []int32 // first span after the allocation
 	flags   []uint8 // heldByGraph and so on
@@ -110,6 +112,7 @@ type analysis struct {
 	rebound       map[int64]bool                        // see rebinds; nil = not computed
 	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
 	replaced      []bool                                // by buffer: another took its place
+	staying       map[int]bool                          // see stays; nil = not computed
 	keeping       []int8                                // by span: see keepsMost; nil = not computed
 	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed
@@ -245,89 +248,76 @@ func (a *analysis) apply(i int) {
 	}
 }
 
-// repeat gives buffers without an answer the category of the buffers with the same size and site, or, from before the
-// window, with the same size and place of their free.
+// repeat gives buffers without an answer the category that all buffers of the same size and site have or, from before the
+// window, of the same size and place of their free.
 func (a *analysis) repeat() {
 	type key struct {
 		site lifetime.SiteID
 		size int64
 		free bool
 	}
-	asked := map[key][]int{} // buffers without an answer
+	of := func(i int) (made, freed key) {
+		if b := &a.s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
+			made = key{b.Site, b.Requested, false}
+		}
+		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 {
+			freed = key{a.s.FreeSites[i], a.s.Buffers[i].Requested, true}
+		}
+		return made, freed
+	}
+	asks := func(i int) (k key) {
+		b, p := &a.s.Buffers[i], &a.out[i]
+		switch made, freed := of(i); {
+		case b.Edge&lifetime.BeginUnseen != 0 && (p.Rule == 0 || p.Evidence == purpose.FromSize):
+			return freed
+		case b.Edge&lifetime.EndOpen != 0 && p.Rule == 0 && !a.atEdge(i):
+			return made
+		}
+		return k
+	}
+	all := map[key]purpose.Category{} // unknown if they differ
 	sites := make([]bool, len(a.t.Sites))
 	for i := range a.s.Buffers {
-		b, p := &a.s.Buffers[i], &a.out[i]
-		var k key
-		switch {
-		case b.Edge&lifetime.BeginUnseen != 0 && a.s.FreeSites != nil && a.s.FreeSites[i] != 0 &&
-			(p.Rule == 0 || p.Evidence == purpose.FromSize):
-			k = key{a.s.FreeSites[i], b.Requested, true}
-		case b.Edge&lifetime.BeginUnseen == 0 && b.Edge&lifetime.EndOpen != 0 && p.Rule == 0:
-			k = key{b.Site, b.Requested, false}
-		default:
-			continue
-		}
-		asked[k] = append(asked[k], i)
-		sites[k.site] = true
-	}
-	counts := map[key]*[categories]int{}
-	count := func(k key, p *verdict) {
-		if asked[k] == nil {
-			return
-		}
-		if counts[k] == nil {
-			counts[k] = &[categories]int{}
-		}
-		counts[k][p.Category]++
+		sites[asks(i).site] = true
 	}
 	for i := range a.s.Buffers {
-		b, p := &a.s.Buffers[i], &a.out[i]
-		if p.Category == purpose.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
+		b, c := &a.s.Buffers[i], a.out[i].Category
+		if c == purpose.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
 			continue
 		}
-		if sites[b.Site] {
-			count(key{b.Site, b.Requested, false}, p)
-		}
-		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 && sites[a.s.FreeSites[i]] {
-			count(key{a.s.FreeSites[i], b.Requested, true}, p)
-		}
-	}
-	for k, c := range counts {
-		best, share := most(c)
-		if share < mostOf {
-			continue
-		}
-		for _, i := range asked[k] {
-			p := &a.out[i]
-			if best == purpose.TemporaryData &&
-				(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && a.out[i].Phase == purpose.OptimizerPhase) {
-				continue // others like it are temporary, but something says that this one is kept
+		made, freed := of(i)
+		for _, k := range []key{made, freed} {
+			if old, ok := all[k]; sites[k.site] && ok && old != c {
+				all[k] = purpose.UnknownCategory
+			} else if sites[k.site] {
+				all[k] = c
 			}
-			p.Category, p.Evidence, p.Rule = best, purpose.FromLifetime, repeats
 		}
 	}
+	for i := range a.s.Buffers {
+		k, p := asks(i), &a.out[i]
+		c := all[k]
+		if k.size == 0 || c == purpose.UnknownCategory || c == purpose.TemporaryData &&
+			(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Phase == purpose.OptimizerPhase) {
+			continue // if others like it are temporary, but something says that this one is kept
+		}
+		p.Category, p.Evidence, p.Rule = c, purpose.FromLifetime, repeats
+	}
+}
+
+// atEdge reports whether the recording ends in the span that allocated a buffer, or begins in the backward pass that freed
+// it.
+func (a *analysis) atEdge(i int) bool {
+	b := &a.s.Buffers[i]
+	if b.Edge&lifetime.BeginUnseen == 0 {
+		return b.Edge&lifetime.EndOpen != 0 && int(a.next[i]) == len(a.spans) && !a.over
+	}
+	return a.trains && a.spans[0].phase == purpose.Backward && b.End <= a.whole
 }
 
 // beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older
 // than the window.
 func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.spans[1].begin }
-
-// categories is the number of categories.
-const categories = int(purpose.Cache) + 1
-
-// mostOf is the share of buffers that must have a category before the others like them get it.
-const mostOf = 0.75
-
-// most returns the most frequent category and its share.
-func most(counts *[categories]int) (best purpose.Category, share float64) {
-	sum := 0
-	for k, n := range counts {
-		if sum += n; n > counts[best] {
-			best = purpose.Category(k)
-		}
-	}
-	return best, float64(counts[best]) / float64(max(sum, 1))
-}
 
 // correspond gives identical buffers of corresponding passes one category: passes correspond if they allocate the same
 // sizes at the same sites in the same order, and buffers are identical if they have the same place in it and the same
@@ -346,7 +336,7 @@ func (a *analysis) correspond() {
 	}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if b.Edge&lifetime.BeginUnseen != 0 || a.inFailedSpan(b.Begin) {
+		if b.Edge&lifetime.BeginUnseen != 0 || a.aside[i] || a.inFailedSpan(b.Begin) {
 			continue
 		}
 		if begin < len(order) && a.next[i] != a.next[order[begin]] {
@@ -364,7 +354,7 @@ func (a *analysis) correspond() {
 	}
 }
 
-// agree gives the buffers at one place of corresponding passes one category for each fate.
+// agree gives the buffers at one place of corresponding passes one category for each fate; if rules differ, none.
 func (a *analysis) agree(passes [][]int, place int) {
 	const left = isLong << 1
 	isKept := func(c purpose.Category) bool { return c == purpose.Gradient || c == purpose.Activation }
@@ -374,29 +364,21 @@ func (a *analysis) agree(passes [][]int, place int) {
 		}
 		return a.flags[i]
 	}
-	var counts [left << 1][categories]int
-	closed := func(yield func(i int) bool) {
-		for _, pass := range passes {
-			if i := pass[place]; a.s.Buffers[i].Edge&lifetime.EndOpen == 0 && !yield(i) {
-				return
-			}
+	var said [left << 1]uint16 // by fate: a bit for each category
+	for _, pass := range passes {
+		if i := pass[place]; a.s.Buffers[i].Edge&lifetime.EndOpen == 0 {
+			said[fate(i)] |= 1 << a.out[i].Category
 		}
 	}
-	for i := range closed {
-		counts[fate(i)][a.out[i].Category]++
-	}
-	for i := range closed {
+	for _, pass := range passes {
+		i := pass[place]
 		p, k := &a.out[i], fate(i)
-		best, share := most(&counts[k])
 		switch {
-		case share == 1 || k&left != 0 && (p.Category == purpose.Gradient || counts[k][purpose.Gradient] == 0):
+		case a.s.Buffers[i].Edge&lifetime.EndOpen != 0, bits.OnesCount16(said[k]) == 1, p.Evidence == purpose.FromRecord:
 		case k&left != 0:
 			p.Category, p.Evidence, p.Rule = purpose.Gradient, purpose.FromLifetime, repeats
-		case best == p.Category && share >= mostOf:
-		case share < mostOf || best == purpose.UnknownCategory:
-			p.Category, p.Evidence, p.Rule = purpose.UnknownCategory, purpose.NoEvidence, 0
 		default:
-			p.Category, p.Evidence, p.Rule = best, purpose.FromLifetime, repeats
+			p.Category, p.Evidence, p.Rule = purpose.UnknownCategory, purpose.NoEvidence, 0
 		}
 	}
 }

@@ -229,7 +229,8 @@ var groups = []group{
 			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
 			// torch/csrc/autograd/functions/accumulate_grad.h
 			always(purpose.Gradient, func(v *view) bool {
-				if v.phase != purpose.Backward || !v.sure || v.inRecomputation() || v.isReturned() {
+				isReturned := v.outlives && v.next > 0 && v.spans[v.next-1].returns // to the caller of torch.autograd.grad
+				if v.phase != purpose.Backward || !v.sure || v.inRecomputation() || isReturned {
 					return false
 				}
 				return v.leftByBackward() && v.ofParameterSize() || !v.f.python && v.isReduced(v.i)
@@ -241,7 +242,7 @@ var groups = []group{
 			// transformers/cache_utils.py; vllm/worker/cache_engine.py;
 			// megatron/core/distributed/param_and_grad_buffer.py
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
-				if !v.f.python || !v.outlastsCall() {
+				if !v.f.python || !v.open && !v.long && (v.next == 0 || v.b.End <= v.spans[v.next-1].end) { // it is gone with the call
 					return 0, 0, false
 				}
 				switch c := v.r.named(v.f.path); c {
@@ -268,8 +269,9 @@ var groups = []group{
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
 			is(purpose.Input, purpose.OtherPhase, func(v *view) bool {
-				return !v.unseen && v.phase == purpose.OtherPhase && v.nextIs(purpose.Forward) &&
-					(!v.long || v.inOneStep()) && v.mayBeData()
+				inOneStep := !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1 // several passes may belong to a step
+				return !v.unseen && v.phase == purpose.OtherPhase && v.outlives && v.spans[v.next].phase == purpose.Forward &&
+					(!v.long || inOneStep) && v.mayBeData()
 			})},
 		{"freed_by_zero_grad", purpose.FromFrames,
 			"older than the recording; zero_grad freed it",
@@ -278,7 +280,7 @@ var groups = []group{
 		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			always(purpose.Cache, func(v *view) bool {
-				return v.keptBeside() && v.r.inConstructor(v.f.path) &&
+				return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == noPart && v.r.inConstructor(v.f.path) &&
 					(len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
 			})},
 	}},
@@ -328,7 +330,9 @@ func (a *analysis) fewServeHopper() bool {
 
 // leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one,
 // while it was alive. If memory ran out, the phase had not ended.
-func (v *view) leftAtEnd() bool { return v.open && v.next == len(v.spans) && len(v.failed) == 0 }
+func (v *view) leftAtEnd() bool {
+	return v.open && v.next == len(v.spans) && v.over && len(v.failed) == 0
+}
 
 // leavesSeveral reports whether several buffers that modules allocated in a call are alive when the next call begins.
 func (a *analysis) leavesSeveral(span int) bool {
@@ -394,6 +398,8 @@ func (v *view) onlyByGraph() bool {
 	switch {
 	case !v.byGraph || v.phase == purpose.OptimizerPhase:
 		return false
+	case v.unseen && v.atEdge(v.i): // it may be what the backward pass allocated
+		return false
 	case v.phase == purpose.Backward && !v.unseen:
 		return v.freed != nil && (v.inRecomputation() || v.sure && v.outlives && v.follow(purpose.Backward) > 0)
 	}
@@ -417,7 +423,7 @@ func (v *view) freedByFunction() bool {
 func (v *view) usedWithinPhase() bool {
 	switch {
 	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
-		v.interruptedSpan(), v.interruptedPass() != nil, v.freed == nil && v.inRecomputation():
+		v.interruptedPass() != nil, slices.ContainsFunc(v.failed, func(f failure) bool { return f.span == v.next-1 && v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
 		return false
 	case v.phase == purpose.Forward && !v.trains && v.handedOut():
 		return false // to the next call, perhaps
@@ -454,8 +460,12 @@ func (v *view) readByLoss() bool {
 		return false
 	}
 	size, copied := v.b.Requested, false
-	for i := v.i + 1; i < min(v.i+1+beforeLoss, len(v.s.Buffers)); i++ {
+	for i, n := v.i+1, 0; n < beforeLoss && i < len(v.s.Buffers); i++ {
 		b := &v.s.Buffers[i]
+		if v.aside[i] {
+			continue
+		}
+		n++
 		switch same, double := b.Requested == size, b.Requested == 2*size; {
 		case !same && !double:
 		case v.at(b).flags&losses != 0:
@@ -502,11 +512,6 @@ func (v *view) inRecomputation() bool {
 	return v.byPythonInEngine() && (v.f.within == inModule || v.f.flags&recomputes != 0)
 }
 
-// isReturned reports whether a backward pass that gives its gradients to its caller allocated it and left it.
-func (v *view) isReturned() bool {
-	return v.phase == purpose.Backward && v.sure && v.outlives && !v.inRecomputation() && v.next > 0 && v.spans[v.next-1].returns
-}
-
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
 	byPython := v.freed != nil && (v.freed.flags&clearsGrads != 0 || v.freed.rooted && v.freed.within != inBackwardCall)
@@ -516,15 +521,15 @@ func (v *view) leftByBackward() bool {
 // overPasses reports whether a buffer that no backward pass made is alive over one, as parameters are.
 func (a *analysis) overPasses(i int) bool {
 	b := &a.s.Buffers[i]
+	open := b.Edge&lifetime.EndOpen != 0
 	if b.Edge&lifetime.BeginUnseen != 0 {
-		first := slices.IndexFunc(a.spans, func(s span) bool { return s.phase == purpose.Backward })
-		return b.Edge&lifetime.EndOpen != 0 || first < 0 || first+1 < len(a.spans) && b.End > a.spans[first+1].begin
+		return !a.trains || a.whole < a.s.End && (open || b.End > a.whole)
 	}
 	next := int(a.next[i])
 	if a.out[i].Phase == purpose.Backward || a.flags[i]&heldByGraph != 0 {
 		return false
 	}
-	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, purpose.Backward) > 0
+	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, purpose.Backward) > 0 && (!open || a.whole < a.s.End)
 }
 
 // converted returns the category of the tensors for which Module._apply has the line that converts the buffer;

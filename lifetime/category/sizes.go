@@ -136,6 +136,9 @@ func (a *analysis) together(c purpose.Category) map[int64]int {
 // address: those that no forward pass made.
 func (a *analysis) oldBySize() map[int64][]int {
 	old := map[int64][]int{}
+	if a.trains && a.whole >= a.s.End {
+		return old // they may be what the backward pass uses
+	}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
@@ -548,14 +551,9 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 			addr := a.s.Buffers[i].Addr
 			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
 		}
-		if a.embeds() {
+		if a.r.Any(embeds) {
 			z.lowest = 0
 		}
 	}
 	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < z.lowest || addr > z.highest })
-}
-
-// embeds reports whether a pass looks up rows of embeddings.
-func (a *analysis) embeds() bool {
-	return a.r.Any(embeds)
 }

@@ -15,7 +15,7 @@ type facts struct {
 	python, engine, rooted bool
 	within                 part
 	flags                  flag
-	converts               lifetime.FrameID
+	converts, root         lifetime.FrameID
 	path, rootCall         pathID
 	call                   callID
 	module                 textID // the innermost module that a trace names
@@ -61,6 +61,7 @@ const (
 type reader struct {
 	*program.Stacks
 	t      *lifetime.Tables
+	spaces []*lifetime.Space           // whose marks count
 	places []place                     // by SiteID
 	texts  texts                       // of verdicts
 	byName map[pathID]purpose.Category // see named
@@ -84,7 +85,7 @@ var noFacts facts
 // of returns what a stack says.
 func (r *reader) of(id lifetime.StackID) (facts, purpose.Phase) {
 	f := r.Of(id)
-	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Path, f.RootCall, f.Call, 0}
+	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Root, f.Path, f.RootCall, f.Call, 0}
 	if f.Module != 0 {
 		name, _ := program.ModuleName(r.t.Frames[f.Module].Function)
 		out.module = r.texts.ids.ID(path.Base(name))

@@ -69,14 +69,14 @@ func (a *analysis) isLong(b *lifetime.Buffer, next int) bool {
 	open := b.Edge&lifetime.EndOpen != 0
 	switch {
 	case b.Edge&lifetime.BeginUnseen != 0:
-		return open
+		return open && (!a.trains || a.whole < a.s.End)
 	case !a.trains:
 		return a.crosses(next, b.End, purpose.Forward) >= longLived
 	}
 	n := a.crosses(next, b.End, purpose.Backward)
 	// Several backward passes may follow one forward pass.
 	passes := min(longLived-1, int(a.before[purpose.Forward][len(a.spans)]))
-	return n >= longLived && a.crosses(next, b.End, purpose.Forward) >= passes || open && n > 0 && next == 0
+	return n >= longLived && a.crosses(next, b.End, purpose.Forward) >= passes || open && n > 0 && next == 0 && a.whole < a.s.End
 }
 
 // look returns the view of a buffer. It is good until the next call.
@@ -103,11 +103,6 @@ func (v *view) set(i int) {
 
 // follow counts the spans of a phase that begin after the allocation and before the free.
 func (v *view) follow(phase purpose.Phase) int { return v.crosses(v.next, v.b.End, phase) }
-
-// nextIs reports whether the next phase after the allocation is phase, and whether the buffer lived to see it.
-func (v *view) nextIs(phase purpose.Phase) bool {
-	return v.outlives && v.spans[v.next].phase == phase
-}
 
 // sortedBySize orders pairs of a size and a count.
 func sortedBySize(counts map[int64]int) []int64 {
