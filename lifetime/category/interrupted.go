@@ -47,13 +47,15 @@ func (v *view) interruptedPass() *failure {
 // keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph
 // was dropped, keeps it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
-	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] {
+	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] {
 		return false
 	}
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
-	isDropped := f == nil && v.backwardFollows()
+	backward, whole := v.backwardFollows()
+	isDropped := f == nil && backward && (whole || !v.open)
+	isCut := f == nil && v.open && (backward && !whole || v.next == len(v.spans) && !v.over)
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i), f == nil && v.next == len(v.spans) && !v.over && !v.stays(v.i):
+	case isDropped && !v.endsBeforeBackward(v.i), isCut && !v.stays(v.i):
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
@@ -67,20 +69,18 @@ func (a *analysis) endsBeforeBackward(i int) bool {
 	return b.Edge&lifetime.EndOpen == 0 && a.crosses(int(a.next[i]), b.End, purpose.Backward) == 0
 }
 
-// backwardFollows reports whether a backward pass follows the forward passes of the buffer. If the recording ends in
-// it, what is alive then does not tell who holds it.
-func (v *view) backwardFollows() bool {
+// backwardFollows reports whether a backward pass follows the forward passes of the buffer, and whether something else
+// follows it. If the recording ends in it, what is alive then does not tell who holds it.
+func (v *view) backwardFollows() (follows, whole bool) {
 	i := v.next
 	for i < len(v.spans) && v.spans[i].phase == purpose.Forward {
 		i++
 	}
-	if i == len(v.spans) || v.spans[i].phase != purpose.Backward {
-		return false
-	}
+	first := i
 	for i < len(v.spans) && v.spans[i].phase == purpose.Backward {
 		i++
 	}
-	return !v.open || i < len(v.spans)
+	return i > first, i > first && i < len(v.spans)
 }
 
 // keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or
@@ -114,16 +114,17 @@ func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	return a.keeping[span] > 0
 }
 
-// stays reports whether a buffer is alive, where the recording ends in the span that allocated it, for longer than all of
-// its line and size that were freed in the span: what a line uses and drops would be gone. A line that dropped none kept three.
+// stays reports whether a buffer is alive, where the recording ends, for longer than all of the span, line and size that
+// were freed: what a line uses and drops would be gone. A line that dropped none kept three.
 func (a *analysis) stays(i int) bool {
-	if a.staying == nil {
+	span := int(a.next[i]) - 1
+	if a.staying[span] == nil {
 		type line struct {
 			site lifetime.SiteID
 			size int64
 		}
-		a.staying = map[int]bool{}
-		all, longest, made := a.allocatedIn(len(a.spans)-1), map[line]int{}, map[line]int{}
+		staying := map[int]bool{}
+		all, longest, made := a.allocatedIn(span), map[line]int{}, map[line]int{}
 		for k, i := range all {
 			b := &a.s.Buffers[i]
 			of := line{b.Site, b.Requested}
@@ -135,10 +136,11 @@ func (a *analysis) stays(i int) bool {
 		for k, i := range all {
 			b := &a.s.Buffers[i]
 			of := line{b.Site, b.Requested}
-			a.staying[i] = b.Edge&lifetime.EndOpen != 0 && len(all)-k > longest[of] && (longest[of] > 0 || made[of] > 2)
+			staying[i] = b.Edge&lifetime.EndOpen != 0 && len(all)-k > longest[of] && (longest[of] > 0 || made[of] > 2)
 		}
+		a.staying[span] = staying
 	}
-	return a.staying[i]
+	return a.staying[span][i]
 }
 
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about

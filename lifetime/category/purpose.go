@@ -12,7 +12,7 @@ import (
 // judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other
 // programs of which nothing is known have no purpose.
 func (r *reader) judge(s *lifetime.Space) *analysis {
-	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers))}
+	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers)), staying: map[int]map[int]bool{}}
 	a.phases()
 	a.survey()
 	if a.isTorch {
@@ -112,7 +112,7 @@ type analysis struct {
 	rebound       map[int64]bool                        // see rebinds; nil = not computed
 	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
 	replaced      []bool                                // by buffer: another took its place
-	staying       map[int]bool                          // see stays; nil = not computed
+	staying       map[int]map[int]bool                  // by span: see stays
 	keeping       []int8                                // by span: see keepsMost; nil = not computed
 	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed
@@ -268,7 +268,7 @@ func (a *analysis) repeat() {
 	asks := func(i int) (k key) {
 		b, p := &a.s.Buffers[i], &a.out[i]
 		switch made, freed := of(i); {
-		case b.Edge&lifetime.BeginUnseen != 0 && (p.Rule == 0 || p.Evidence == purpose.FromSize):
+		case b.Edge&lifetime.BeginUnseen != 0 && (p.Rule == 0 || p.Evidence == purpose.FromSize) && !a.atEdge(i):
 			return freed
 		case b.Edge&lifetime.EndOpen != 0 && p.Rule == 0 && !a.atEdge(i):
 			return made

@@ -268,11 +268,7 @@ var groups = []group{
 			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() || v.isHeldResult() })},
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
-			is(purpose.Input, purpose.OtherPhase, func(v *view) bool {
-				inOneStep := !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1 // several passes may belong to a step
-				return !v.unseen && v.phase == purpose.OtherPhase && v.outlives && v.spans[v.next].phase == purpose.Forward &&
-					(!v.long || inOneStep) && v.mayBeData()
-			})},
+			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return !v.unseen && v.phase == purpose.OtherPhase && v.isData() })},
 		{"freed_by_zero_grad", purpose.FromFrames,
 			"older than the recording; zero_grad freed it",
 			// torch/optim/optimizer.py, zero_grad
@@ -449,7 +445,7 @@ func (v *view) isHeldResult() bool {
 // handedOut reports whether something that an inner module made is alive after the call of the model. What the call
 // itself frees when it returns is not.
 func (v *view) handedOut() bool {
-	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && v.b.End > v.spans[v.next-1].end &&
+	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && !v.aside[v.i] && v.b.End > v.spans[v.next-1].end &&
 		(v.freed == nil || v.freed.flags&callsModule == 0)
 }
 
@@ -483,11 +479,13 @@ func (v *view) readByLoss() bool {
 // copy is made.
 const beforeLoss = 8
 
-// mayBeData reports whether a buffer that the program makes between steps may be data. Without a known optimizer, it
-// may be the update or work on a result; in the size of a parameter, a copy of it.
-func (v *view) mayBeData() bool {
+// isData reports whether a buffer that the program makes between steps is data of the next one. Without a known optimizer,
+// it may be the update or work on a result; in the size of a parameter, a copy of it.
+func (v *view) isData() bool {
 	z, size := v.sizes, v.b.Requested
-	return z != nil && v.f.within == noPart && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
+	inOneStep := !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1 // several passes may belong to a step
+	return z != nil && v.outlives && v.spans[v.next].phase == purpose.Forward && (!v.long || inOneStep) && v.f.within == noPart &&
+		v.f.flags&losses == 0 && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
 }
 
 // ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer.
