@@ -52,15 +52,17 @@ var allowed = []struct {
 		"internal/units"}, false},
 	{"lifetime/program", []string{"lifetime", "lifetime/loss", "lifetime/frame", "lifetime/purpose", "lifetime/region", "internal/units"}, false},
 	{"lifetime/preset", []string{"lifetime", "lifetime/answer", "lifetime/finding", "lifetime/region", "internal/units"}, true},
-	{"lifetime/answer", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/diff",
+	{"lifetime/judge", []string{"lifetime", "lifetime/category", "lifetime/finding", "lifetime/oom", "lifetime/outline",
+		"lifetime/program", "lifetime/replay", "lifetime/whatif"}, false},
+	{"lifetime/answer", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/diff", "lifetime/judge",
 		"lifetime/finding", "lifetime/program", "lifetime/loss", "lifetime/internal/", "lifetime/oom",
 		"lifetime/replay", "lifetime/failure", "lifetime/frame", "lifetime/layer", "lifetime/outline",
 		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units", "lifetime/whatif"}, false},
 	{"lifetime/oom", []string{"lifetime", "lifetime/holder", "lifetime/program", "lifetime/replay", "lifetime/failure",
 		"lifetime/frame", "lifetime/region", "lifetime/selection", "internal/units"}, false},
-	{"lifetime/diff", []string{"lifetime", "lifetime/holder", "lifetime/finding", "lifetime/purpose",
-		"lifetime/program", "lifetime/frame", "lifetime/region", "internal/units"}, false},
-	{"lifetime/finding", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/category",
+	{"lifetime/diff", []string{"lifetime", "lifetime/holder", "lifetime/finding", "lifetime/judge", "lifetime/purpose",
+		"lifetime/frame", "lifetime/region", "internal/units"}, false},
+	{"lifetime/finding", []string{"lifetime", "lifetime/compiled", "lifetime/holder",
 		"lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay", "lifetime/frame", "lifetime/outline",
 		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/whatif", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},
@@ -79,7 +81,7 @@ var allowed = []struct {
 	{"internal/laws", nil, false},
 	{"internal/race", nil, false},
 	{"internal/deep", nil, false},
-	{"internal/judged", []string{"lifetime", "lifetime/category", "lifetime/finding", "lifetime/outline", "formats"}, false},
+	{"internal/judged", []string{"lifetime/category", "lifetime/judge", "formats"}, false},
 	{"internal/pickletest", nil, false},
 	{"internal/browser", []string{"internal/race"}, true},
 	{"internal/hostile", []string{"lifetime", "lifetime/compiled", "lifetime/build", "lifetime/loss",
@@ -212,6 +214,32 @@ func TestSourceFiles(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// TestOneJudgement: only package judge makes what is made once for all answers about a capture.
+func TestOneJudgement(t *testing.T) {
+	of := map[string]bool{"program.Of": true, "finding.Find": true, "oom.Of": true, "replay.Check": true, "replay.Of": true, "whatif.New": true}
+	err := filepath.WalkDir(".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || filepath.ToSlash(name) == "lifetime/judge/judge.go" {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				if p, ok := s.X.(*ast.Ident); ok && of[p.Name+"."+s.Sel.Name] {
+					t.Errorf("%s: %s.%s: ask the judge.Capture", name, p.Name, s.Sel.Name)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

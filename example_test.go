@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/pprof"
 	"github.com/memlane/memlane/render/web"
@@ -22,8 +23,8 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	found := finding.Judge(capture, finding.Settings{})
-	leaks := answer.LeaksOf(capture, found, "", nil)
+	judged := judge.New(capture, finding.Settings{})
+	leaks := answer.LeaksOf(judged, "")
 	fmt.Println(leaks.Verdict)
 	for _, f := range leaks.Findings {
 		fmt.Printf("%s: %s: %d buffers, %d bytes\n", f.Severity, f.Name, f.Count, f.Bytes)
@@ -34,12 +35,12 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	marks := finding.MarksOf(found)
+	marks := finding.MarksOf(judged.Findings())
 	write(dir+"/leak.html", func(w io.Writer) error {
-		return web.Write(w, []web.Capture{{Capture: capture, Findings: found}})
+		return web.Write(w, []*judge.Capture{judged})
 	})
 	write(dir+"/leak.svg", func(w io.Writer) error {
-		return blocks.Write(w, capture, capture.Spaces[0], blocks.Options{Marks: marks})
+		return blocks.Write(w, judged, capture.Spaces[0], blocks.Options{Marks: marks})
 	})
 	write(dir+"/leak.pb.gz", func(w io.Writer) error {
 		return pprof.Write(w, []*lifetime.Capture{capture}, pprof.Options{Marks: marks})

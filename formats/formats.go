@@ -111,7 +111,7 @@ type File interface {
 
 // Open reads one capture: a file, or a folder of profiles. It fails if the file cannot
 // be read or is not a capture; the error names the file. Damage to a part of a capture
-// is a loss in the result. What buffers are for is not judged: see finding.Judge.
+// is a loss in the result. What buffers are for is not judged: see package judge.
 func Open(file string, in Input) (*lifetime.Capture, error) {
 	b := build.New(in.Keep)
 	from, err := readAll(file, in, b)

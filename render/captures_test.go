@@ -45,7 +45,7 @@ var captures = sync.OnceValues(func() (map[string]*lifetime.Capture, error) {
 			} else if err != nil {
 				return nil, err
 			}
-			all[strings.TrimPrefix(file, ours)] = c
+			all[strings.TrimPrefix(file, ours)] = c.Capture
 		}
 	}
 	return all, nil

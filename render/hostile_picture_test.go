@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/blocks"
 )
 
@@ -23,7 +24,7 @@ func TestHostilePictureInBrowser(t *testing.T) {
 		}
 		c := hostile.Capture(text)
 		var out bytes.Buffer
-		if err := blocks.Write(&out, c, c.Spaces[0], blocks.Options{Title: text}); err != nil {
+		if err := blocks.Write(&out, judge.Of(c), c.Spaces[0], blocks.Options{Title: text}); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(file, out.Bytes(), 0o666); err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/blocks"
@@ -99,7 +100,7 @@ func TestHostilePictures(t *testing.T) {
 	pictures := func(name string) (all [][]byte) {
 		c := hostile.Capture(name)
 		device, program := c.Spaces[0], c.Spaces[1]
-		d := diff.Compare(hostile.Capture("other"), c, finding.Settings{})
+		d := diff.Compare(judge.Of(hostile.Capture("other")), judge.Of(c))
 		m, err := chart.NewMiniature(name, device)
 		if err != nil {
 			t.Fatal(err)
@@ -108,13 +109,15 @@ func TestHostilePictures(t *testing.T) {
 		leaks := []finding.Finding{{Rule: name, Kind: finding.KindLeak, Severity: finding.Warning, Space: device, Sites: []lifetime.SiteID{device.Buffers[0].Site}}}
 		for _, draw := range []func(io.Writer) error{
 			func(w io.Writer) error {
-				return blocks.Write(w, c, device, blocks.Options{Marks: finding.MarksOf(leaks), Title: name})
+				return blocks.Write(w, judge.Of(c), device, blocks.Options{Marks: finding.MarksOf(leaks), Title: name})
 			},
 			func(w io.Writer) error {
-				return blocks.Write(w, c, device, blocks.Options{Layout: blocks.Address, Color: blocks.ByCategory})
+				return blocks.Write(w, judge.Of(c), device, blocks.Options{Layout: blocks.Address, Color: blocks.ByCategory})
 			},
-			func(w io.Writer) error { return blocks.Write(w, c, program, blocks.Options{Layout: blocks.Address}) },
-			func(w io.Writer) error { return chart.Usage(w, c, device, chart.Options{}) },
+			func(w io.Writer) error {
+				return blocks.Write(w, judge.Of(c), program, blocks.Options{Layout: blocks.Address})
+			},
+			func(w io.Writer) error { return chart.Usage(w, judge.Of(c), device, chart.Options{}) },
 			func(w io.Writer) error { return chart.Peak(w, c, device, "", chart.Options{}) },
 			func(w io.Writer) error { return chart.Peak(w, c, program, "", chart.Options{}) },
 			func(w io.Writer) error { return chart.Diff(w, d, d.Main(), chart.Options{}) },

@@ -16,6 +16,7 @@ import (
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
@@ -119,9 +120,11 @@ func TestLabels(t *testing.T) {
 			if i%deep.Or(4, 1) > 0 {
 				continue
 			}
-			if all[file], err = judged.Open(file, formats.Input{}); err != nil {
+			c, err := judged.Open(file, formats.Input{})
+			if err != nil {
 				t.Fatal(err)
 			}
+			all[file] = c.Capture
 		}
 	}
 	for i, file := range slices.Sorted(maps.Keys(some)) {
@@ -156,15 +159,15 @@ func drawings(c *lifetime.Capture, s *lifetime.Space) (all []func(w io.Writer, w
 	for _, o := range []blocks.Options{{}, {Color: blocks.ByCategory, Others: others}, {Layout: blocks.Address}} {
 		all = append(all, func(w io.Writer, width, height int) error {
 			o.Width, o.Height = width, height
-			return blocks.Write(w, c, s, o)
+			return blocks.Write(w, judge.Of(c), s, o)
 		})
 	}
 	return append(all, func(w io.Writer, width, height int) error {
-		return chart.Usage(w, c, s, chart.Options{Width: width, Height: height, Others: others})
+		return chart.Usage(w, judge.Of(c), s, chart.Options{Width: width, Height: height, Others: others})
 	}, func(w io.Writer, width, height int) error {
 		return chart.Peak(w, c, s, "", chart.Options{Width: width, Height: height})
 	}, func(w io.Writer, width, height int) error {
-		return blocks.Write(w, c, selection.ByEvent(s), blocks.Options{Width: width, Height: height})
+		return blocks.Write(w, judge.Of(c), selection.ByEvent(s), blocks.Options{Width: width, Height: height})
 	})
 }
 
@@ -179,7 +182,7 @@ func TestLineNumbers(t *testing.T) {
 		c := all[file]
 		for _, s := range c.Spaces[:min(len(c.Spaces), 2)] {
 			var svg bytes.Buffer
-			if s.Axis == lifetime.ProgramOrder || blocks.Write(&svg, c, s, blocks.Options{Width: 640}) != nil {
+			if s.Axis == lifetime.ProgramOrder || blocks.Write(&svg, judge.Of(c), s, blocks.Options{Width: 640}) != nil {
 				continue
 			}
 			texts, _, _ := wordsOf(t, svg.Bytes())

@@ -25,6 +25,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
@@ -137,14 +138,16 @@ func pictures(t *testing.T, file string) (list []picture) {
 			}
 			list = append(list, picture{name, func(w io.Writer, width int) error { o.Width = width; return blocks.Write(w, c, s, o) }})
 		}
-		list = append(list, picture{"peak", func(w io.Writer, width int) error { return chart.Peak(w, c, s, "", chart.Options{Width: width}) }})
+		list = append(list, picture{"peak", func(w io.Writer, width int) error {
+			return chart.Peak(w, c.Capture, s, "", chart.Options{Width: width})
+		}})
 	}
 	list = append(list, picture{"usage", func(w io.Writer, width int) error { return chart.Usage(w, c, s, chart.Options{Width: width}) }})
 	other, err := judged.Open(withSteps, formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := diff.Compare(other, c, finding.Settings{})
+	d := diff.Compare(other, c)
 	list = append(list, picture{"diff", func(w io.Writer, width int) error { return chart.Diff(w, d, d.Main(), chart.Options{Width: width}) }})
 	return append(list, picture{"multiples", func(w io.Writer, width int) error {
 		var panels []*chart.Miniature
@@ -272,7 +275,7 @@ func TestOpens(t *testing.T) {
 		w.WriteString(`<svg xmlns="http://www.w3.org/2000/svg"/>`)
 		if layout != "empty" {
 			w.Reset()
-			if err := blocks.Write(&w, c, c.Spaces[0], blocks.Options{Layout: map[string]blocks.Layout{"address": blocks.Address}[layout]}); err != nil {
+			if err := blocks.Write(&w, judge.Of(c), c.Spaces[0], blocks.Options{Layout: map[string]blocks.Layout{"address": blocks.Address}[layout]}); err != nil {
 				t.Fatal(err)
 			}
 		}

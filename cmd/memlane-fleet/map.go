@@ -29,6 +29,7 @@ import (
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -388,7 +389,7 @@ func (m *mapper) read(ctx context.Context, file string, size, need int64) (r *fl
 	case err != nil:
 		return refused("", errors.Unwrap(err)), false, nil // which does not name the file
 	}
-	r = fleet.Of(capture, finding.Judge(capture, finding.Settings{}))
+	r = fleet.Of(judge.New(capture, finding.Settings{}))
 	if len(capture.Spaces) == 0 {
 		r.State, r.Reason = fleet.Refused, whyEmpty(capture)
 	}

@@ -21,8 +21,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -99,13 +98,13 @@ func fromAPI(p *browser.Tab, address string) string {
 // serverAnswer returns what memlane serve answers for files, under the names of the page.
 func serverAnswer(t *testing.T, address string, files ...string) string {
 	t.Helper()
-	var captures []web.Capture
+	var captures []*judge.Capture
 	for _, file := range files {
 		c, err := judged.Open(filepath.Base(file), formats.Input{File: func(string) (formats.File, error) { return diskFile(file) }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		captures = append(captures, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
+		captures = append(captures, c)
 	}
 	var out bytes.Buffer
 	if err := web.Answer(&out, captures, address); err != nil {
@@ -170,7 +169,7 @@ func TestCaptures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		info := answer.InfoOf(outline.Of(c))
+		info := answer.InfoOf(c.Outline())
 		seen[info.Format] = true
 		if len(info.Spaces) == 0 {
 			continue

@@ -12,7 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/internal/memlimit"
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -61,7 +61,7 @@ func TestReadAheadShort(t *testing.T) {
 	c := cli.NewContext(&cli.App{ErrWriter: io.Discard}, flag.NewFlagSet("", flag.ContinueOnError), nil)
 	for limit, want := range map[*memlimit.Limit]int{memlimit.New(1000, "--max-memory"): 0, memlimit.New(64<<30, "--max-memory"): len(files), nil: len(files)} {
 		taken := 0
-		n, err := captures(0).eachAhead(c, files, &selection.Selection{}, limit, func(*lifetime.Capture) error {
+		n, err := captures(0).eachAhead(c, files, &selection.Selection{}, limit, func(*judge.Capture) error {
 			taken++
 			return nil
 		})

@@ -6,10 +6,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -36,9 +34,7 @@ func writeBrief(c *cli.Context) error {
 		return err
 	}
 	var of []answer.CaptureReport
-	err = r.each(c, func(capture *lifetime.Capture, outline *outline.Outline, found []finding.Finding) {
-		of = append(of, answer.CaptureReportOf(capture, outline, r.leaksOf(capture, found)))
-	})
+	err = r.each(c, func(capture *judge.Capture) { of = append(of, answer.CaptureReportOf(capture, r.tool())) })
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/category"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/selection"
@@ -64,85 +64,93 @@ type reading[C any] struct {
 }
 
 // captures reads whole captures.
-func captures(keep build.Keep) reading[*lifetime.Capture] {
-	return reading[*lifetime.Capture]{
-		open: openWhole, tables: func(c *lifetime.Capture) *lifetime.Tables { return &c.Tables },
+func captures(keep build.Keep) reading[*judge.Capture] {
+	return reading[*judge.Capture]{
+		open: openWhole, tables: func(c *judge.Capture) *lifetime.Tables { return &c.Tables },
 		part: selected, in: formats.Input{Keep: keep}, warn: loss.Missing,
 	}
 }
 
 // openWhole opens a capture and finds what its buffers are for.
-func openWhole(file string, in formats.Input, own *category.Overrides) (*lifetime.Capture, error) {
+func openWhole(file string, in formats.Input, own *category.Overrides) (*judge.Capture, error) {
 	c, err := formats.Open(file, in)
-	if err == nil {
-		category.Of(c, own)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	category.Of(c, own)
+	return judge.Of(c), nil
 }
 
 // selected returns the selected part of a capture, in which leaked buffers have that category.
-func selected(selection *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) {
-	judged := *selection
-	judged.Judge = finding.MarkLeaks
-	return judged.Of(c)
+func selected(selection *selection.Selection, c *judge.Capture) (*judge.Capture, error) {
+	part, err := selection.Of(c.Capture)
+	if err != nil {
+		return nil, err
+	}
+	all := judge.Of(part)
+	all.Mark()
+	if part, err = selection.Buffers(part); part == all.Capture {
+		return all, nil
+	}
+	return judge.Of(part), err
 }
 
 // outlines reads only the peak and the end of captures. If the selection leaves out
 // buffers, it reads whole captures and reduces them.
-func outlines(chosen *selection.Selection) reading[*outline.Outline] {
-	r := reading[*outline.Outline]{
-		tables: func(o *outline.Outline) *lifetime.Tables { return &o.Tables }, part: (*selection.Selection).OfOutline,
-		warn: loss.Missing,
-	}
+func outlines(chosen *selection.Selection) reading[*judge.Outline] {
 	isPart := !chosen.AllBuffers() || chosen.By != ""
-	if isPart {
-		r.part = func(_ *selection.Selection, o *outline.Outline) (*outline.Outline, error) { return o, nil }
+	r := reading[*judge.Outline]{tables: func(o *judge.Outline) *lifetime.Tables { return &o.Tables }, warn: loss.Missing}
+	r.part = func(s *selection.Selection, o *judge.Outline) (*judge.Outline, error) {
+		part, err := s.OfOutline(o.Outline)
+		if err == nil && len(part.Spaces) == len(o.Spaces) {
+			return o, nil
+		}
+		return judge.OfOutline(part), err
 	}
-	r.open = func(file string, in formats.Input, own *category.Overrides) (*outline.Outline, error) {
+	r.open = func(file string, in formats.Input, own *category.Overrides) (*judge.Outline, error) {
 		if !isPart && own == nil {
 			o, err := formats.OpenOutline(file, in)
-			if err == nil {
-				category.OfOutline(o)
-				finding.MarkOutline(o)
+			if err != nil {
+				return nil, err
 			}
-			return o, err
+			return judge.NewOutline(o), nil
 		}
 		whole, err := openWhole(file, in, own)
 		if err != nil {
 			return nil, err
 		}
 		if !isPart {
-			finding.MarkLeaks(whole)
-			return outline.Of(whole), nil
+			whole.Mark()
+			return whole.Outline(), nil
 		}
 		c, err := selected(chosen, whole)
 		if err != nil {
 			return nil, err
 		}
-		o := outline.Of(c)
+		o := outline.Of(c.Capture)
 		for _, s := range o.Spaces {
 			if s.Recording != nil && !has(whole, s.Recording) { // a part of a recording cannot be replayed
 				s.Recording = nil
 			}
 		}
-		return o, nil
+		return judge.OfOutline(o), nil
 	}
 	return r
 }
 
 // has reports whether a capture has space s with no more buffers and no longer window.
-func has(c *lifetime.Capture, s *lifetime.Space) bool {
+func has(c *judge.Capture, s *lifetime.Space) bool {
 	return slices.ContainsFunc(c.Spaces, func(w *lifetime.Space) bool {
 		return w.Source == s.Source && w.ID() == s.ID() && w.Begin == s.Begin && w.End == s.End && len(w.Buffers) == len(s.Buffers)
 	})
 }
 
 // openAll reads the captures of a command line and returns the parts that its flags select.
-func openAll(c *cli.Context) (all []*lifetime.Capture, selection selection.Selection, err error) {
+func openAll(c *cli.Context) (all []*judge.Capture, selection selection.Selection, err error) {
 	if selection, err = selectionOf(c); err != nil {
 		return nil, selection, err
 	}
-	err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error {
+	err = captures(0).each(c, &selection, func(capture *judge.Capture) error {
 		all = append(all, capture)
 		return nil
 	})

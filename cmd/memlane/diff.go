@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/model"
@@ -67,7 +67,7 @@ func diffCaptures(c *cli.Context) error {
 	if len(both) != 2 { // an argument is a pattern or a folder
 		return wrongCount(len(both))
 	}
-	d := diff.Compare(both[0], both[1], finding.Settings{})
+	d := diff.Compare(both[0], both[1])
 	switch {
 	case outputEndsIn(c, profileExtension):
 		format = profileDiff
@@ -103,8 +103,8 @@ func checkGates(gates []diff.Gate, d *diff.Result) error {
 	if met := d.Met(gates); met != nil {
 		return failOnMet("%s", strings.Join(met, "; "))
 	}
-	for _, c := range []*lifetime.Capture{d.Before, d.After} {
-		if why := answer.Unjudged(c); why != "" && slices.ContainsFunc(gates, diff.Gate.OfLeaks) {
+	for _, c := range []*judge.Capture{d.Before, d.After} {
+		if why := answer.Unjudged(c.Capture); why != "" && slices.ContainsFunc(gates, diff.Gate.OfLeaks) {
 			return &selection.NothingError{File: c.Name(), Why: "--fail-on new-leak cannot be judged: " + why}
 		}
 	}
@@ -119,7 +119,7 @@ func wrongCount(got int) error {
 func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error {
 	switch format {
 	case profileDiff:
-		return pprof.WriteDiff(w, d.Before, d.After, profileOptions(d.Before), profileOptions(d.After))
+		return pprof.WriteDiff(w, d.Before.Capture, d.After.Capture, profileOptions(d.Before), profileOptions(d.After))
 	case pictureDiff:
 		pair := d.Main() // not nil: openAll fails without a memory ID
 		if n := len(d.Pairs); n > 1 && !c.Bool("quiet") {
@@ -127,7 +127,7 @@ func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error
 		}
 		return nothingError(d.After, chart.Diff(w, d, pair, chartOptions(c)))
 	case htmlReport:
-		return web.Write(w, []web.Capture{withFindings(d.Before), withFindings(d.After)})
+		return web.Write(w, []*judge.Capture{d.Before, d.After})
 	}
 	out := answer.DiffOf(d, c.Bool("per-step"))
 	switch format {
@@ -143,11 +143,6 @@ func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error
 	return text.Diff(w, out, styleOf(w))
 }
 
-// withFindings returns a capture with the findings of memlane's own rules.
-func withFindings(capture *lifetime.Capture) web.Capture {
-	return web.Capture{Capture: capture, Findings: finding.Find(capture, capture.Spaces, finding.Settings{})}
-}
-
-func profileOptions(capture *lifetime.Capture) pprof.Options {
-	return pprof.Options{Marks: finding.MarksOf(withFindings(capture).Findings), UserFrames: true}
+func profileOptions(capture *judge.Capture) pprof.Options {
+	return pprof.Options{Marks: finding.MarksOf(capture.Findings()), UserFrames: true}
 }

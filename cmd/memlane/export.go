@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/tables"
@@ -97,7 +98,7 @@ func export(c *cli.Context) error {
 			text.Printable(capture.Sources[0].File))
 	}
 	return writeOutput(c, func(w io.Writer) error {
-		err := to.Write(w, capture, o)
+		err := to.Write(w, capture.Capture, o)
 		if to.Needs != render.Buffers {
 			return nothingError(capture, err)
 		}
@@ -107,7 +108,7 @@ func export(c *cli.Context) error {
 
 // programOptions returns the compiled program and memory space that the flags select:
 // by default the program with the highest peak, and main memory.
-func programOptions(c *cli.Context, capture *lifetime.Capture, memorySpace *int64) (render.Options, error) {
+func programOptions(c *cli.Context, capture *judge.Capture, memorySpace *int64) (render.Options, error) {
 	o := render.Options{Module: c.String("module")}
 	if memorySpace != nil {
 		o.MemorySpace = *memorySpace

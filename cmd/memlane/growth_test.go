@@ -20,6 +20,7 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/pickletest"
 	"github.com/memlane/memlane/internal/race"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render"
 	"github.com/memlane/memlane/render/web"
 )
@@ -334,12 +335,12 @@ func costOf(t *testing.T, command, file string, server **web.Server) (c cost) {
 // serverOf returns the server of memlane serve.
 func serverOf(t *testing.T, file string) *web.Server {
 	t.Helper()
-	server := &web.Server{Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
+	server := &web.Server{Read: func(func(string, int64) func(int)) ([]*judge.Capture, error) {
 		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
 			return nil, err
 		}
-		return []web.Capture{withFindings(c)}, nil
+		return []*judge.Capture{c}, nil
 	}, Log: t.Output()}
 	if err := server.Load(); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -37,8 +37,8 @@ func info(c *cli.Context) error {
 	r := outlines(&selection)
 	r.warn = loss.Damage // the answer lists the others
 	var all []answer.Capture
-	err = r.each(c, &selection, func(o *outline.Outline) error {
-		ranks.Add(o, nil)
+	err = r.each(c, &selection, func(o *judge.Outline) error {
+		ranks.Add(o)
 		all = append(all, answer.InfoOf(o))
 		return nil
 	})

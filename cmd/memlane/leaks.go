@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"io"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -42,9 +40,9 @@ func leaks(c *cli.Context) error {
 	}
 	var all []answer.CaptureLeaks
 	var series answer.Series
-	err = r.each(c, func(capture *lifetime.Capture, _ *outline.Outline, found []finding.Finding) {
-		all = append(all, r.leaksOf(capture, found))
-		series.Add(capture)
+	err = r.each(c, func(capture *judge.Capture) {
+		all = append(all, answer.LeaksOf(capture, r.tool()))
+		series.Add(capture.Capture)
 	})
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/figure"
@@ -61,7 +61,7 @@ func drawMultiples(c *cli.Context, files []string) error {
 		return err
 	}
 	m := &multiples{ranks: ranks, byEvent: axes[c.String("axis")] == figure.Events}
-	err = captures(0).eachOf(c, files, &selection, func(capture *lifetime.Capture) error { return m.add(&selection, capture) })
+	err = captures(0).eachOf(c, files, &selection, func(capture *judge.Capture) error { return m.add(&selection, capture) })
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func drawMultiples(c *cli.Context, files []string) error {
 }
 
 // add adds a panel for each rank in a capture.
-func (m *multiples) add(selection *selection.Selection, capture *lifetime.Capture) error {
-	m.ranks.Add(outline.Of(capture), finding.Find(capture, capture.Spaces, finding.Settings{}))
+func (m *multiples) add(selection *selection.Selection, capture *judge.Capture) error {
+	m.ranks.Add(capture.Outline())
 	ofRank := map[string][]*lifetime.Space{}
 	var order []string
 	for _, s := range runtimeSpaces(selection, capture.Spaces) {
@@ -94,7 +94,7 @@ func (m *multiples) add(selection *selection.Selection, capture *lifetime.Captur
 }
 
 // addPanel adds a panel for the main space of a rank.
-func (m *multiples) addPanel(capture *lifetime.Capture, rank string, spaces []*lifetime.Space) error {
+func (m *multiples) addPanel(capture *judge.Capture, rank string, spaces []*lifetime.Space) error {
 	if len(m.panels) == maxPanels {
 		m.more++
 		return nil

@@ -5,8 +5,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 )
@@ -44,11 +44,12 @@ func oom(c *cli.Context) error {
 	all := []answer.Failure{}
 	var near []answer.Failure // inferred ones
 	last := ""
-	err = captures(0).each(c, &chosen, func(capture *lifetime.Capture) error {
+	err = captures(0).each(c, &chosen, func(capture *judge.Capture) error {
 		last = capture.Name()
-		all = append(all, answer.OOMsOf(capture, capture.Spaces, capacity)...)
-		if len(all) == 0 {
-			near = append(near, answer.NearLimit(capture, capacity)...)
+		capture.Settings.Limit = capacity
+		failed, close := answer.OOMsOf(capture, capture.Spaces)
+		if all = append(all, failed...); len(all) == 0 {
+			near = append(near, close...)
 		}
 		return nil
 	})

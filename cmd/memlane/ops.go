@@ -3,9 +3,9 @@ package main
 import (
 	"io"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
@@ -38,11 +38,11 @@ func ops(c *cli.Context) error {
 	var all []answer.CaptureOps
 	r := captures(build.Operations)
 	r.warn = loss.Damage // the other losses are about buffers
-	r.part = func(_ *selection.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
+	r.part = func(_ *selection.Selection, capture *judge.Capture) (*judge.Capture, error) {
 		return capture, nil
 	}
-	err := r.each(c, nil, func(capture *lifetime.Capture) error {
-		ops, err := answer.OpsOf(capture, c.String("sort"))
+	err := r.each(c, nil, func(capture *judge.Capture) error {
+		ops, err := answer.OpsOf(capture.Capture, c.String("sort"))
 		all = append(all, ops)
 		return err
 	})

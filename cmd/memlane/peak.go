@@ -6,8 +6,8 @@ import (
 	"io"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
@@ -48,11 +48,11 @@ func peak(c *cli.Context) error {
 	}
 	all := []answer.Peak{}
 	if moment.OfOutline() && chosen.AllBuffers() && chosen.By == "" {
-		err = outlines(&chosen).each(c, &chosen, func(o *outline.Outline) error {
-			for _, i := range chooseSpaces(c, &chosen, o) {
+		err = outlines(&chosen).each(c, &chosen, func(o *judge.Outline) error {
+			for _, i := range chooseSpaces(c, &chosen, o.Outline) {
 				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], moment)
 				if moment == selection.AtPeak {
-					p.AddSavings(&o.Tables, o.Spaces[i].Recording)
+					p.AddSavings(o.Kept, o.Spaces[i].Recording)
 				}
 				all = append(all, p)
 			}
@@ -71,8 +71,8 @@ func peak(c *cli.Context) error {
 // peaksAt returns a breakdown of every space that contains the moment. It fails if none does.
 func peaksAt(c *cli.Context, chosen *selection.Selection, at selection.Moment) (all []answer.Peak, err error) {
 	var omitted error // why the first omitted space does not contain the moment
-	err = captures(0).each(c, chosen, func(capture *lifetime.Capture) error {
-		for _, i := range chooseSpaces(c, chosen, outline.Of(capture)) {
+	err = captures(0).each(c, chosen, func(capture *judge.Capture) error {
+		for _, i := range chooseSpaces(c, chosen, outline.Of(capture.Capture)) {
 			s := capture.Spaces[i]
 			file := capture.Sources[s.Source].File
 			t, err := at.In(file, s)
@@ -84,7 +84,7 @@ func peaksAt(c *cli.Context, chosen *selection.Selection, at selection.Moment) (
 				continue
 			}
 			p := answer.PeakOf(&capture.Tables, s, t)
-			p.AddSavings(&capture.Tables, s)
+			p.AddSavings(capture, s)
 			all = append(all, p)
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,12 +58,14 @@ func writePprof(c *cli.Context) error {
 		return err
 	}
 	o.Ranks = ranks.By
-	all, chosen, err := openAll(c)
+	judged, chosen, err := openAll(c)
 	if err != nil {
 		return err
 	}
+	var all []*lifetime.Capture
 	var found []finding.Finding
-	for _, capture := range all {
+	for _, capture := range judged {
+		all = append(all, capture.Capture)
 		spaces := runtimeSpaces(&chosen, capture.Spaces)
 		o.Spaces = append(o.Spaces, spaces...)
 		for _, s := range spaces {
@@ -70,7 +73,8 @@ func writePprof(c *cli.Context) error {
 				o.Comments = append(o.Comments, s.ID()+": omitted: only its usage was recorded")
 			}
 		}
-		found = append(found, finding.Find(capture, spaces, finding.Settings{})...)
+		found = append(found, slices.DeleteFunc(slices.Clone(capture.Findings()),
+			func(f finding.Finding) bool { return !slices.Contains(spaces, f.Space) })...)
 	}
 	o.Marks = finding.MarksOf(found)
 	instants, err := instantsOf(c, o.Spaces)

@@ -5,10 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
@@ -75,12 +73,12 @@ func writeReport(c *cli.Context) error {
 		return usage("report --rules %s takes one capture (got %d): its report covers one profile", r.preset.Name, len(files))
 	}
 	var reports []answer.CaptureReport
-	var pages []web.Capture
-	err = r.each(c, func(capture *lifetime.Capture, outline *outline.Outline, found []finding.Finding) {
+	var pages []*judge.Capture
+	err = r.each(c, func(capture *judge.Capture) {
 		if format == htmlReport {
-			pages = append(pages, web.Capture{Capture: capture, Findings: found})
+			pages = append(pages, capture)
 		}
-		reports = append(reports, answer.CaptureReportOf(capture, outline, r.leaksOf(capture, found)))
+		reports = append(reports, answer.CaptureReportOf(capture, r.tool()))
 	})
 	if err != nil {
 		return err

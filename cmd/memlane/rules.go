@@ -16,7 +16,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/preset"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
@@ -208,7 +208,7 @@ func printWords(w io.Writer, words ...word) {
 
 // each reads the captures of a command line, applies the rules to each and passes it to take. The rules of other tools
 // apply to calls, so they also accept captures without memory.
-func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *outline.Outline, []finding.Finding)) error {
+func (r *rules) each(c *cli.Context, take func(*judge.Capture)) error {
 	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
@@ -217,20 +217,20 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *outline.Outli
 	if r.preset != nil {
 		reading.in.Keep = build.Calls
 	}
-	reading.part = func(selection *selection.Selection, capture *lifetime.Capture) (*lifetime.Capture, error) {
+	reading.part = func(selection *selection.Selection, capture *judge.Capture) (*judge.Capture, error) {
 		if len(capture.Spaces) == 0 && capture.Sources[0].Traits.Calls {
 			return capture, nil
 		}
 		return selected(selection, capture)
 	}
-	err = reading.each(c, &chosen, func(capture *lifetime.Capture) error {
-		outline, found := outline.Of(capture), r.find(capture)
-		if why := answer.Unjudged(capture); why != "" && r.failOn != "" && r.unjudged == nil {
+	err = reading.each(c, &chosen, func(capture *judge.Capture) error {
+		r.find(capture)
+		if why := answer.Unjudged(capture.Capture); why != "" && r.failOn != "" && r.unjudged == nil {
 			r.unjudged = &selection.NothingError{File: capture.Name(), Why: "--fail-on cannot be judged: " + why}
 		}
-		r.met += r.meetFailOn(found)
-		r.ranks.Add(outline, found)
-		take(capture, outline, found)
+		r.met += r.meetFailOn(capture.Findings())
+		r.ranks.Add(capture.Outline())
+		take(capture)
 		return nil
 	})
 	if r.preset == nil && r.settings.Function == nil {
@@ -240,22 +240,19 @@ func (r *rules) each(c *cli.Context, take func(*lifetime.Capture, *outline.Outli
 	return err
 }
 
-// find applies the rules to a capture.
-func (r *rules) find(capture *lifetime.Capture) []finding.Finding {
+// find applies the rules to a capture: those of another tool at once, memlane's own when their findings are first asked for.
+func (r *rules) find(capture *judge.Capture) {
+	capture.Settings = r.settings
 	if r.preset == nil {
-		return finding.Find(capture, capture.Spaces, r.settings)
+		return
 	}
-	calls := preset.CallsOf(capture)
+	calls := preset.CallsOf(capture.Capture)
 	if r.settings.Function != nil {
 		matches := selection.Matching(&capture.Tables, r.settings.Function)
 		calls = slices.DeleteFunc(slices.Clone(calls), func(call lifetime.Call) bool { return !matches(call.Site) })
 	}
-	r.report = r.preset.Optimize(capture, calls, r.thresholds)
-	return r.report.Findings(capture, calls)
-}
-
-func (r *rules) leaksOf(capture *lifetime.Capture, found []finding.Finding) answer.CaptureLeaks {
-	return answer.LeaksOf(capture, found, r.tool(), r.settings.Function)
+	r.report = r.preset.Optimize(capture.Capture, calls, r.thresholds)
+	capture.Found = append([]finding.Finding{}, r.report.Findings(capture.Capture, calls)...)
 }
 
 // meetFailOn counts the findings that meet --fail-on.

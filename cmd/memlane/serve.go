@@ -14,7 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 	"github.com/memlane/memlane/render/web"
@@ -97,7 +97,7 @@ func serveLocal(c *cli.Context, listener net.Listener) error {
 func serveOn(c *cli.Context, selection *selection.Selection, listener net.Listener, host string) error {
 	files, read := c.Args().Slice(), false
 	server := &web.Server{
-		Read: func(started func(string, int64) func(int)) ([]web.Capture, error) {
+		Read: func(started func(string, int64) func(int)) ([]*judge.Capture, error) {
 			if read { // the first read may wait for a pipe
 				if err := web.StillFiles(files); err != nil {
 					return nil, err
@@ -150,11 +150,11 @@ func localAddress(listening net.Addr) string {
 }
 
 // readForPage reads the captures of a command line, with their findings.
-func readForPage(c *cli.Context, selection *selection.Selection, started func(string, int64) func(int)) (all []web.Capture, err error) {
+func readForPage(c *cli.Context, selection *selection.Selection, started func(string, int64) func(int)) (all []*judge.Capture, err error) {
 	r := captures(0)
 	r.in.Progress = started
-	err = r.each(c, selection, func(capture *lifetime.Capture) error {
-		all = append(all, withFindings(capture))
+	err = r.each(c, selection, func(capture *judge.Capture) error {
+		all = append(all, capture)
 		return nil
 	})
 	return all, err

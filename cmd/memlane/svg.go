@@ -10,7 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/lifetime/whatif"
 	"github.com/memlane/memlane/render/blocks"
@@ -140,7 +140,7 @@ func checkPixels(c *cli.Context, flag string, least int) error {
 const mostPixels = 4096
 
 // draw writes the picture of s that --view selects. spaces are those of the selection.
-func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Space, spaces []*lifetime.Space) error {
+func draw(c *cli.Context, w io.Writer, capture *judge.Capture, s *lifetime.Space, spaces []*lifetime.Space) error {
 	o := chartOptions(c)
 	f := figure.Options{
 		View: views[c.String("view")], Layout: layouts[c.String("layout")], Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height,
@@ -153,12 +153,11 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 		color := colors[c.String("color")]
 		f.Color = &color
 	}
-	var found []finding.Finding
 	if f.View == figure.Blocks {
-		found = finding.Find(capture, []*lifetime.Space{s}, finding.Settings{Rules: finding.LeakRules()}) // the picture shows no others
+		f.Title = text.Title(capture, s)
 	}
 	if edits := c.String("remedy"); edits != "" {
-		of, err := answer.RemedyOf(&capture.Tables, s, edits)
+		of, err := answer.RemedyOf(capture, s, edits)
 		if err != nil {
 			return err
 		}
@@ -166,7 +165,7 @@ func draw(c *cli.Context, w io.Writer, capture *lifetime.Capture, s *lifetime.Sp
 		f.Outline = &plot.Outline{Name: text.Printable(strings.Join(of.Edits, ",")), Peak: peak,
 			Levels: of.Levels(figure.OnAxis(s, f.Axis))}
 	}
-	return figure.Write(w, capture, s, spaces, found, f)
+	return figure.Write(w, capture, s, spaces, f)
 }
 
 // axisFlag returns --axis.
@@ -200,7 +199,7 @@ func chartOptions(c *cli.Context) chart.Options {
 
 // nothingError turns the error of a renderer into a NothingError: a capture lacks the
 // data. Errors of the output are found by writeOutput.
-func nothingError(capture *lifetime.Capture, err error) error {
+func nothingError(capture *judge.Capture, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -208,7 +207,7 @@ func nothingError(capture *lifetime.Capture, err error) error {
 }
 
 // noBuffers returns the error for spaces without anything to draw.
-func noBuffers(capture *lifetime.Capture, spaces []*lifetime.Space) error {
+func noBuffers(capture *judge.Capture, spaces []*lifetime.Space) error {
 	why := "no buffers: nothing was alive or allocated in the recording"
 	for _, s := range spaces {
 		if s.UsageOnly() {

@@ -10,8 +10,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/chart"
@@ -64,7 +64,7 @@ func tune(c *cli.Context) error {
 		return err
 	}
 	var out *answer.Tune
-	if err = captures(0).each(c, &selection, func(capture *lifetime.Capture) error { return t.Add(capture) }); err == nil {
+	if err = captures(0).each(c, &selection, func(capture *judge.Capture) error { return t.Add(capture) }); err == nil {
 		out, err = t.Tune(given, func() error { return context.Cause(c.Context) })
 	}
 	if err != nil {

@@ -8,10 +8,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/lifetime/whatif"
@@ -82,8 +81,11 @@ func predict(c *cli.Context) error {
 	all := []answer.WhatIfSpace{}
 	r := captures(0)
 	// leaks keep their categories
-	r.part = func(s *selection.Selection, c *lifetime.Capture) (*lifetime.Capture, error) { return s.Of(c) }
-	if err = r.each(c, &chosen, func(capture *lifetime.Capture) error {
+	r.part = func(s *selection.Selection, c *judge.Capture) (*judge.Capture, error) {
+		part, err := s.Of(c.Capture)
+		return judge.Of(part), err
+	}
+	if err = r.each(c, &chosen, func(capture *judge.Capture) error {
 		spaces, err := answer.WhatIfOf(capture, asked)
 		if err == nil && shown && asked.Changed.After == nil {
 			err = &selection.NothingError{File: capture.Name(), Why: "no change can be predicted; see memlane whatif without -o"}
@@ -101,8 +103,8 @@ func predict(c *cli.Context) error {
 		case outputEndsIn(c, ".native"):
 			return native.Write(w, asked.Changed.After)
 		case shown:
-			d := diff.Compare(asked.Changed.Before, asked.Changed.After, finding.Settings{})
-			return nothingError(asked.Changed.After, chart.Diff(w, d, d.Main(), chartOptions(c)))
+			d := diff.Compare(judge.Of(asked.Changed.Before), judge.Of(asked.Changed.After))
+			return nothingError(d.After, chart.Diff(w, d, d.Main(), chartOptions(c)))
 		}
 		return text.WhatIf(w, out, styleOf(w))
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 const captures = "../../testdata/oomtext/"
@@ -63,7 +64,8 @@ func mustRead(t testing.TB, text string) *lifetime.Capture {
 func failuresOf(t testing.TB, text string) []answer.Failure {
 	t.Helper()
 	c := mustRead(t, text)
-	return answer.OOMsOf(c, c.Spaces, 0)
+	all, _ := answer.OOMsOf(judge.Of(c), c.Spaces)
+	return all
 }
 
 // TestGolden compares the whole model of the captures with their native text.

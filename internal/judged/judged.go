@@ -1,30 +1,29 @@
-// Package judged opens captures for tests as commands do: with the categories of buffers, and with leaks marked.
+// Package judged opens captures for tests as commands do: judged, with leaks marked.
 package judged
 
 import (
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
-// Open is formats.Open with judgements.
-func Open(file string, in formats.Input) (*lifetime.Capture, error) {
+// Open is formats.Open with the judgement.
+func Open(file string, in formats.Input) (*judge.Capture, error) {
 	c, err := formats.Open(file, in)
-	if err == nil {
-		category.Of(c, nil)
-		finding.MarkLeaks(c)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	category.Of(c, nil)
+	j := judge.Of(c)
+	j.Mark()
+	return j, nil
 }
 
-// OpenOutline is formats.OpenOutline with judgements.
-func OpenOutline(file string, in formats.Input) (*outline.Outline, error) {
+// OpenOutline is formats.OpenOutline with the judgement.
+func OpenOutline(file string, in formats.Input) (*judge.Outline, error) {
 	o, err := formats.OpenOutline(file, in)
-	if err == nil {
-		category.OfOutline(o)
-		finding.MarkOutline(o)
+	if err != nil {
+		return nil, err
 	}
-	return o, err
+	return judge.NewOutline(o), nil
 }

@@ -59,7 +59,7 @@ var lasting = []oom.Reason{oom.Exhausted, oom.Leak, oom.Larger}
 
 // tuned compares why a request failed with what other settings of the allocator do.
 func (v *verdict) tuned() (all []breach) {
-	failures := answer.OOMsOf(v.Capture, v.Spaces, 0)
+	failures, _ := answer.OOMsOf(v.Capture, v.Spaces)
 	if len(failures) == 0 || len(v.Spaces) != 1 || failures[0].Reason == string(oom.Survived) {
 		return nil
 	}
@@ -96,7 +96,7 @@ var peakText = regexp.MustCompile(`[Pp]eak (?:is|of) ([\d.,]+) (B|KiB|MiB|GiB)`)
 func (v *verdict) drawn() []breach {
 	s, _ := selection.Largest(v.Spaces)
 	var picture bytes.Buffer
-	if s == nil || figure.Write(&picture, v.Capture, s, v.Spaces, v.found, figure.Options{}) != nil {
+	if s == nil || figure.Write(&picture, v.Capture, s, v.Spaces, figure.Options{}) != nil {
 		return nil
 	}
 	said := peakText.FindStringSubmatch(picture.String())

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
@@ -24,8 +25,9 @@ func TestAgreement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := anyCapture(t, usual)
 		category.Of(c, nil)
-		finding.MarkLeaks(c)
-		a.compare(subjectOf("a random capture", c), outline.Of(c))
+		j := judge.Of(c)
+		j.Mark()
+		a.compare(subjectOf("a random capture", j), judge.OfOutline(outline.Of(c)))
 		if len(a.contradictions) > 0 {
 			t.Fatal(strings.Join(a.contradictions, "\n"))
 		}
@@ -47,13 +49,13 @@ func (a *agreement) same(space, what string, x, y any) {
 }
 
 // compare compares all answers about a capture and its outline, which are judged.
-func (a *agreement) compare(of *subject, o *outline.Outline) {
+func (a *agreement) compare(of *subject, o *judge.Outline) {
 	a.captures++
 	a.file = of.file
-	c, whole, info := of.Capture, of.outline(), answer.InfoOf(o)
+	c, whole, info := of.Capture, of.Outline(), answer.InfoOf(o)
 	grouped := map[selection.By]*lifetime.Capture{}
 	for _, by := range selection.Bys {
-		if g, err := selection.GroupBy(c, by); err == nil && by != selection.ByLine {
+		if g, err := selection.GroupBy(c.Capture, by); err == nil && by != selection.ByLine {
 			grouped[by] = g
 		}
 	}
@@ -64,7 +66,7 @@ func (a *agreement) compare(of *subject, o *outline.Outline) {
 		a.same(id, "the peak of info and peak", []any{said.Peak.Bytes, said.Peak.At}, []any{peak.Bytes, peak.At})
 		a.same(id, "what the peak is for, of info and peak", said.AtPeak, peak.Parts)
 		a.same(id, "the capacity of info and peak", limitOf(said.LimitBytes), peak.Limit)
-		for _, other := range []*outline.Outline{o, whole} {
+		for _, other := range []*judge.Outline{o, whole} {
 			short := answer.OutlinePeakOf(&other.Tables, other.Spaces[i], selection.AtPeak)
 			a.same(id, "what the peak of an outline is for", short.Parts, peak.Parts)
 			a.same(id, "the layers of an outline", short.Layers, peak.Layers)
@@ -78,26 +80,27 @@ func (a *agreement) compare(of *subject, o *outline.Outline) {
 		if a.captures%16 == 0 { // it takes longer than all else
 			a.savings(c, o, i, grouped[selection.Bys[a.captures/16%len(selection.Bys)]])
 		}
-		a.leaked(c, s, of.found())
+		a.leaked(c.Capture, s, of.Findings())
 	}
 	// checkReasons compares findings with failures, stepsLaw all steps.
-	a.same("", "the failures of leaks and oom", of.leaks().OOMs, answer.OOMsOf(c, c.Spaces, 0))
+	failed, _ := answer.OOMsOf(judge.Of(c.Capture), c.Spaces)
+	a.same("", "the failures of leaks and oom", of.leaks().OOMs, failed)
 	a.reports(of)
 	a.diff(of, info)
 }
 
 // savings compares what would lower the peak of space i in a capture, its outline and a grouping of it, which may be nil.
-func (a *agreement) savings(c *lifetime.Capture, o *outline.Outline, i int, grouped *lifetime.Capture) {
+func (a *agreement) savings(c *judge.Capture, o *judge.Outline, i int, grouped *lifetime.Capture) {
 	s := c.Spaces[i]
-	of := func(t *lifetime.Tables, s *lifetime.Space) []answer.WhatIfScenario {
+	of := func(c *judge.Capture, s *lifetime.Space) []answer.WhatIfScenario {
 		p := answer.Peak{At: c.Spaces[i].Peak(lifetime.Occupied).At, Savings: []answer.WhatIfScenario{}}
-		p.AddSavings(t, s)
+		p.AddSavings(c, s)
 		return p.Savings
 	}
-	whole := of(&c.Tables, s)
-	a.same(s.ID(), "what would help, of an outline", of(&o.Tables, o.Spaces[i].Recording), whole)
+	whole := of(c, s)
+	a.same(s.ID(), "what would help, of an outline", of(o.Kept, o.Spaces[i].Recording), whole)
 	if grouped != nil {
-		a.same(s.ID(), "what would help, of groups", of(&grouped.Tables, grouped.Spaces[i]), whole)
+		a.same(s.ID(), "what would help, of groups", of(judge.Of(grouped), grouped.Spaces[i]), whole)
 	}
 }
 
@@ -137,7 +140,7 @@ func (a *agreement) reports(of *subject) {
 	a.same("", "the findings of report and leaks", r.Findings, l.Findings)
 	a.same("", "the failures of report and leaks", r.OOMs, l.OOMs)
 	a.same("", "what comes next in report and leaks", r.Next, l.Next)
-	headline := text.Headline(of.outline(), of.found(), l.OOMs)
+	headline := text.Headline(of.Capture, l.OOMs)
 	died := len(l.OOMs) > 0 && l.OOMs[0].Reason != "survived"
 	a.same("", "the headline and the failures", strings.HasPrefix(headline, "Out of memory"), died)
 }

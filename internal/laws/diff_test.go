@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // line is a row of a comparison, independent of its direction.
@@ -41,7 +41,7 @@ func TestDiffReversed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := anyCapture(t, usual)
 		b := anyCapture(t, usual)
-		there, back := diff.Compare(a, b, finding.Settings{}), diff.Compare(b, a, finding.Settings{})
+		there, back := diff.Compare(judge.Of(a), judge.Of(b)), diff.Compare(judge.Of(b), judge.Of(a))
 		if x, y := linesOf(there, false), linesOf(back, true); !slices.Equal(x, y) {
 			t.Fatalf("there\n%+v\nback, turned\n%+v", x, y)
 		}

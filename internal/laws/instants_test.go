@@ -13,13 +13,14 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/pprof"
 )
 
 // TestInstants: info, peak, outlines and profiles give one figure for the peak, the end and the reserved memory of a space.
 func TestInstants(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkInstants(t, subjectOf("", anyCapture(t, usual))) })
+	rapid.Check(t, func(t *rapid.T) { checkInstants(t, subjectOf("", judge.Of(anyCapture(t, usual)))) })
 }
 
 type fataler interface {
@@ -41,7 +42,7 @@ func checkInstants(t fataler, of *subject) {
 			continue
 		}
 		for at, want := range map[int64]int64{peak.At: peak.Bytes, s.AtEnd(): end.Bytes} {
-			p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Spaces: []*lifetime.Space{s}, At: pprof.Fixed, Time: at})
+			p, err := pprof.Profile([]*lifetime.Capture{c.Capture}, pprof.Options{Spaces: []*lifetime.Space{s}, At: pprof.Fixed, Time: at})
 			if err != nil {
 				continue // it has no profile
 			}
@@ -54,11 +55,11 @@ func checkInstants(t fataler, of *subject) {
 
 // TestHolders: what leaks says of a failed allocation agrees with peak at that instant: places are grouped in one way.
 func TestHolders(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkHolders(t, subjectOf("", anyCapture(t, usual))) })
+	rapid.Check(t, func(t *rapid.T) { checkHolders(t, subjectOf("", judge.Of(anyCapture(t, usual)))) })
 }
 
 func checkHolders(t fataler, of *subject) (n int) {
-	for _, f := range of.found() {
+	for _, f := range of.Findings() {
 		_, largest, found := strings.Cut(f.Description, "largest: ")
 		if f.Rule != "oom" || !found || strings.HasPrefix(largest, "code without a recorded stack") {
 			continue // peak lists these by type and shape

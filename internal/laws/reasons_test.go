@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
 )
@@ -18,17 +19,23 @@ import (
 // TestOneReason: leaks, oom, report and the headline of the page give one reason, confidence and advice for each failure, whatever
 // the capacity of the device.
 func TestOneReason(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkReasons(t, subjectOf("", anyCapture(t, usual)), 0) })
+	rapid.Check(t, func(t *rapid.T) { checkReasons(t, subjectOf("", judge.Of(anyCapture(t, usual))), 0) })
 }
 
 // checkReasons returns the number of failures in a capture.
 func checkReasons(t fataler, of *subject, capacity int64) int {
-	c, file, found, leaks := of.Capture, of.file, of.found(), of.leaks()
-	if capacity > 0 {
-		found = finding.Find(c, c.Spaces, finding.Settings{Limit: capacity})
-		leaks = answer.LeaksOf(c, found, "", nil)
+	limited := func(c *lifetime.Capture) *judge.Capture {
+		j := judge.Of(c)
+		j.Settings.Limit = capacity
+		return j
 	}
-	all := answer.OOMsOf(c, c.Spaces, capacity)
+	c, file, leaks := of.Capture, of.file, of.leaks()
+	if capacity > 0 {
+		c = limited(of.Capture.Capture)
+		leaks = answer.LeaksOf(c, "")
+	}
+	found := c.Findings()
+	all, _ := answer.OOMsOf(limited(c.Capture), c.Spaces)
 	if !reflect.DeepEqual(leaks.OOMs, all) {
 		t.Fatalf("%s: leaks and oom differ:\n%+v\n%+v", file, leaks.OOMs, all)
 	}
@@ -38,9 +45,10 @@ func checkReasons(t fataler, of *subject, capacity int64) int {
 		if !ok {
 			continue
 		}
-		alone := *c
+		alone := *c.Capture
 		alone.Spaces = []*lifetime.Space{found[i].Space}
-		failures := append(answer.OOMsOf(&alone, alone.Spaces, capacity), answer.NearLimit(&alone, capacity)...)
+		failed, near := answer.OOMsOf(limited(&alone), alone.Spaces)
+		failures := append(failed, near...)
 		if len(failures) == 0 {
 			t.Fatalf("%s: only leaks says %s", file, f.Description)
 		}
@@ -51,7 +59,7 @@ func checkReasons(t fataler, of *subject, capacity int64) int {
 	if len(all) == 0 || all[0].Reason == "survived" {
 		return len(all)
 	}
-	if line := text.Headline(of.outline(), found, all); !strings.Contains(line, all[0].Advice) {
+	if line := text.Headline(c, all); !strings.Contains(line, all[0].Advice) {
 		t.Fatalf("%s: the headline is %q", file, line)
 	}
 	var markdown strings.Builder

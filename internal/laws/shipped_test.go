@@ -14,8 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	did "github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/region"
 )
@@ -60,7 +59,7 @@ func TestShipped(t *testing.T) {
 }
 
 // checkPeakFits checks that no more memory lives at an instant than is reserved. It returns the number of spaces that tell.
-func checkPeakFits(t fataler, file string, c *lifetime.Capture) (n int) {
+func checkPeakFits(t fataler, file string, c *judge.Capture) (n int) {
 	for _, s := range c.Spaces {
 		reserved := region.Levels(s)
 		if s.Facts&lifetime.Addresses == 0 || len(reserved) == 0 {
@@ -80,24 +79,20 @@ func checkPeakFits(t fataler, file string, c *lifetime.Capture) (n int) {
 
 // subject is a capture with the answers that several laws ask for. Each is made once, when the first law asks.
 type subject struct {
-	*lifetime.Capture
-	file    string
-	found   func() []finding.Finding
-	outline func() *outline.Outline
-	info    func() answer.Capture
-	leaks   func() answer.CaptureLeaks
-	report  func() answer.CaptureReport
-	diff    func() *diff.Result // with itself
+	*judge.Capture
+	file   string
+	info   func() answer.Capture
+	leaks  func() answer.CaptureLeaks
+	report func() answer.CaptureReport
+	diff   func() *diff.Result // with itself
 }
 
-func subjectOf(file string, c *lifetime.Capture) *subject {
+func subjectOf(file string, c *judge.Capture) *subject {
 	s := &subject{Capture: c, file: file}
-	s.found = sync.OnceValue(func() []finding.Finding { return finding.Find(c, c.Spaces, finding.Settings{}) })
-	s.outline = sync.OnceValue(func() *outline.Outline { return outline.Of(c) })
-	s.info = sync.OnceValue(func() answer.Capture { return answer.InfoOf(s.outline()) })
-	s.leaks = sync.OnceValue(func() answer.CaptureLeaks { return answer.LeaksOf(c, s.found(), "", nil) })
-	s.report = sync.OnceValue(func() answer.CaptureReport { return answer.CaptureReportOf(c, s.outline(), s.leaks()) })
-	s.diff = sync.OnceValue(func() *diff.Result { return diff.Compare(c, c, finding.Settings{}) })
+	s.info = sync.OnceValue(func() answer.Capture { return answer.InfoOf(c.Outline()) })
+	s.leaks = sync.OnceValue(func() answer.CaptureLeaks { return answer.LeaksOf(c, "") })
+	s.report = sync.OnceValue(func() answer.CaptureReport { return answer.CaptureReportOf(c, "") })
+	s.diff = sync.OnceValue(func() *diff.Result { return diff.Compare(c, c) })
 	return s
 }
 
@@ -107,8 +102,8 @@ func reportOf(part answer.CaptureReport) *answer.Report {
 }
 
 // shipped yields the captures of testdata, or those of them that TestShipped tries.
-func shipped(t *testing.T) iter.Seq2[string, *lifetime.Capture] {
-	return func(yield func(string, *lifetime.Capture) bool) {
+func shipped(t *testing.T) iter.Seq2[string, *judge.Capture] {
+	return func(yield func(string, *judge.Capture) bool) {
 		large := 0
 		err := filepath.WalkDir("../../testdata", func(file string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.Contains(file, "/gen/") {

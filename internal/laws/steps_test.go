@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	did "github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/render/web"
 )
@@ -25,8 +26,8 @@ type stepsLaw struct {
 
 // check checks that every answer has the same steps: findings, phases, info, a comparison, the page and all devices of a process.
 func (l *stepsLaw) check(t *testing.T, subject *subject) {
-	c, file, findings, compared, info := subject.Capture, subject.file, subject.found(), subject.diff(), subject.info()
-	of, page := did.Of(c), stepsOfPage(t, subject)
+	c, file, findings, compared, info := subject.Capture, subject.file, subject.Findings(), subject.diff(), subject.info()
+	of, page := did.Of(c.Capture), stepsOfPage(t, subject)
 	for i, s := range c.Spaces {
 		steps := of.Steps(s)
 		want := len(steps.Begins)
@@ -41,7 +42,7 @@ func (l *stepsLaw) check(t *testing.T, subject *subject) {
 		if !slices.IsSorted(steps.Begins) || len(steps.Ends) != want {
 			t.Errorf("%s: %s: steps %v", file, s.ID(), steps)
 		}
-		check("a program of its own", len(did.Of(c).Timeline(s).Steps.Begins))
+		check("a program of its own", len(did.Of(c.Capture).Timeline(s).Steps.Begins))
 		if s.Axis != lifetime.ProgramOrder {
 			said := answer.Steps{}
 			if info.Spaces[i].Steps != nil {
@@ -84,8 +85,8 @@ var stepOf = regexp.MustCompile(`began at step [0-9,]+ of ([0-9,]+)`)
 // stepsOfPage returns the number of steps that the page of two captures has, by space. It reads no further than the first capture.
 func stepsOfPage(t *testing.T, of *subject) (steps []int) {
 	t.Helper()
-	page, read := web.Capture{Capture: of.Capture, Findings: of.found()}, errors.New("read")
-	err := web.Parts([]web.Capture{page, page}, func(p web.Part) error {
+	read := errors.New("read")
+	err := web.Parts([]*judge.Capture{of.Capture, of.Capture}, func(p web.Part) error {
 		if p.ID != "capture-0" {
 			return nil
 		}

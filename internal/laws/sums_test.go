@@ -14,13 +14,14 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/model"
 )
 
 // TestSums: no sum of sizes wraps around, in JSON or in text.
 func TestSums(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkSums(t, subjectOf("", anyCapture(t, extreme))) })
+	rapid.Check(t, func(t *rapid.T) { checkSums(t, subjectOf("", judge.Of(anyCapture(t, extreme)))) })
 }
 
 // signed are the keys of sizes that may be negative: changes, and what random facts claim.
@@ -48,7 +49,7 @@ func checkSums(t fataler, of *subject) {
 		}
 	}
 	d := of.diff()
-	if belowZero(c) {
+	if belowZero(c.Capture) {
 		return
 	}
 	for name, v := range map[string]any{

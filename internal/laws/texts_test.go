@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -20,7 +21,7 @@ var impossible = regexp.MustCompile(`\+-|\b(event|instruction) -|\b[1-9]\d{3} ([
 
 // TestTexts: no text about a capture has an impossible value.
 func TestTexts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { checkTexts(t, subjectOf("", anyCapture(t, usual))) })
+	rapid.Check(t, func(t *rapid.T) { checkTexts(t, subjectOf("", judge.Of(anyCapture(t, usual)))) })
 }
 
 func checkTexts(t fataler, of *subject) {
@@ -46,7 +47,7 @@ func TestNothingRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := answer.LeaksOf(c, nil, "", nil).Notes
+	got := answer.LeaksOf(judge.Of(c), "").Notes
 	if len(got) != 1 || got[0] != "cuda:0: nothing was recorded here: no allocation, and no live buffer" {
 		t.Errorf("%q", got)
 	}

@@ -10,14 +10,13 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
-	did "github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // verdict is what memlane says of a snapshot: the laws of evidence compare two.
 type verdict struct {
-	*lifetime.Capture
-	found  []finding.Finding
+	*judge.Capture
 	spaces []string // memory IDs
 	steps  map[string]stepCount
 	leaks  []leak
@@ -80,15 +79,14 @@ func (s *snapshot) judge(how writing) (*verdict, error) {
 	if err != nil {
 		return nil, err
 	}
-	return verdictOf(c, finding.Judge(c, finding.Settings{})), nil
+	return verdictOf(judge.New(c, finding.Settings{})), nil
 }
 
 // verdictOf returns what memlane says of a capture that is judged.
-func verdictOf(c *lifetime.Capture, found []finding.Finding) *verdict {
-	v := &verdict{Capture: c, found: found, steps: map[string]stepCount{}, at: map[where][]judgedBuffer{}}
-	program := did.Of(c)
+func verdictOf(c *judge.Capture) *verdict {
+	v := &verdict{Capture: c, steps: map[string]stepCount{}, at: map[where][]judgedBuffer{}}
 	for _, s := range c.Spaces {
-		id, steps := s.ID(), program.Steps(s)
+		id, steps := s.ID(), c.Program().Steps(s)
 		v.spaces = append(v.spaces, id)
 		v.steps[id] = stepCount{len(steps.Begins), steps.Inferred()}
 		for i := range s.Buffers {
@@ -96,8 +94,8 @@ func verdictOf(c *lifetime.Capture, found []finding.Finding) *verdict {
 			v.at[where{id, b.Addr}] = append(v.at[where{id, b.Addr}], judgedBuffer{b, c.Purpose(s.PurposeOf(i)).Name()})
 		}
 	}
-	for i := range found {
-		if f := &found[i]; f.Rule == "leak" || f.Rule == "growing_buffer" {
+	for i := range c.Findings() {
+		if f := &c.Found[i]; f.Rule == "leak" || f.Rule == "growing_buffer" {
 			v.leaks = append(v.leaks, leak{f, f.Space.ID(), v.lineOf(f.Place()), math.Round(f.Confidence*1000) / 1000, int64(math.Round(f.BytesPerStep))})
 		}
 	}

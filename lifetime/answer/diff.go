@@ -8,7 +8,6 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
 )
 
 // Diff lists the differences between two captures.
@@ -111,7 +110,7 @@ type diffPair struct {
 
 // DiffOf returns the answer for a comparison. perStep divides allocated bytes by the number of steps of each capture.
 func DiffOf(d *diff.Result, perStep bool) *Diff {
-	out := &Diff{Schema: schema, Before: InfoOf(outline.Of(d.Before)), After: InfoOf(outline.Of(d.After)),
+	out := &Diff{Schema: schema, Before: InfoOf(d.Before.Outline()), After: InfoOf(d.After.Outline()),
 		Rows: []DiffRow{}, Lines: d.Lines,
 		NoPlaces: d.NoPlaces, PerStep: perStep, Verdict: d.Verdict(), Categories: []DiffCategory{}, Waterfalls: []DiffWaterfall{}}
 	for i := range d.Pairs {
@@ -137,8 +136,8 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 	}
 	after := func(c diff.Change) *finding.Finding { return c.After }
 	out.Findings = DiffFindings{
-		New: of(d.After, d.New, after), Still: of(d.After, d.Still, after),
-		Fixed: of(d.Before, d.Fixed, func(c diff.Change) *finding.Finding { return c.Before }),
+		New: of(d.After.Capture, d.New, after), Still: of(d.After.Capture, d.Still, after),
+		Fixed: of(d.Before.Capture, d.Fixed, func(c diff.Change) *finding.Finding { return c.Before }),
 	}
 	out.Next = afterDiff(out)
 	return out

@@ -11,12 +11,12 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/compiled"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/region"
-	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Info describes the contents of captures.
@@ -163,25 +163,23 @@ type Program struct {
 
 // InfoOf describes the contents of a capture. The answer does not refer to o, which has all buffers: there may be a
 // thousand captures.
-func InfoOf(o *outline.Outline) Capture {
+func InfoOf(o *judge.Outline) Capture {
 	damage, _ := loss.Worst(o.Losses, loss.Damage)
 	source := &o.Sources[0]
 	info := Capture{
 		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(),
 		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables),
 	}
-	of, layers := recorded(o), layer.Of(&o.Tables)
-	defer of.Done()
-	for _, s := range o.Spaces {
+	layers := layer.Of(&o.Tables)
+	for i, s := range o.Spaces {
 		space := spaceOf(&o.Tables, s)
-		if whole := of.spaces[s]; !static(&s.SpaceInfo) {
-			space.Steps = stepsOf(of.Steps(whole))
+		if !static(&s.SpaceInfo) {
+			space.Steps = stepsOf(o.Kept.Program().Steps(o.Kept.Spaces[i]))
 		}
 		space.File = o.Sources[s.Source].File
 		if s.Recording != nil {
-			if h := replay.Of(s.Recording, o.Sources[s.Source].Settings); h != nil {
-				law, _ := replayOf(h)
-				space.Replay = &law
+			if h := o.Kept.Replay(s.Recording); h != nil {
+				space.Replay = new(replayOf(h))
 			}
 		}
 		space.HeldBy = heldBy(&o.Tables, s.Recording, s.AtEnd())
@@ -189,21 +187,6 @@ func InfoOf(o *outline.Outline) Capture {
 		info.Spaces = append(info.Spaces, space)
 	}
 	return info
-}
-
-// recording is the program of an outline, with what it has of the spaces: marks, and all buffers if they were kept.
-type recording struct {
-	*program.Program
-	spaces map[*outline.Space]*lifetime.Space
-}
-
-func recorded(o *outline.Outline) recording {
-	c, spaces := &lifetime.Capture{Tables: o.Tables}, map[*outline.Space]*lifetime.Space{}
-	for _, s := range o.Spaces {
-		spaces[s] = cmp.Or(s.Recording, s.Program, &lifetime.Space{SpaceInfo: s.SpaceInfo, Marks: s.Marks})
-		c.Spaces = append(c.Spaces, spaces[s])
-	}
-	return recording{program.Of(c), spaces}
 }
 
 func lossesOf(t *lifetime.Tables) []Loss {

@@ -9,10 +9,9 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
-	"github.com/memlane/memlane/lifetime/whatif"
 )
 
 // Leaks has the findings of captures.
@@ -81,21 +80,21 @@ type Change struct {
 }
 
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
-// function selects functions; nil selects none.
-func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, function *regexp.Regexp) CaptureLeaks {
-	out := CaptureLeaks{File: c.Name(), Findings: findingsOf(c, found), unjudged: Unjudged(c), foreign: rules != "",
+func LeaksOf(c *judge.Capture, rules string) CaptureLeaks {
+	found := c.Findings()
+	out := CaptureLeaks{File: c.Name(), Findings: findingsOf(c.Capture, found), unjudged: Unjudged(c.Capture), foreign: rules != "",
 		replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
-	if function != nil {
-		out.Functions = functionsOf(c, function)
+	if c.Settings.Function != nil {
+		out.Functions = functionsOf(c, c.Settings.Function)
 	}
 	if rules != "" {
 		out.Verdict = units.Plural(len(found), "finding") + " by the rules of " + rules
 		return out
 	}
-	out.OOMs = FoundOOMs(c, found)
+	out.OOMs, _ = OOMsOf(c, c.Spaces)
 	out.judge(c)
 	for _, s := range c.Spaces {
-		if without := WithoutLeaksOf(c, s, found); without != nil {
+		if without := WithoutLeaksOf(c, s); without != nil {
 			out.Without = append(out.Without, *without)
 		}
 	}
@@ -103,17 +102,15 @@ func LeaksOf(c *lifetime.Capture, found []finding.Finding, rules string, functio
 }
 
 // WithoutLeaksOf replays a space without what its leaks keep; nil if its peak is not known to be lower then.
-func WithoutLeaksOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) *WithoutLeaks {
+func WithoutLeaksOf(c *judge.Capture, s *lifetime.Space) *WithoutLeaks {
 	var kept []int
-	for i := range found {
-		if f := &found[i]; f.Space == s && f.IsLeak() {
-			kept = append(kept, f.Kept...)
-		}
+	for _, f := range c.Leaks(s) {
+		kept = append(kept, f.Kept...)
 	}
-	if len(kept) == 0 || s.Ungrouped != nil || len(s.Buffers) > maxAuto {
+	if len(kept) == 0 || s.Ungrouped != nil {
 		return nil
 	}
-	e, _ := whatif.New(&c.Tables, s)
+	e, _ := c.WhatIf(s)
 	if e == nil {
 		return nil
 	}
@@ -125,7 +122,7 @@ func WithoutLeaksOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Find
 }
 
 // judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.
-func (l *CaptureLeaks) judge(c *lifetime.Capture) {
+func (l *CaptureLeaks) judge(c *judge.Capture) {
 	var unjudged []*lifetime.Space
 	programs, judged, leaks := 0, 0, 0
 	notes, short := l.tooShort(c)
@@ -160,7 +157,7 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 	if judged == 0 && programs > 0 {
 		l.Notes = append(l.Notes, "These are compiled programs. Their memory is planned at compile time, so nothing can leak.")
 	}
-	l.Notes = append(l.Notes, unjudgedNotes(c, unjudged)...)
+	l.Notes = append(l.Notes, unjudgedNotes(c.Capture, unjudged)...)
 	l.Notes, l.gaps = append(l.Notes, notes...), append(l.gaps, short...)
 	if judged > 0 {
 		for _, s := range unjudged {
@@ -171,15 +168,13 @@ func (l *CaptureLeaks) judge(c *lifetime.Capture) {
 
 // tooShort notes the memory IDs without a leak whose history has too few steps to find one, and returns those with one
 // step, in which nothing can grow. Where no steps are known, work is the measure.
-func (l *CaptureLeaks) tooShort(c *lifetime.Capture) (notes []string, unjudged []string) {
-	of := program.Of(c)
-	defer of.Done()
+func (l *CaptureLeaks) tooShort(c *judge.Capture) (notes []string, unjudged []string) {
 	for _, s := range c.Spaces {
 		if static(&s.SpaceInfo) || s.Facts&lifetime.History == 0 ||
 			slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && f.Space == s.ID() }) {
 			continue
 		}
-		switch len(of.Steps(s).Begins) {
+		switch len(c.Program().Steps(s).Begins) {
 		case 1:
 			notes = append(notes, s.ID()+
 				": only 1 step was recorded, so nothing can be judged that grows from step to step; record about 50")
@@ -251,7 +246,7 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 }
 
 // functionsOf returns the changes by matching functions, for every space in which there are any.
-func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) {
+func functionsOf(c *judge.Capture, function *regexp.Regexp) (all []Function) {
 	matches := selection.Matching(&c.Tables, function)
 	for i, s := range c.Spaces {
 		out := Function{File: c.Sources[s.Source].File, Space: s.ID(), Steps: []Change{}, Pattern: function.String(),
@@ -262,7 +257,7 @@ func functionsOf(c *lifetime.Capture, function *regexp.Regexp) (all []Function) 
 			}
 		}
 		if !out.Calls {
-			changes, inferred := finding.Changes(c, s, finding.Settings{Function: function})
+			changes, inferred := finding.Changes(c.Program(), s, finding.Settings{Function: function})
 			out.Inferred = inferred
 			for _, change := range changes {
 				out.Steps = append(out.Steps, Change{change.Begin, change.Allocated.Bytes, change.Freed.Bytes, change.Bytes()})

@@ -13,8 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
-	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -136,50 +136,18 @@ type FailureBuffer struct {
 const maxHeld = 20
 
 // OOMsOf describes the failed allocations of some spaces of a capture, and the compiled programs that are larger than
-// the device. capacity is that of their device in bytes; 0 = as recorded.
-func OOMsOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64) []Failure {
-	all, _ := failuresOf(c, spaces, capacity, nil)
-	return all
-}
-
-// FoundOOMs returns the same for all spaces of a capture whose findings are known.
-func FoundOOMs(c *lifetime.Capture, found []finding.Finding) []Failure {
-	all, _ := failuresOf(c, c.Spaces, 0, found)
-	return all
-}
-
-// NearLimit describes the spaces whose recording ends close to the limit, for profilers that do not record a request
-// that fails. The failure is inferred, and so named.
-func NearLimit(c *lifetime.Capture, capacity int64) []Failure {
-	_, near := failuresOf(c, c.Spaces, capacity, nil)
-	return near
-}
-
-// failuresOf returns the failures of some spaces, and apart those that are inferred from a peak close to the limit.
-func failuresOf(c *lifetime.Capture, spaces []*lifetime.Space, capacity int64, found []finding.Finding) (all, near []Failure) {
+// the device. near are the spaces whose recording ends close to the limit, for profilers that do not record a request
+// that fails: the failure is inferred, and so named.
+func OOMsOf(c *judge.Capture, spaces []*lifetime.Space) (all, near []Failure) {
 	all = []Failure{}
-	known := map[*lifetime.Space][]oom.Diagnosis{}
-	for i := range found {
-		if f := &found[i]; f.Failures != nil {
-			known[f.Space] = f.Failures
-		}
-	}
-	var stacks *program.Stacks // one for all failures: it is as large as the tables
 	for _, s := range spaces {
-		diagnoses := known[s]
-		if diagnoses == nil {
-			diagnoses = finding.Failures(&c.Tables, s, oom.CapacityFor(s, spaces, capacity))
-		}
-		if stacks == nil && len(diagnoses) > 0 {
-			stacks = program.StacksOf(&c.Tables)
-			defer stacks.Done()
-		}
+		diagnoses := c.Failures(s)
 		for i := range diagnoses {
-			if f := failureOf(&c.Tables, stacks, &diagnoses[i]); diagnoses[i].Inferred && !static(&s.SpaceInfo) {
+			if f := failureOf(c, &diagnoses[i]); diagnoses[i].Inferred && !static(&s.SpaceInfo) {
 				near = append(near, f)
 			} else {
 				if i == len(diagnoses)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
-					f.Past, f.Beside = pastOf(&c.Tables, s), append(f.Beside, beside(c, s, f.At)...)
+					f.Past, f.Beside = pastOf(c, s), append(f.Beside, beside(c.Capture, s, f.At)...)
 				}
 				all = append(all, f)
 			}
@@ -263,8 +231,8 @@ func figureOf(n int64) *int64 {
 }
 
 // failureOf describes one failure.
-func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Failure {
-	s, m := d.Space, d.Mark
+func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
+	t, s, m := &c.Tables, d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.Failure)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
 	out.Words = d.Words
@@ -284,7 +252,7 @@ func failureOf(t *lifetime.Tables, stacks *program.Stacks, d *oom.Diagnosis) Fai
 		out.Next = nextStep(&out, m.Failure == nil, t.Sources[s.Source].Producer)
 	}
 	if !d.Brief {
-		out.request(t, stacks, s, m)
+		out.request(c, s, m)
 		out.held(t, s, m)
 	}
 	return out
@@ -330,7 +298,8 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 }
 
 // request adds the operator, the stream, the step and the phase of a request.
-func (f *Failure) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetime.Space, m *lifetime.Mark) {
+func (f *Failure) request(c *judge.Capture, s *lifetime.Space, m *lifetime.Mark) {
+	t := &c.Tables
 	if m.Failure != nil {
 		f.Printed = m.Text
 		if site := &t.Sites[m.Site]; m.Failure.Source == failure.FromTensorFlow && site.Stack != 0 && site.Op != "" { // beside the line
@@ -339,7 +308,7 @@ func (f *Failure) request(t *lifetime.Tables, stacks *program.Stacks, s *lifetim
 	} else if op := cmp.Or(t.OperatorOf(t.Sites[m.Site].Stack), t.Sites[m.Site].Op); op != siteName(t, &s.SpaceInfo, m.Site) {
 		f.Operator = op
 	}
-	f.Stream, f.Phase = m.Stream, stacks.PhaseOf(stacks.Of(t.Sites[m.Site].Stack))
+	f.Stream, f.Phase = m.Stream, c.Program().PhaseOf(m.Site)
 	f.stepOf(s, m.Begin)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 const mib = 1 << 20
@@ -73,7 +74,15 @@ func (p *program) failures(t *testing.T) []answer.Failure {
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
-	return answer.OOMsOf(c, c.Spaces, 0)
+	return oomsOf(c, 0)
+}
+
+// oomsOf returns the failures of a capture whose device has a capacity; 0 = as recorded.
+func oomsOf(c *lifetime.Capture, capacity int64) []answer.Failure {
+	j := judge.Of(c)
+	j.Settings.Limit = capacity
+	all, _ := answer.OOMsOf(j, c.Spaces)
+	return all
 }
 
 // TestReasons: the reason of a recorded failure follows from the state at the failed request, whatever is freed later.
@@ -189,7 +198,7 @@ func TestFailuresOfManyLines(t *testing.T) {
 		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		all := answer.OOMsOf(c, c.Spaces, 0)
+		all := oomsOf(c, 0)
 		runtime.ReadMemStats(&after)
 		if len(all) != lines {
 			t.Fatalf("%d failures of %d", len(all), lines)
@@ -211,7 +220,7 @@ func TestCapacity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for capacity, want := range map[int64]string{0: "exhausted 600", 600 * mib: "exhausted 600", 1024 * mib: "outside 1024"} {
-		f := answer.OOMsOf(c, c.Spaces, capacity)[0]
+		f := oomsOf(c, capacity)[0]
 		if got := fmt.Sprintf("%s %d", f.Reason, *f.CapacityBytes/mib); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
@@ -296,7 +305,7 @@ func TestRemedies(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := answer.OOMsOf(capture, capture.Spaces, 16*gib)
+		all := oomsOf(capture, 16*gib)
 		if len(all) != 1 || !strings.HasPrefix(all[0].Advice, c.advice) {
 			t.Errorf("%s: %+v", c.name, all)
 			continue
@@ -308,7 +317,7 @@ func TestRemedies(t *testing.T) {
 		if !strings.Contains(proof, c.proof) {
 			t.Errorf("%s: %q, want %q", c.name, proof, c.proof)
 		}
-		if len(answer.OOMsOf(capture, capture.Spaces, 64*gib)) != 0 {
+		if len(oomsOf(capture, 64*gib)) != 0 {
 			t.Errorf("%s fits 64 GiB", c.name)
 		}
 	}

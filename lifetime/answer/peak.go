@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -125,20 +126,19 @@ func PeakPartsOf(t *lifetime.Tables, s *lifetime.Space) (bytes int64, p Parts) {
 }
 
 // AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
-func (p *Peak) AddSavings(t *lifetime.Tables, s *lifetime.Space) {
+func (p *Peak) AddSavings(c *judge.Capture, s *lifetime.Space) {
 	if s != nil && p.At == s.Peak(lifetime.Occupied).At {
-		p.Savings = savingsOf(t, s)
+		p.Savings = scenariosOf(RemediesOf(c, s))
 	}
 }
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
 func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Peak {
+	at, rows, fragmentation := s.Peak.At, s.PeakRows, s.FragmentationAtPeak
 	if m == selection.AtEnd {
-		p := peakOf(t, &s.SpaceInfo, s.AtEnd(), s.EndRows, s.UsageOnly, s.FragmentationAtEnd, s.Program)
-		p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
-		return p
+		at, rows, fragmentation = s.AtEnd(), s.EndRows, s.FragmentationAtEnd
 	}
-	p := peakOf(t, &s.SpaceInfo, s.Peak.At, s.PeakRows, s.UsageOnly, s.FragmentationAtPeak, s.Program)
+	p := peakOf(t, &s.SpaceInfo, at, rows, s.UsageOnly, fragmentation, s.Program)
 	p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
 	return p
 }

@@ -26,7 +26,7 @@ func TestPhasePeaks(t *testing.T) {
 		}
 		for _, s := range c.Spaces {
 			peak := s.Peak(lifetime.Occupied)
-			line := did.Of(c).Timeline(s)
+			line := did.Of(c.Capture).Timeline(s)
 			highest := int64(0)
 			for _, p := range answer.PeakOf(&c.Tables, s, peak.At).PhasePeaks {
 				names[p.Name()] = true

@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // Rank has the figures of one of several ranks, in occupied bytes.
@@ -47,9 +47,13 @@ func (r *Ranks) RankOf(t *lifetime.Tables, s *lifetime.SpaceInfo) string {
 	return r.By.Of(s.Process, t.Sources[s.Source].File)
 }
 
-// Add adds a capture and its findings.
-func (r *Ranks) Add(o *outline.Outline, found []finding.Finding) {
-	r.figures = append(r.figures, finding.FiguresOf(o, found, func(s *lifetime.SpaceInfo) string {
+// Add adds a capture and its findings, if r is Judged.
+func (r *Ranks) Add(o *judge.Outline) {
+	var found []finding.Finding
+	if r.Judged {
+		found = o.Kept.Findings()
+	}
+	r.figures = append(r.figures, finding.FiguresOf(o.Outline, found, func(s *lifetime.SpaceInfo) string {
 		rank := r.RankOf(&o.Tables, s)
 		if rank == "" {
 			r.unknown = true

@@ -6,7 +6,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -52,13 +52,14 @@ type CaptureReport struct {
 // maxFirst is the maximum number of findings in Report.First.
 const maxFirst = 3
 
-// CaptureReportOf returns the part of a report about one capture.
-func CaptureReportOf(c *lifetime.Capture, o *outline.Outline, leaks CaptureLeaks) CaptureReport {
-	r := CaptureReport{Info: InfoOf(o), Leaks: leaks}
-	r.summary.add(c)
-	for _, i := range selection.Choose(o, false).Spaces {
+// CaptureReportOf returns the part of a report about one capture. rules are those of LeaksOf.
+func CaptureReportOf(c *judge.Capture, rules string) CaptureReport {
+	o := c.Outline()
+	r := CaptureReport{Info: InfoOf(o), Leaks: LeaksOf(c, rules)}
+	r.summary.add(c.Capture)
+	for _, i := range selection.Choose(o.Outline, false).Spaces {
 		p := OutlinePeakOf(&o.Tables, o.Spaces[i], selection.AtPeak)
-		p.AddSavings(&o.Tables, o.Spaces[i].Recording)
+		p.AddSavings(c, o.Spaces[i].Recording)
 		r.Peaks = append(r.Peaks, p)
 	}
 	return r

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestTooShort: with one step, nothing can be judged that grows from step to step; with two, hardly. The exit status is not affected.
@@ -35,7 +36,7 @@ func TestTooShort(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := answer.LeaksOf(c, finding.Judge(c, finding.Settings{}), "", nil)
+		l := answer.LeaksOf(judge.New(c, finding.Settings{}), "")
 		said := slices.ContainsFunc(l.Notes, func(note string) bool { return strings.Contains(note, fmt.Sprintf("cuda:0: only %d step", steps)) })
 		if l.Verdict != want || said != (steps == 1 || steps == 2) {
 			t.Errorf("%d steps: %s, %q", steps, l.Verdict, l.Notes)

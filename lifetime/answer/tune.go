@@ -8,7 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
@@ -130,26 +130,27 @@ type Tuning struct {
 
 // Add adds the spaces of a capture with categories. It fails with a *selection.NothingError if none has a history of
 // PyTorch's allocator.
-func (t *Tuning) Add(c *lifetime.Capture) error {
+func (t *Tuning) Add(c *judge.Capture) error {
+	c.Limits = judge.Asked
 	found := false
 	for _, s := range c.Spaces {
 		source := &c.Sources[s.Source]
-		h := replay.Of(s, source.Settings)
+		h := c.Replay(s)
 		if h == nil {
 			continue
 		}
 		found = true
-		law, refused := replayOf(h)
+		law := replayOf(h)
 		t.law.Addresses += law.Addresses
 		t.law.Equal += law.Equal
 		t.law.Segments += law.Segments
 		t.law.SegmentsEqual += law.SegmentsEqual
-		if refused != "" {
-			t.law.Refused = cmp.Or(t.law.Refused, refused)
-			t.refused = append(t.refused, tuneRefusal{source.File + ", " + s.ID(), refused})
+		if h.Refused != "" {
+			t.law.Refused = cmp.Or(t.law.Refused, h.Refused)
+			t.refused = append(t.refused, tuneRefusal{source.File + ", " + s.ID(), h.Refused})
 			continue
 		}
-		t.histories = append(t.histories, h)
+		t.histories = append(t.histories, h.History)
 		t.devices = append(t.devices, replay.Device{Capacity: cmp.Or(t.Capacity, h.Capacity()), Fraction: t.Fraction})
 		t.spaces = append(t.spaces, s)
 		if t.Batches != nil {
@@ -165,23 +166,24 @@ func (t *Tuning) Add(c *lifetime.Capture) error {
 			"record one with torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"FILE\")"}
 	}
 	t.filled = append(t.filled, make([]bool, len(t.spaces)-len(t.filled))...)
-	for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
-		if f.IsLeak() && f.BytesPerStep > t.rate {
-			t.rate = f.BytesPerStep
-			t.leak = fmt.Sprintf("%s leaks %s per step", c.PlaceOf(f.Place()), units.Bytes(int64(t.rate)))
+	for _, s := range c.Spaces {
+		for _, f := range c.Leaks(s) {
+			if f.BytesPerStep > t.rate {
+				t.rate = f.BytesPerStep
+				t.leak = fmt.Sprintf("%s leaks %s per step", c.PlaceOf(f.Place()), units.Bytes(int64(t.rate)))
+			}
 		}
-		if i := slices.Index(t.spaces, f.Space); i >= 0 && f.Failures != nil && f.Failures[0].Reason == oom.Leak {
-			t.filled[i], t.leak = true, cmp.Or(t.leak, c.PlaceOf(f.Failures[0].Leak.Site).String()+" leaks")
+		i := slices.Index(t.spaces, s)
+		if failed := c.Failures(s); i >= 0 && len(failed) > 0 && failed[0].Reason == oom.Leak {
+			t.filled[i], t.leak = true, cmp.Or(t.leak, c.PlaceOf(failed[0].Leak.Site).String()+" leaks")
 		}
 	}
 	return nil
 }
 
-// replayOf compares a recording with the rules of the allocator. refused says why other settings cannot be predicted.
-func replayOf(h *replay.History) (r Replay, refused string) {
-	law := h.Verify()
-	refused = h.Refusal(&law)
-	return Replay{law.Addresses, law.Equal, law.Segments, law.SegmentsEqual, refused}, refused
+// replayOf returns how much of a recording the rules of the allocator predict.
+func replayOf(h *replay.Recording) Replay {
+	return Replay{h.Law.Addresses, h.Law.Equal, h.Law.Segments, h.Law.SegmentsEqual, h.Refused}
 }
 
 // Conf is a value of PYTORCH_CUDA_ALLOC_CONF as the user gave it, and its meaning.

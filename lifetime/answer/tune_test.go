@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -77,7 +77,7 @@ func TestTuneRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		space, own := answer.InfoOf(outline.Of(c)).Spaces[0], out.Settings[0]
+		space, own := answer.InfoOf(c.Outline()).Spaces[0], out.Settings[0]
 		replayed := strings.HasSuffix(own.Result(), " replayed")
 		if own.PeakLiveBytes != space.Peak.Bytes || own.PeakReservedBytes != *space.ReservedPeakBytes || replayed != (own.OOMEvent == nil && units.Bytes(own.ReplayedBytes) != units.Bytes(own.PeakLiveBytes)) {
 			t.Errorf("%s: %+v, %q; recorded %d of %d reserved", file, own, own.Result(), space.Peak.Bytes, *space.ReservedPeakBytes)
@@ -125,11 +125,12 @@ func TestTuneLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := answer.OOMsOf(c, c.Spaces, 0); all[0].Reason != "leak" {
+	j := judge.Of(c)
+	if all, _ := answer.OOMsOf(j, c.Spaces); all[0].Reason != "leak" {
 		t.Errorf("%s: %s", all[0].Reason, all[0].Words)
 	}
 	var tuning answer.Tuning
-	if err := tuning.Add(c); err != nil {
+	if err := tuning.Add(j); err != nil {
 		t.Fatal(err)
 	}
 	joined := replay.Default()

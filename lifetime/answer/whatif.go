@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/lifetime/whatif"
@@ -83,45 +84,43 @@ type WhatIfRoom struct {
 // allocator.
 const worthwhile = .02
 
-// maxAuto is the number of buffers up to which changes are tried without being asked for: about a second.
-const maxAuto = 50_000
-
 // autoEngine returns the engine of a space for changes that nobody asked for; nil if there is none. It needs
 // categories, and a history of PyTorch's allocator.
-func autoEngine(t *lifetime.Tables, s *lifetime.Space) (e *whatif.Engine) {
-	if s != nil && s.Purposes != nil && len(cmp.Or(s.Ungrouped, s).Buffers) <= maxAuto {
-		e, _ = whatif.New(t, cmp.Or(s.Ungrouped, s))
+func autoEngine(c *judge.Capture, s *lifetime.Space) (e *whatif.Engine) {
+	if s != nil && s.Purposes != nil {
+		e, _ = c.WhatIf(s)
 	}
 	return e
 }
 
 // pastOf returns the cheapest change with which the last request of a space finds memory; nil if none is known.
-func pastOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
-	e := autoEngine(t, s)
+func pastOf(c *judge.Capture, s *lifetime.Space) *WhatIfScenario {
+	return judge.Once(c, "past", s, func() *WhatIfScenario {
+		e := autoEngine(c, s)
+		if e == nil {
+			return nil
+		}
+		edits, advice := e.Past()
+		if edits == nil {
+			return nil
+		}
+		past := scenarioOf(e, edits, e.Capacity())
+		past.Advice = advice
+		return &past
+	})
+}
+
+// RemediesOf returns the changes that lower the peak of a space as Peak.Savings does, with what would be in use.
+func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
+	return judge.Once(c, "remedies", s, func() []Remedy { return remediesOf(c, s) })
+}
+
+func remediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
+	e := autoEngine(c, s)
 	if e == nil {
 		return nil
 	}
-	edits, advice := e.Past()
-	if edits == nil {
-		return nil
-	}
-	past := scenarioOf(e, edits, e.Capacity())
-	past.Advice = advice
-	return &past
-}
-
-// savingsOf returns the changes that lower the peak of a space as Peak.Savings does.
-func savingsOf(t *lifetime.Tables, s *lifetime.Space) []WhatIfScenario {
-	return scenariosOf(RemediesOf(t, s))
-}
-
-// RemediesOf is savingsOf with what would be in use.
-func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
-	e := autoEngine(t, s)
-	if e == nil {
-		return nil
-	}
-	all := lowering(t, s, e, 0)
+	all := lowering(c, s, e, 0)
 	if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 ||
 		float64(more) < worthwhile*float64(e.Needs.Peak) || !e.OneStep && e.Capacity() == 0 {
 		return all
@@ -140,8 +139,8 @@ func RemediesOf(t *lifetime.Tables, s *lifetime.Space) []Remedy {
 
 // LargestSavingOf returns the one of RemediesOf that lowers the peak most, the cheapest of several; nil if there is
 // none. It takes less time than all.
-func LargestSavingOf(t *lifetime.Tables, s *lifetime.Space) *WhatIfScenario {
-	e := autoEngine(t, s)
+func LargestSavingOf(c *judge.Capture, s *lifetime.Space) *WhatIfScenario {
+	e := autoEngine(c, s)
 	if e == nil {
 		return nil
 	}
@@ -168,19 +167,16 @@ var switches = [...]toggle{
 	{"shard", []string{"", "shard=8:optimizer", "shard=8:parameters"}},
 }
 
-// maxSwitched is the number of buffers up to which all combinations of switches are tried: about two seconds.
-const maxSwitched = 20_000
-
 // HasSwitches reports whether changes of a space can be predicted, and all combinations of switches in time.
-func HasSwitches(t *lifetime.Tables, s *lifetime.Space) bool {
-	return len(cmp.Or(s.Ungrouped, s).Buffers) <= maxSwitched && autoEngine(t, s) != nil
+func HasSwitches(c *judge.Capture, s *lifetime.Space) bool {
+	return len(cmp.Or(s.Ungrouped, s).Buffers) <= c.Limits.Switches && autoEngine(c, s) != nil
 }
 
 // SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices:
 // those of the last switch change first. The first combination is the recording. A combination may be refused. The
 // space must have them: see HasSwitches.
-func SwitchesOf(t *lifetime.Tables, s *lifetime.Space) (allowed []toggle, all iter.Seq[Remedy]) {
-	e := autoEngine(t, s)
+func SwitchesOf(c *judge.Capture, s *lifetime.Space) (allowed []toggle, all iter.Seq[Remedy]) {
+	e := autoEngine(c, s)
 	try := func(edits string) Remedy {
 		scenario, _ := whatif.Parse(edits) // none of ""
 		return Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}
@@ -219,16 +215,17 @@ func scenariosOf(remedies []Remedy) []WhatIfScenario {
 
 // RemedyOf returns what a space would need with edits; "best" is the cheapest change of RemediesOf that saves at
 // least half of what any of them saves. It fails with a *selection.NothingError if that is not known.
-func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, error) {
-	nothing := func(why string) error { return &selection.NothingError{File: t.Sources[s.Source].File, Why: why} }
-	e, refused := whatif.New(t, s)
+func RemedyOf(c *judge.Capture, s *lifetime.Space, edits string) (*Remedy, error) {
+	nothing := func(why string) error { return &selection.NothingError{File: c.Sources[s.Source].File, Why: why} }
+	c.Limits = judge.Asked
+	e, refused := c.WhatIf(s)
 	switch {
 	case s.Ungrouped != nil:
 		return nil, nothing("changes of a program need all its buffers: leave out --by")
 	case e == nil:
 		return nil, nothing(refused)
 	case edits == "best":
-		all := lowering(t, s, e, 0)
+		all := lowering(c, s, e, 0)
 		if len(all) == 0 {
 			return nil, nothing("no change is known that lowers the peak by 2 % or more")
 		}
@@ -247,7 +244,7 @@ func RemedyOf(t *lifetime.Tables, s *lifetime.Space, edits string) (*Remedy, err
 }
 
 // lowering returns the changes that save a part of the peak that is worthwhile, the cheapest first.
-func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
+func lowering(c *judge.Capture, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
 	for _, r := range e.Remedies() {
 		one := scenarioOf(e, r.Scenario, capacity)
 		if !e.Lowers(one.HighBytes) || float64(one.SavedBytes) < worthwhile*float64(e.Needs.Peak) {
@@ -255,7 +252,7 @@ func lowering(t *lifetime.Tables, s *lifetime.Space, e *whatif.Engine, capacity 
 		}
 		one.Advice = r.Advice
 		if r.Held != 0 {
-			site := siteOf(t, &s.SpaceInfo, r.Held)
+			site := siteOf(&c.Tables, &s.SpaceInfo, r.Held)
 			one.Site = &site
 		}
 		all = append(all, Remedy{one, e, r.Scenario})
@@ -277,15 +274,15 @@ type Changed struct{ Before, After *lifetime.Capture }
 
 // WhatIfOf returns what the spaces of a capture would need in scenarios. It fails with a *selection.NothingError if
 // there is no history of PyTorch's allocator, or nothing to search for.
-func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err error) {
+func WhatIfOf(c *judge.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err error) {
+	c.Limits = judge.Asked
 	for _, s := range c.Spaces {
-		h := replay.Of(s, c.Sources[s.Source].Settings)
+		h := c.Replay(s)
 		if h == nil {
 			continue
 		}
-		law, _ := replayOf(h)
-		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: law, Scenarios: []WhatIfScenario{}}
-		if e, _ := whatif.New(&c.Tables, s); e != nil {
+		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: replayOf(h), Scenarios: []WhatIfScenario{}}
+		if e, _ := c.WhatIf(s); e != nil {
 			out.Unfinished, out.Failed = e.Unfinished, e.Capacity() > 0
 			capacity := cmp.Or(asked.Capacity, e.Capacity())
 			if capacity > 0 {
@@ -299,7 +296,7 @@ func WhatIfOf(c *lifetime.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err
 				out.Scenarios = append(out.Scenarios, scenarioOf(e, edits, capacity))
 			}
 			if asked.Scenarios == nil && !asked.Search {
-				out.Scenarios = append(out.Scenarios, scenariosOf(lowering(&c.Tables, s, e, capacity))...)
+				out.Scenarios = append(out.Scenarios, scenariosOf(lowering(c, s, e, capacity))...)
 			}
 			if asked.Search {
 				if err := out.search(e, capacity, asked.Stop); err != nil {

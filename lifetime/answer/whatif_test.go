@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -32,7 +33,7 @@ func TestSavings(t *testing.T) {
 		}
 		told, _ := answer.WhatIfOf(c, answer.WhatIfAsked{})
 		for i, s := range c.Spaces {
-			savings := savingsOf(&c.Tables, s)
+			savings := savingsOf(c, s)
 			sameForGroups(t, c, s, savings)
 			if i < len(told) && len(told[i].Scenarios) > 0 && !reflect.DeepEqual(savings, told[i].Scenarios[1:]) {
 				t.Errorf("%s: peak says %+v, whatif %+v", file, savings, told[i].Scenarios[1:])
@@ -69,13 +70,12 @@ func TestWithoutLeaks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := finding.Find(c, c.Spaces, finding.Settings{})
-	all := answer.LeaksOf(c, found, "", nil).Without
+	all := answer.LeaksOf(c, "").Without
 	if len(all) != 1 || all[0].PeakBytes != 200297984 || all[0].LowBytes > real || all[0].HighBytes < real || all[0].HighBytes > real+real/50 {
 		t.Errorf("%+v, but the program needed %d", all, real)
 	}
-	healthy := slices.DeleteFunc(found, func(f finding.Finding) bool { return f.IsLeak() })
-	if all = answer.LeaksOf(c, healthy, "", nil).Without; all != nil {
+	c.Found = slices.DeleteFunc(c.Found, func(f finding.Finding) bool { return f.IsLeak() })
+	if all = answer.LeaksOf(c, "").Without; all != nil {
 		t.Errorf("%+v without a leak", all)
 	}
 }
@@ -124,7 +124,7 @@ func savingOf(t *testing.T, name, edit string) *answer.WhatIfScenario {
 		t.Fatal(err)
 	}
 	s := c.Spaces[0]
-	savings := savingsOf(&c.Tables, s)
+	savings := savingsOf(c, s)
 	for i := range savings {
 		if savings[i].Edits[0] == edit {
 			return &savings[i]
@@ -134,22 +134,22 @@ func savingOf(t *testing.T, name, edit string) *answer.WhatIfScenario {
 }
 
 // savingsOf returns what would lower the peak of a space.
-func savingsOf(t *lifetime.Tables, s *lifetime.Space) []answer.WhatIfScenario {
-	p := answer.PeakOf(t, s, s.Peak(lifetime.Occupied).At)
-	p.AddSavings(t, s)
+func savingsOf(c *judge.Capture, s *lifetime.Space) []answer.WhatIfScenario {
+	p := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At)
+	p.AddSavings(c, s)
 	return p.Savings
 }
 
 // sameForGroups checks that what is advised does not depend on what the memory is summed up by.
-func sameForGroups(t *testing.T, c *lifetime.Capture, s *lifetime.Space, savings []answer.WhatIfScenario) {
+func sameForGroups(t *testing.T, c *judge.Capture, s *lifetime.Space, savings []answer.WhatIfScenario) {
 	t.Helper()
 	for _, by := range []selection.By{selection.ByFunction, selection.ByLayer, selection.ByPhase} {
-		grouped, err := selection.GroupBy(c, by)
+		grouped, err := selection.GroupBy(c.Capture, by)
 		if err != nil { // no buffer has a group
 			continue
 		}
 		g := grouped.Spaces[slices.Index(c.Spaces, s)]
-		if got := savingsOf(&grouped.Tables, g); !reflect.DeepEqual(got, savings) {
+		if got := savingsOf(judge.Of(grouped), g); !reflect.DeepEqual(got, savings) {
 			t.Errorf("%s by %s: %+v, want %+v", c.Name(), by, got, savings)
 		}
 	}

@@ -7,12 +7,12 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // twoCaptures returns two equal captures with buffers of several sites. The sites that keeps selects leak.
-func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) bool) (captures [2]*lifetime.Capture) {
+func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) bool) (captures [2]*judge.Capture) {
 	for i := range captures {
 		builder := build.New(build.Everything)
 		builder.Source(lifetime.Source{})
@@ -36,7 +36,7 @@ func twoCaptures(t testing.TB, spaces, sites, buffers int, keeps func(site int) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		captures[i] = c
+		captures[i] = judge.Of(c)
 	}
 	return captures
 }
@@ -47,7 +47,7 @@ func noLeak(int) bool { return false }
 func TestAllocations(t *testing.T) {
 	const n = 100_000
 	c := twoCaptures(t, 1, 50, n, noLeak)
-	per := testing.AllocsPerRun(1, func() { diff.Compare(c[0], c[1], finding.Settings{}) }) / (2 * n)
+	per := testing.AllocsPerRun(1, func() { diff.Compare(judge.Of(c[0].Capture), judge.Of(c[1].Capture)) }) / (2 * n)
 	if per > 0.03 { // the sites have some dozens each
 		t.Errorf("%.3f allocations per buffer", per)
 	}
@@ -66,7 +66,7 @@ func BenchmarkCompare(b *testing.B) {
 			c := twoCaptures(b, bench.spaces, bench.sites, n, bench.keeps)
 			b.ReportAllocs()
 			for b.Loop() {
-				diff.Compare(c[0], c[1], finding.Settings{})
+				diff.Compare(judge.Of(c[0].Capture), judge.Of(c[1].Capture))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(2*n), "ns/buffer")
 		})

@@ -7,13 +7,13 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/region"
 )
 
 // Result is the comparison of two captures.
 type Result struct {
-	Before, After *lifetime.Capture
+	Before, After *judge.Capture
 
 	Pairs []Pair // of spaces, in the order of Before, then those that only After has
 	Rows  []Row  // places that differ, of all pairs, largest change first
@@ -104,19 +104,16 @@ func (r *Row) weight() int64 {
 	return max(r.DeltaPeak(), -r.DeltaPeak(), r.DeltaEnd(), -r.DeltaEnd(), 0)
 }
 
-// Compare compares two captures, judged as finding.Judge does. settings are for the rules.
-func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result {
+// Compare compares two captures.
+func Compare(before, after *judge.Capture) *Result {
 	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
-	was, is := program.Of(before), program.Of(after)
-	defer was.Done()
-	defer is.Done()
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
 		pair := Pair{Name: p.name()}
 		if p.before != nil {
-			pair.Before = sideOf(was, p.before)
+			pair.Before = sideOf(before, p.before)
 		}
 		if p.after != nil {
-			pair.After = sideOf(is, p.after)
+			pair.After = sideOf(after, p.after)
 		}
 		r.Pairs = append(r.Pairs, pair)
 		r.compareSpaces(len(r.Pairs) - 1)
@@ -124,16 +121,16 @@ func Compare(before, after *lifetime.Capture, settings finding.Settings) *Result
 	slices.SortStableFunc(r.Rows, func(x, y Row) int {
 		return cmp.Or(cmp.Compare(y.weight(), x.weight()), cmp.Compare(x.Pair, y.Pair))
 	})
-	r.compareFindings(settings)
+	r.compareFindings()
 	return r
 }
 
 // sideOf returns the figures of a space.
-func sideOf(p *program.Program, s *lifetime.Space) *Side {
+func sideOf(c *judge.Capture, s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
 		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees,
-		Steps: len(p.Steps(s).Begins), Window: s.End - s.Begin, sites: sum.Sites}
+		Steps: len(c.Program().Steps(s).Begins), Window: s.End - s.Begin, sites: sum.Sites}
 	_, side.Reserved = region.Reserved(s)
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
 		side.Free = region.FreeAt(s, s.AtEnd())
@@ -141,7 +138,7 @@ func sideOf(p *program.Program, s *lifetime.Space) *Side {
 	for _, site := range sum.Sites {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
-	side.Categories = finding.CategoriesOf(&p.Capture.Tables, &s.SpaceInfo, s.Breakdown(sum.Peak.At))
+	side.Categories = finding.CategoriesOf(&c.Tables, &s.SpaceInfo, s.Breakdown(sum.Peak.At))
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End

@@ -15,21 +15,22 @@ import (
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/region"
 )
 
-func open(t testing.TB, file string) *lifetime.Capture {
+func open(t testing.TB, file string) *judge.Capture {
 	t.Helper()
 	c, err := judged.Open(filepath.Join("../../testdata", file), formats.Input{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return judge.Of(c.Capture)
 }
 
 func compare(t testing.TB, before, after string) *diff.Result {
 	t.Helper()
-	return diff.Compare(open(t, before), open(t, after), finding.Settings{})
+	return diff.Compare(judge.Of(open(t, before).Capture), judge.Of(open(t, after).Capture))
 }
 
 // words returns rows as text: status, place, changes in bytes.
@@ -86,7 +87,7 @@ func TestSelf(t *testing.T) {
 				t.Fatal(err)
 			}
 			n++
-			d := diff.Compare(c, c, finding.Settings{})
+			d := diff.Compare(c, c)
 			if len(d.Rows)+len(d.New)+len(d.Fixed) > 0 || d.NoPlaces {
 				t.Errorf("%s: %q, %d new, %d fixed", file, words(d), len(d.New), len(d.Fixed))
 			}
@@ -132,7 +133,7 @@ type line struct {
 	bytes          int64
 }
 
-func captureOf(t testing.TB, lines []line) *lifetime.Capture {
+func captureOf(t testing.TB, lines []line) *judge.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
@@ -146,7 +147,7 @@ func captureOf(t testing.TB, lines []line) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return judge.Of(c)
 }
 
 // TestMovedCode: places match after an edit that shifts lines and in another checkout; folders distinguish files of one name.
@@ -159,7 +160,7 @@ func TestMovedCode(t *testing.T) {
 		{"forward", "/ci/build/proj/lib/model.py", 13, 400}, {"forward", "/ci/build/proj/model.py", 13, 100}, {"forward", "/ci/build/proj/model.py", 15, 200},
 		{"load", "/ci/build/proj/data.py", 5, 801}, {"main", "main.py", 5, 900}, {"tool", "/ci/build/tool.py", 5, 900},
 	}
-	d := diff.Compare(captureOf(t, before), captureOf(t, after), finding.Settings{})
+	d := diff.Compare(judge.Of(captureOf(t, before).Capture), judge.Of(captureOf(t, after).Capture))
 	if got := words(d); !slices.Equal(got, []string{"grew load (data.py:5) 1 1"}) {
 		t.Errorf("%q", got)
 	}
@@ -187,7 +188,7 @@ func TestOtherDevices(t *testing.T) {
 		{"cuda:0 cuda:1", "hip:3", "cuda:0, cuda:1,  hip:3"},
 		{"cuda:0", "hip:3 hip:4", "cuda:0,  hip:3,  hip:4"},
 	} {
-		d := diff.Compare(of(strings.Fields(c.before)...), of(strings.Fields(c.after)...), finding.Settings{})
+		d := diff.Compare(judge.Of(of(strings.Fields(c.before)...)), judge.Of(of(strings.Fields(c.after)...)))
 		var pairs []string
 		for _, p := range d.Pairs {
 			pair := ""
@@ -208,7 +209,7 @@ func TestOtherDevices(t *testing.T) {
 // history is a program in which f has some bytes at the peak and at the end, and passes allocate and free 7 bytes each.
 type history struct{ peak, end, passes, steps int64 }
 
-func (h history) capture(t testing.TB) *lifetime.Capture {
+func (h history) capture(t testing.TB) *judge.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{File: "f", Format: "torch-snapshot"})
@@ -242,7 +243,7 @@ func (h history) capture(t testing.TB) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return judge.Of(c)
 }
 
 // TestStatus: the larger change, at the peak or at the end, decides whether a place grew or shrank. Allocated bytes count only
@@ -263,7 +264,7 @@ func TestStatus(t *testing.T) {
 		{history{5, 5, 2, 1}, history{5, 5, 4, 2}, ""},
 		{history{5, 5, 2, 0}, history{5, 5, 4, 0}, ""},
 	} {
-		d := diff.Compare(c.before.capture(t), c.after.capture(t), finding.Settings{})
+		d := diff.Compare(judge.Of(c.before.capture(t).Capture), judge.Of(c.after.capture(t).Capture))
 		if have := strings.Join(words(d), ", "); have != c.want {
 			t.Errorf("%v, then %v: %q, want %q", c.before, c.after, have, c.want)
 		}
@@ -313,7 +314,7 @@ func TestSiteOfRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := diff.Compare(captureOf(t, []line{{"g", "g.py", 1, 5}}), after, finding.Settings{})
+	d := diff.Compare(captureOf(t, []line{{"g", "g.py", 1, 5}}), judge.Of(after))
 	i := slices.IndexFunc(d.Rows, func(r diff.Row) bool { return r.Status == diff.New })
 	if i < 0 || after.Frames[after.Stacks[after.Stacks[after.Sites[d.Rows[i].SiteAfter].Stack].Caller].Frame].Function != "caller 1" {
 		t.Errorf("%+v", d.Rows)
@@ -340,7 +341,7 @@ func TestUnknownPlaces(t *testing.T) {
 		}
 		return c
 	}
-	d := diff.Compare(of(100, "f"), of(300, "f"), finding.Settings{})
+	d := diff.Compare(judge.Of(of(100, "f")), judge.Of(of(300, "f")))
 	if len(d.Rows) != 1 || !d.Rows[0].Unseen || d.Rows[0].DeltaEnd() != 200 || d.NoPlaces {
 		t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
 	}
@@ -349,7 +350,7 @@ func TestUnknownPlaces(t *testing.T) {
 		rows    int
 		unknown bool
 	}{{of(0, ""), 0, true}, {of(0, "f", ""), 1, false}, {of(0), 1, false}} {
-		if d := diff.Compare(of(0, "f"), c.after, finding.Settings{}); len(d.Rows) != c.rows || d.NoPlaces != c.unknown {
+		if d := diff.Compare(judge.Of(of(0, "f")), judge.Of(c.after)); len(d.Rows) != c.rows || d.NoPlaces != c.unknown {
 			t.Errorf("%+v, places unknown %t", d.Rows, d.NoPlaces)
 		}
 	}
@@ -376,7 +377,7 @@ func TestSameLines(t *testing.T) {
 		{"several lines of the framework", of("a", f(1), f(2)), of("b", f(1), g(1), g(2)), false},
 		{"a line that is not known", of("a", f(1), f(2)), of("b", f(1), f(0)), false},
 	} {
-		if have := diff.Compare(c.before, c.after, finding.Settings{}).Lines; have != c.want {
+		if have := diff.Compare(judge.Of(c.before), judge.Of(c.after)).Lines; have != c.want {
 			t.Errorf("%s: %t", c.name, have)
 		}
 	}
@@ -398,7 +399,7 @@ func TestSums(t *testing.T) {
 				after = append(after, l)
 			}
 		}
-		d := diff.Compare(captureOf(t, append(before, line{"x", "/x/x.py", 1, 1})), captureOf(t, append(after, line{"x", "/x/x.py", 1, 1})), finding.Settings{})
+		d := diff.Compare(captureOf(t, append(before, line{"x", "/x/x.py", 1, 1})), captureOf(t, append(after, line{"x", "/x/x.py", 1, 1})))
 		var sum int64
 		for i := range d.Rows {
 			sum += d.Rows[i].DeltaEnd()
@@ -412,7 +413,7 @@ func TestSums(t *testing.T) {
 // TestMovedLines: lines of a function that an edit above moved are the same places, also where a moved line now has the number
 // of another one.
 func TestMovedLines(t *testing.T) {
-	of := func(lines ...numbered) *lifetime.Capture { return numberedLines(t, lines) }
+	of := func(lines ...numbered) *lifetime.Capture { return numberedLines(t, lines).Capture }
 	for _, c := range []struct {
 		what          string
 		before, after []numbered
@@ -424,7 +425,7 @@ func TestMovedLines(t *testing.T) {
 		{"a line is gone", []numbered{{10, 100}, {11, 700}, {12, 200}}, []numbered{{10, 100}, {11, 200}}, []string{"gone f (a.py:11)"}},
 	} {
 		var got []string
-		d := diff.Compare(of(c.before...), of(c.after...), finding.Settings{})
+		d := diff.Compare(judge.Of(of(c.before...)), judge.Of(of(c.after...)))
 		for i := range d.Rows {
 			got = append(got, d.Rows[i].Status.String()+" "+d.Rows[i].Place().String())
 		}
@@ -441,7 +442,7 @@ type numbered struct {
 }
 
 // numberedLines returns a capture in which each line allocates one buffer.
-func numberedLines(t *testing.T, lines []numbered) *lifetime.Capture {
+func numberedLines(t *testing.T, lines []numbered) *judge.Capture {
 	b := build.New(0)
 	b.Source(lifetime.Source{Format: "simulated"})
 	s := b.Space()
@@ -454,5 +455,5 @@ func numberedLines(t *testing.T, lines []numbered) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return judge.Of(c)
 }

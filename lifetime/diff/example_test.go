@@ -5,15 +5,15 @@ import (
 	"log"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // List the changes of a fix: the places that differ at the peak, and the leaks that are gone.
 func ExampleCompare() {
-	before, after := judge("../../testdata/torchsnap/leak_loss.pickle"), judge("../../testdata/torchsnap/leak_loss_fixed.pickle")
-	result := diff.Compare(before, after, finding.Settings{})
+	before, after := judgedIn("../../testdata/torchsnap/leak_loss.pickle"), judgedIn("../../testdata/torchsnap/leak_loss_fixed.pickle")
+	result := diff.Compare(before, after)
 	for i := range result.Rows {
 		row := &result.Rows[i]
 		fmt.Printf("%+d bytes %s %s\n", row.DeltaPeak(), row.Place(), row.Status)
@@ -27,12 +27,11 @@ func ExampleCompare() {
 	// 3 findings fixed, 0 new
 }
 
-// judge opens a capture and finds what its buffers are for, which findings depend on.
-func judge(file string) *lifetime.Capture {
+// judgedIn opens a capture and judges it.
+func judgedIn(file string) *judge.Capture {
 	capture, err := formats.Open(file, formats.Input{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	finding.Judge(capture, finding.Settings{})
-	return capture
+	return judge.New(capture, finding.Settings{})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // Change is a finding on one side or on both. A new one has both if the problem was smaller before: see worse.
@@ -22,9 +23,8 @@ type findingKey struct {
 }
 
 // compareFindings determines which findings are new, fixed or still there, by rule, space and place.
-func (r *Result) compareFindings(settings finding.Settings) {
-	before := finding.Find(r.Before, r.Before.Spaces, settings)
-	after := finding.Find(r.After, r.After.Spaces, settings)
+func (r *Result) compareFindings() {
+	before, after := r.Before.Findings(), r.After.Findings()
 	partner := map[*lifetime.Space]*lifetime.Space{}
 	for _, p := range r.Pairs {
 		if p.Before != nil && p.After != nil {
@@ -72,7 +72,7 @@ func (r *Result) compareFindings(settings finding.Settings) {
 }
 
 // keys returns the keys of a finding: with its line if lines are compared, and without, because code moves.
-func (r *Result) keys(c *lifetime.Capture, f *finding.Finding, space *lifetime.Space) (keys []findingKey) {
+func (r *Result) keys(c *judge.Capture, f *finding.Finding, space *lifetime.Space) (keys []findingKey) {
 	p := c.PlaceOf(f.Place())
 	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function,
 		file: pathOf(p.Frame.File)[0], line: anyLine}
@@ -98,7 +98,7 @@ func (r *Result) operations(b, a *finding.Finding) (before, after []string) {
 }
 
 // operations returns the operations of the sites of a finding; nil if one has none.
-func operations(c *lifetime.Capture, f *finding.Finding) (all []string) {
+func operations(c *judge.Capture, f *finding.Finding) (all []string) {
 	for _, id := range f.Sites {
 		op := c.Sites[id].Op
 		if op == "" {

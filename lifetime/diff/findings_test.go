@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // leaky is an operation that keeps a buffer in every step, called at a line of function step.
@@ -20,7 +21,7 @@ type leaky struct {
 }
 
 // leakyCapture returns a training program of some steps with leaks.
-func leakyCapture(t *testing.T, format string, steps int, all ...leaky) *lifetime.Capture {
+func leakyCapture(t *testing.T, format string, steps int, all ...leaky) *judge.Capture {
 	t.Helper()
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{Format: format})
@@ -51,7 +52,7 @@ func leakyCapture(t *testing.T, format string, steps int, all ...leaky) *lifetim
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return judge.Of(c)
 }
 
 // TestLeaksByOperation: a leak is the same if its call site and its operation are, where both are known. One that was small and has grown
@@ -80,7 +81,7 @@ func TestLeaksByOperation(t *testing.T) {
 		{"a format without operations", side{snapshot, 60, []leaky{{"", 12, 1 << 19}}}, of(60, kept), 0, "step still leaks"},
 		{"a format with other names", side{snapshot, 60, []leaky{{"addmm", 12, 1 << 19}}}, of(60, kept), 0, "step still leaks"},
 	} {
-		d := diff.Compare(leakyCapture(t, c.before.format, c.before.steps, c.before.all...), leakyCapture(t, c.after.format, c.after.steps, c.after.all...), finding.Settings{})
+		d := diff.Compare(judge.Of(leakyCapture(t, c.before.format, c.before.steps, c.before.all...).Capture), judge.Of(leakyCapture(t, c.after.format, c.after.steps, c.after.all...).Capture))
 		parts := slices.DeleteFunc(strings.Split(d.Verdict(), "; "), func(part string) bool { return !strings.Contains(part, "leak") })
 		if got := strings.Join(parts, "; "); got != c.verdict || d.Leaks(finding.Warning) != c.leaks {
 			t.Errorf("%s: %q with %d new leaks, want %q with %d", c.what, d.Verdict(), d.Leaks(finding.Warning), c.verdict, c.leaks)

@@ -8,9 +8,9 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -22,7 +22,7 @@ type allocation struct {
 	name     string
 }
 
-func namedCapture(t *testing.T, all ...allocation) *lifetime.Capture {
+func namedCapture(t *testing.T, all ...allocation) *judge.Capture {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{Format: "simulated"})
 	s := b.Space()
@@ -39,7 +39,7 @@ func namedCapture(t *testing.T, all ...allocation) *lifetime.Capture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return judge.Of(c)
 }
 
 // TestNamed: a place is the one whose buffers have the same names, whatever its function, file and line. Names that several places
@@ -62,7 +62,7 @@ func TestNamed(t *testing.T) {
 		{"no names", []allocation{{"init", 10, 100, ""}}, []allocation{{"build", 10, 100, "m.weight"}}, []string{"gone init -100", "new build 100"}},
 	} {
 		var got []string
-		d := diff.Compare(namedCapture(t, c.before...), namedCapture(t, c.after...), finding.Settings{})
+		d := diff.Compare(judge.Of(namedCapture(t, c.before...).Capture), judge.Of(namedCapture(t, c.after...).Capture))
 		for i := range d.Rows {
 			got = append(got, fmt.Sprintf("%s %s %d", d.Rows[i].Status, d.Rows[i].Place().Frame.Function, d.Rows[i].DeltaEnd()))
 		}
@@ -74,18 +74,18 @@ func TestNamed(t *testing.T) {
 
 // TestByName: captures that are summed up by name are compared by name.
 func TestByName(t *testing.T) {
-	var sides []*lifetime.Capture
-	for _, c := range []*lifetime.Capture{
+	var sides []*judge.Capture
+	for _, c := range []*judge.Capture{
 		namedCapture(t, allocation{"init", 10, 100, "model.0.weight"}, allocation{"init", 10, 100, "model.1.weight"}, allocation{"init", 11, 50, "model.bias"}),
 		namedCapture(t, allocation{"to", 99, 150, "model.0.weight"}, allocation{"to", 99, 150, "model.1.weight"}, allocation{"to", 99, 50, "model.bias"}),
 	} {
-		grouped, err := selection.GroupBy(c, selection.ByName)
+		grouped, err := selection.GroupBy(c.Capture, selection.ByName)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sides = append(sides, grouped)
+		sides = append(sides, judge.Of(grouped))
 	}
-	if got := words(diff.Compare(sides[0], sides[1], finding.Settings{})); !slices.Equal(got, []string{"grew model.*.weight 100 100"}) {
+	if got := words(diff.Compare(judge.Of(sides[0].Capture), judge.Of(sides[1].Capture))); !slices.Equal(got, []string{"grew model.*.weight 100 100"}) {
 		t.Errorf("%q", got)
 	}
 }

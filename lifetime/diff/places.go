@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // placeSum has the figures of a place on one side.
@@ -26,7 +27,7 @@ type placeSum struct {
 }
 
 // placesOf sums up a space by place, in order of the first sites.
-func placesOf(c *lifetime.Capture, side *Side, lines bool) (all []*placeSum) {
+func placesOf(c *judge.Capture, side *Side, lines bool) (all []*placeSum) {
 	if side == nil {
 		return nil
 	}
@@ -227,11 +228,11 @@ func nearest(b *placeSum, candidates []*placeSum) (best *placeSum) {
 
 // sameLines reports whether lines of two captures are comparable. Traces of the profiler before PyTorch 2.15 have the
 // line of the def, one for each function; snapshots have the line of the call, several for each function.
-func sameLines(before, after *lifetime.Capture) bool {
+func sameLines(before, after *judge.Capture) bool {
 	return formatOf(before) == formatOf(after) || !ofDefs(before) && !ofDefs(after)
 }
 
-func formatOf(c *lifetime.Capture) string {
+func formatOf(c *judge.Capture) string {
 	if len(c.Sources) == 0 {
 		return ""
 	}
@@ -239,7 +240,7 @@ func formatOf(c *lifetime.Capture) string {
 }
 
 // ofDefs reports whether every function has only one line.
-func ofDefs(c *lifetime.Capture) bool {
+func ofDefs(c *judge.Capture) bool {
 	lines := map[[2]string]int{}
 	for _, f := range c.Frames {
 		if f.Kind != frame.User || f.Line == 0 {

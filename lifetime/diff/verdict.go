@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // maxNamed is the maximum number of places in a verdict.
@@ -36,7 +36,7 @@ func (r *Result) Verdict() string {
 	if n := len(rows) - maxNamed; n > 0 {
 		parts = append(parts, fmt.Sprintf("%s more", units.Count(int64(n))))
 	}
-	add := func(format string, c *lifetime.Capture, f *finding.Finding) {
+	add := func(format string, c *judge.Capture, f *finding.Finding) {
 		part := fmt.Sprintf(format, name(c.PlaceOf(f.Place()).String()))
 		if f.IsLeak() && !slices.Contains(parts, part) {
 			parts = append(parts, part)

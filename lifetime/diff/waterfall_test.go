@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestWaterfall checks the way from one peak to the other, and that its changes always add up.
@@ -26,7 +26,7 @@ func TestWaterfall(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for i := range files[1:] {
-		d := diff.Compare(open(t, strings.TrimPrefix(files[i], "../../testdata/")), open(t, strings.TrimPrefix(files[i+1], "../../testdata/")), finding.Settings{})
+		d := diff.Compare(judge.Of(open(t, strings.TrimPrefix(files[i], "../../testdata/")).Capture), open(t, strings.TrimPrefix(files[i+1], "../../testdata/")))
 		for n := range d.Pairs {
 			p := &d.Pairs[n]
 			steps := d.Waterfall(n)
@@ -59,8 +59,7 @@ func TestRenamed(t *testing.T) {
 	}
 	d := diff.Compare(
 		captureOf(t, slices.Concat(place("old", 100, 100, 50), place("one", 700, 700), place("twin", 30, 60), place("stays", 5))),
-		captureOf(t, slices.Concat(place("new", 100, 100, 50), place("other", 700, 700), place("a", 30, 60), place("b", 60, 30), place("stays", 5))),
-		finding.Settings{})
+		captureOf(t, slices.Concat(place("new", 100, 100, 50), place("other", 700, 700), place("a", 30, 60), place("b", 60, 30), place("stays", 5))))
 	want := []string{"gone one (m.py) -1400 -1400", "new other (m.py) 1400 1400", "gone twin (m.py) -90 -90", "new a (m.py) 90 90", "new b (m.py) 90 90"}
 	if got := words(d); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

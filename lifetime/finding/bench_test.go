@@ -6,8 +6,8 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // job is a program with many call sites that allocate once per step.
@@ -80,7 +80,7 @@ func TestAllocations(t *testing.T) {
 	const buffers = 100_000
 	for name, j := range jobs(buffers, 50) {
 		c := j.capture(t)
-		per := testing.AllocsPerRun(1, func() { finding.Find(c, c.Spaces, finding.Settings{}) }) / buffers
+		per := testing.AllocsPerRun(1, func() { judge.Of(c).Findings() }) / buffers
 		if per > 0.1 {
 			t.Errorf("%s: %.3f allocations per buffer", name, per)
 		}
@@ -97,7 +97,7 @@ func BenchmarkFind(b *testing.B) {
 				b.ReportAllocs()
 				found := 0
 				for b.Loop() {
-					found = len(finding.Find(c, c.Spaces, finding.Settings{}))
+					found = len(judge.Of(c).Findings())
 				}
 				b.ReportMetric(float64(found), "findings")
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(c.Spaces[0].Buffers)), "ns/buffer")

@@ -38,11 +38,11 @@ func found(t *testing.T, file string) []leakAt {
 		t.Fatal(err)
 	}
 	var all []leakAt
-	for _, f := range find(t, c, finding.Settings{}) {
+	for _, f := range find(t, c.Capture, finding.Settings{}) {
 		if !f.IsLeak() {
 			continue
 		}
-		all = append(all, placeOf(c, &f))
+		all = append(all, placeOf(c.Capture, &f))
 	}
 	return sorted(all)
 }
@@ -229,7 +229,7 @@ func foundBy(t *testing.T, p preset.Preset, file string) (all []leakAt) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pattern := range p.Optimize(c, preset.CallsOf(c), p.Thresholds).AllPatterns {
+	for _, pattern := range p.Optimize(c.Capture, preset.CallsOf(c.Capture), p.Thresholds).AllPatterns {
 		if pattern.PatternType == "memory_leak" {
 			all = append(all, leakAt{function: pattern.AffectedFunctions[0]})
 		}
@@ -263,7 +263,7 @@ func kept(t *testing.T, file string) []string {
 		t.Fatal(err)
 	}
 	var all []string
-	for _, f := range find(t, c, finding.Settings{}) {
+	for _, f := range find(t, c.Capture, finding.Settings{}) {
 		if f.IsLeak() {
 			all = append(all, fmt.Sprintf("%s %d %d", c.Sites[f.Sites[0]].Op, f.Amount.Count, f.Amount.Bytes))
 		}
@@ -320,7 +320,7 @@ func TestCompiler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := find(t, c, finding.Settings{}); len(all) > 0 {
+	if all := find(t, c.Capture, finding.Settings{}); len(all) > 0 {
 		t.Errorf("%s: %s", all[0].Rule, all[0].Description)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // Find problems with a rule of your own, after those of memlane: call sites that hold memory from each step to the next.
@@ -37,7 +38,7 @@ func ExampleSettings() {
 		log.Fatal(err)
 	}
 	settings := finding.Settings{Rules: append(finding.Rules(), held)}
-	for _, f := range finding.Judge(capture, settings) {
+	for _, f := range judge.New(capture, settings).Findings() {
 		if f.Rule == held.Name {
 			fmt.Println(f.Description)
 		}

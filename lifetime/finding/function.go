@@ -17,9 +17,7 @@ func (c *Change) Bytes() int64 { return units.AddSat(c.Allocated.Bytes, -c.Freed
 
 // Changes returns, for each step, what the functions selected by settings.Function allocated and freed. Events before
 // the first step count towards it; without steps the whole window is one step. inferred is true for unmarked steps.
-func Changes(c *lifetime.Capture, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
-	of := program.Of(c)
-	defer of.Done()
+func Changes(of *program.Program, s *lifetime.Space, settings Settings) (all []Change, inferred bool) {
 	p := newPass(of, s, settings)
 	if !p.dynamic() {
 		return nil, false

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestChanges: the allocations and frees of a function in each step. Events before the first step count towards it; without
@@ -43,7 +44,7 @@ func TestChanges(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		changes, inferred := finding.Changes(c, c.Spaces[0], finding.Settings{Function: regexp.MustCompile("build")})
+		changes, inferred := finding.Changes(judge.Of(c).Program(), c.Spaces[0], finding.Settings{Function: regexp.MustCompile("build")})
 		var got string
 		for _, change := range changes {
 			got += fmt.Sprintf("+%d %d/%d -%d %d/%d = %d; ", change.Allocated.Count, change.Allocated.Bytes, change.Allocated.Requested,
@@ -54,7 +55,7 @@ func TestChanges(t *testing.T) {
 		if got != want || inferred {
 			t.Errorf("%d steps: %s, want %s (inferred %v)", steps, got, want, inferred)
 		}
-		if all, _ := finding.Changes(c, c.Spaces[0], finding.Settings{}); all[0].Allocated.Count < 3 {
+		if all, _ := finding.Changes(judge.Of(c).Program(), c.Spaces[0], finding.Settings{}); all[0].Allocated.Count < 3 {
 			t.Errorf("%d steps: all functions: %+v", steps, all)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestReferenceCycle: what waits for the garbage collector is told, by the classes of the cycle, also without a leak and without a history.
@@ -39,7 +40,7 @@ func TestReferenceCycle(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+	for _, f := range judge.Of(c).Findings() {
 		got = append(got, fmt.Sprint(f.Rule, " ", f.Description, " ", f.Confidence, " ", f.Suggestions))
 	}
 	const advice = " 1 [Break the cycle with del or weakref, or call gc.collect().]"
@@ -104,7 +105,7 @@ func TestHeld(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := finding.Find(c, c.Spaces, finding.Settings{})
+		all := judge.Of(c).Findings()
 		if len(all) != 1 || all[0].Rule != "leak" {
 			t.Errorf("%s: %v", name, all)
 			continue
@@ -157,7 +158,7 @@ func TestHeldApart(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := map[string]string{}
-		for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+		for _, f := range judge.Of(c).Findings() {
 			got[c.PlaceOf(f.Place()).Frame.Function] = strings.TrimSuffix(f.Text(finding.FigCausePlace), " (a.py:1)")
 		}
 		for k, of := range []string{"a", "b", "c"} {

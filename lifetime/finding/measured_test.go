@@ -120,7 +120,7 @@ func worth(t *testing.T, file string) (of []tried, recall float64, leaks bool) {
 		}
 	}
 	byBasis := map[finding.Basis]*tried{}
-	for _, f := range append(find(t, c, finding.Settings{}), find(t, totalsOf(t, c), finding.Settings{})...) {
+	for _, f := range append(find(t, c.Capture, finding.Settings{}), find(t, totalsOf(t, c.Capture), finding.Settings{})...) {
 		if f.Basis == (finding.Basis{}) {
 			continue
 		}
@@ -291,8 +291,8 @@ func TestInterval(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		count(l.name, find(t, c, finding.Settings{}), func(f *finding.Finding) bool {
-			at := placeOf(c, f)
+		count(l.name, find(t, c.Capture, finding.Settings{}), func(f *finding.Finding) bool {
+			at := placeOf(c.Capture, f)
 			is := slices.ContainsFunc(l.want, func(want leakAt) bool { return at.same(want, l.file) })
 			return is == (f.Kind == finding.KindLeak)
 		})

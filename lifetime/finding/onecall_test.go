@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	did "github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -82,7 +83,7 @@ func TestOneForwardPass(t *testing.T) {
 			for _, f := range find(t, capture, finding.Settings{}) {
 				t.Errorf("seed %d: %s: %s", seed, f.Rule, f.Description)
 			}
-			if _, inferred := finding.Changes(capture, capture.Spaces[0], finding.Settings{}); inferred {
+			if _, inferred := finding.Changes(judge.Of(capture).Program(), capture.Spaces[0], finding.Settings{}); inferred {
 				t.Errorf("seed %d: layers are steps", seed)
 			}
 		}

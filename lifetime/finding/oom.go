@@ -17,21 +17,13 @@ const (
 	closeToLimit = 0.95 // share of the limit at which a peak is a finding
 )
 
-// Failures returns the failures of a space, as [oom.Of], with the leaks below them. capacity is that of the device in
-// bytes, 0 = as recorded.
-func Failures(t *lifetime.Tables, s *lifetime.Space, capacity int64) []oom.Diagnosis {
-	return oom.Of(t, s, capacity, func(until *lifetime.Capture) []oom.Grown { return leaksUntil(until, s) })
-}
-
-// leaksUntil returns the leaks in a capture of one space, the part of a whole one until a failure, that may be named as
-// the cause of a failure. A program that fails while it loads a model or fills its first forward pass retains
+// LeaksUntil returns the leaks in one space, the part of a whole one until a failure, that may be named as the cause of
+// the failure. of is what the program did in it. A program that fails while it loads a model or fills its first forward pass retains
 // everything that it allocated, so a leak needs steps, and more of them if no step was recorded. Where no steps are
 // known, a place that freed more than it retained ran as often, and so do forward passes.
-func leaksUntil(c *lifetime.Capture, whole *lifetime.Space) (all []oom.Grown) {
+func LeaksUntil(of *program.Program, whole *lifetime.Space) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
-	of := program.Of(c)
-	defer of.Done()
-	p := newPass(of, c.Spaces[0], Settings{})
+	p := newPass(of, of.Spaces[0], Settings{})
 	for _, r := range LeakRules() {
 		for _, f := range p.run(r) {
 			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
@@ -72,7 +64,7 @@ func (p *Pass) leaveOut(f *Finding, whole *lifetime.Space) {
 // outOfMemory explains the failed allocation that ended a program, and which call sites held the memory at that time.
 // For a compiled program it compares the peak with the limit.
 func outOfMemory(p *Pass) []Finding {
-	all := Failures(&p.Tables, p.Space, p.Limit)
+	all := p.facts.Failures(p.Space)
 	if all == nil {
 		return p.nearLimit()
 	}

@@ -34,6 +34,7 @@ type Pass struct {
 	Space *lifetime.Space
 
 	program *program.Program
+	facts   Facts // nil for the leaks until a failure
 	largest int64 // highest peak of all compiled programs of this run, in the memory of Space
 
 	histories *histories     // of a dynamic space

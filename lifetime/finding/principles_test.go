@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -21,8 +22,8 @@ type variants struct {
 	pattern    func(p *program, parameter int) func(step int)
 }
 
-// judge runs each variant with several seeds, prints a table, and fails for each wrong answer.
-func judge(t *testing.T, all []variants) {
+// try runs each variant with several seeds, prints a table, and fails for each wrong answer.
+func try(t *testing.T, all []variants) {
 	t.Helper()
 	seeds := deep.Or(4, 10)
 	for _, v := range all {
@@ -57,7 +58,7 @@ func judge(t *testing.T, all []variants) {
 // TestStepsAreTime: a leak that retains all that would have been freed stops the clock of work. Steps go on. The parameter is
 // the share of the steps, in percent, after which only the leak allocates.
 func TestStepsAreTime(t *testing.T) {
-	judge(t, []variants{
+	try(t, []variants{
 		{"nothing else is allocated from then on", true, []int{30, 40, 60, 75}, func(p *program, from int) func(int) {
 			p.steps += 40
 			p.idle = func(step int) bool { return step >= p.steps*from/100 }
@@ -103,7 +104,7 @@ func TestSizesThatVary(t *testing.T) {
 		}
 	}
 	sizes := []int{1, 3, 10, 40, 200, 100_000}
-	judge(t, []variants{
+	try(t, []variants{
 		{"all are kept", true, sizes, kept(1)},
 		{"every second is kept", true, sizes, kept(2)},
 		{"every fourth is kept", true, sizes, kept(4)},
@@ -138,7 +139,7 @@ func TestManyPaths(t *testing.T) {
 		return p.alloc(name, 1<<18)
 	}
 	paths := []int{1, 2, 10, 25, 40}
-	judge(t, []variants{
+	try(t, []variants{
 		{"each step retains a buffer, on the next path", true, paths, func(p *program, paths int) func(int) {
 			p.steps += 60
 			return func(step int) { through(p, step%paths, "leak") }
@@ -202,7 +203,7 @@ func TestWorkingSets(t *testing.T) {
 		}
 	}
 	rates := []int{1, 2, 5, 20}
-	judge(t, []variants{
+	try(t, []variants{
 		{"a working set, steps marked", false, rates, func(p *program, add int) func(int) {
 			return p.marked(inOrder(p, add, func(held, _ int) int { return held }))
 		}},
@@ -273,7 +274,7 @@ func TestLoading(t *testing.T) {
 			p.free(staging)
 		}
 	}
-	judge(t, []variants{
+	try(t, []variants{
 		{"staging buffer and weight of each layer", false, layers, load},
 		{"the same in an installed program, beside a thread that measures", false, layers, func(p *program, layers int) func(int) {
 			p.steps, p.idle, p.measured = layers, idle, true
@@ -333,7 +334,7 @@ func TestGrowsByFactor(t *testing.T) {
 		}
 	}
 	factors := []int{150, 200, 300}
-	judge(t, []variants{
+	try(t, []variants{
 		{"appended to in every step", true, factors, func(p *program, factor int) func(int) { return fill(p, factor, 100) }},
 		{"the same, steps marked", true, factors, func(p *program, factor int) func(int) { return p.marked(fill(p, factor, 100)) }},
 		{"until a quarter of the steps", false, factors, func(p *program, factor int) func(int) { return fill(p, factor, 25) }},
@@ -386,7 +387,7 @@ func TestRolesAreNoCache(t *testing.T) {
 				s.Purposes[i] = 1
 			}
 		}
-		named := slices.ContainsFunc(finding.Find(c, c.Spaces, finding.Settings{}), func(f finding.Finding) bool {
+		named := slices.ContainsFunc(judge.Of(c).Findings(), func(f finding.Finding) bool {
 			frame, _ := c.FrameOf(f.Place())
 			return frame.Function == "state"
 		})
@@ -413,7 +414,7 @@ func TestKeptByRole(t *testing.T) {
 		c.Spaces[0].Purposes = make([]lifetime.PurposeID, len(c.Spaces[0].Buffers))
 		c.Spaces[0].Purposes[5] = 1
 		n := 0
-		for _, f := range finding.Find(c, c.Spaces, finding.Settings{}) {
+		for _, f := range judge.Of(c).Findings() {
 			if f.Rule == "long_lived" {
 				n++
 			}
@@ -427,7 +428,7 @@ func TestKeptByRole(t *testing.T) {
 // TestStepsOfTheLoop: nothing marks the steps, and a cache fills through as many call sites as the loop has. The parameter is the
 // number of its keys.
 func TestStepsOfTheLoop(t *testing.T) {
-	judge(t, []variants{{"prompts that repeat", false, []int{6, 12, 24}, func(p *program, keys int) func(int) {
+	try(t, []variants{{"prompts that repeat", false, []int{6, 12, 24}, func(p *program, keys int) func(int) {
 		p.steps = 120 + p.IntN(60)
 		p.idle = func(int) bool { return true }
 		cached := map[int]bool{}
@@ -527,7 +528,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	steps := []int{1, 2, 5}
-	judge(t, []variants{
+	try(t, []variants{
 		{"a function is traced again", true, steps, traced("__inference_step_%d")},
 		{"its gradient is", true, steps, traced("__backward_step_%d")},
 		{"other functions", false, steps, traced("layer_%d_call")},
@@ -574,7 +575,7 @@ func TestInterpreterFrames(t *testing.T) {
 // TestSetUpBeside: set-up that stays at the site of a leak, and data that a trainer frees when it is done, hide no leak. The parameter is
 // the number of buffers of the set-up, or of the data.
 func TestSetUpBeside(t *testing.T) {
-	judge(t, []variants{
+	try(t, []variants{
 		{"a short leak beside set-up", true, []int{0, 1, 2, 3}, func(p *program, setUp int) func(int) {
 			p.steps = 5
 			return func(step int) {

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // wholeRun ends the descriptions of buffers that are not temporary.
@@ -132,7 +133,7 @@ func TestWholeProgram(t *testing.T) {
 	}
 	// If a program is examined alone, its own peak counts.
 	for _, s := range c.Spaces {
-		if s.Module == "jit_iota(6)" && s.Memory == "space0" && len(finding.Find(c, []*lifetime.Space{s}, finding.Settings{})) != 1 {
+		if s.Module == "jit_iota(6)" && s.Memory == "space0" && len(finding.Find(judge.Of(c), []*lifetime.Space{s}, finding.Settings{})) != 1 {
 			t.Error("nothing is found in a small program alone")
 		}
 	}

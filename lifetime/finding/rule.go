@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name
@@ -105,9 +106,16 @@ func wholeSpace(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf(func(p *Pass) bool { return p.Function == nil }, run)
 }
 
+// Facts are what rules ask of a capture beside its spaces. Package judge has them, each made once for all answers.
+type Facts interface {
+	Program() *program.Program
+	Failures(*lifetime.Space) []oom.Diagnosis
+	Replay(*lifetime.Space) *replay.Recording // nil if the allocator cannot be replayed, or that takes too long
+}
+
 // Find runs the rules of the settings on the spaces and returns the findings in the order of Sort, never nil. Rules use
-// what buffers are for, so call category.Of first: see [Judge].
-func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Finding {
+// what buffers are for. The failures of the facts are those under settings.Limit: see package judge.
+func Find(of Facts, spaces []*lifetime.Space, settings Settings) []Finding {
 	highest := map[string]int64{} // by memory
 	for _, s := range spaces {
 		if s.Axis == lifetime.ProgramOrder {
@@ -119,11 +127,9 @@ func Find(c *lifetime.Capture, spaces []*lifetime.Space, settings Settings) []Fi
 		rules = Rules()
 	}
 	all := []Finding{}
-	of := program.Of(c)
-	defer of.Done()
 	for _, s := range spaces {
-		p := newPass(of, s, settings)
-		p.largest, p.Limit = highest[s.Memory], oom.CapacityFor(s, spaces, settings.Limit)
+		p := newPass(of.Program(), s, settings)
+		p.facts, p.largest, p.Limit = of, highest[s.Memory], oom.CapacityFor(s, spaces, settings.Limit)
 		for _, r := range rules {
 			all = append(all, p.run(r)...)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestRules: every rule has a unique name, a kind and a description. One compares captures, the others examine spaces.
@@ -56,7 +57,9 @@ func isLine(advice string) bool { return advice != "" && len(advice) <= 76 }
 // find runs the rules and checks what must be true of every finding.
 func find(t testing.TB, c *lifetime.Capture, settings finding.Settings) []finding.Finding {
 	t.Helper()
-	all := finding.Find(c, c.Spaces, settings)
+	j := judge.Of(c)
+	j.Settings = settings
+	all := j.Findings()
 	for i := range all {
 		checkFinding(t, &all[i])
 	}

@@ -466,7 +466,7 @@ func TestOOM(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := find(t, c, finding.Settings{})
+		found := find(t, c.Capture, finding.Settings{})
 		if f := found[0]; f.Rule != "oom" || f.Severity != finding.Critical || evidence(f, "reason") != want {
 			t.Errorf("%s: %s %v", name, f.Description, f.Evidence)
 		}
@@ -480,7 +480,7 @@ func TestOOM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := find(t, c, finding.Settings{Limit: 512 << 20})
+	found := find(t, c.Capture, finding.Settings{Limit: 512 << 20})
 	if f := found[0]; evidence(f, "reason") != "outside" || evidence(f, "outside") != float64(64<<20) {
 		t.Errorf("%s %v", f.Description, f.Evidence)
 	}
@@ -518,7 +518,7 @@ func TestTooLargeProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := find(t, c, finding.Settings{Limit: 16 << 30})[0]
+	f := find(t, c.Capture, finding.Settings{Limit: 16 << 30})[0]
 	if f.Rule != "oom" || evidence(f, "peak") != float64(300<<30) || !strings.Contains(f.Description, "200 GiB") {
 		t.Errorf("%s: %s", f.Rule, f.Description)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // snapshots returns the PyTorch snapshots and XProf profiles of testdata.
@@ -73,7 +74,7 @@ func TestHistory(t *testing.T) {
 		return nil
 	}}
 	for _, c := range snapshots(t) {
-		finding.Find(c, c.Spaces, finding.Settings{Rules: []finding.Rule{compare}})
+		finding.Find(judge.Of(c), c.Spaces, finding.Settings{Rules: []finding.Rule{compare}})
 	}
 	if sites < 100 || steps < 100 {
 		t.Errorf("%d sites, %d steps", sites, steps)
@@ -87,7 +88,7 @@ func TestRuleNames(t *testing.T) {
 		renamed[i].Name = fmt.Sprint("rule ", i)
 	}
 	for _, c := range snapshots(t) {
-		want, got := finding.Find(c, c.Spaces, finding.Settings{}), finding.Find(c, c.Spaces, finding.Settings{Rules: renamed})
+		want, got := judge.Of(c).Findings(), finding.Find(judge.Of(c), c.Spaces, finding.Settings{Rules: renamed})
 		if len(got) != len(want) {
 			t.Fatalf("%d findings, want %d", len(got), len(want))
 		}

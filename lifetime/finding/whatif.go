@@ -17,18 +17,15 @@ const (
 	adviceBuckets    = "Bucket or pad batch sizes; allocate long-lived buffers first."
 )
 
-// The thresholds of advice that was replayed.
-const (
-	maxReplayed = 2_000_000 // buffers of a space: more take too long
-	leastApart  = 0.05      // minimum gain of such a pool
-)
+// leastApart is the minimum gain of a pool of its own.
+const leastApart = 0.05
 
 // replayed replays the space under other settings, and with pinning buffers in a pool of their own. The advice of a
 // finding about fragmentation becomes what helps. instant is that of the holes. It returns parts
 // of the text. Without a recording that can be replayed, it only removes advice that the program already follows.
 func (p *Pass) replayed(f *Finding, instant int64) (parts []string) {
-	h := p.recording()
-	if h == nil {
+	h := p.facts.Replay(p.Space)
+	if h == nil || h.Refused != "" {
 		if slices.Contains(f.Suggestions, adviceFragmented) && p.expandable() {
 			f.Suggestions = []string{adviceBuckets}
 		}
@@ -54,7 +51,7 @@ func (p *Pass) replayed(f *Finding, instant int64) (parts []string) {
 	} else {
 		parts = []string{"a replay shows that no other settings help"}
 	}
-	if pool := oom.Apart(&p.Tables, p.Space, h, d, &own, instant); pool != nil {
+	if pool := oom.Apart(&p.Tables, p.Space, h.History, d, &own, instant); pool != nil {
 		f.add(textFigure(FigPinnedBy, pool.Place.String()), figure(FigPinned, pool.Holes), figure(FigApart, pool.Least.PeakReserved))
 		if pool.Least.OOM || float64(pool.Least.High) > (1-leastApart)*float64(own.PeakReserved) {
 			parts = append(parts, fmt.Sprintf("%s is next to %s of holes", pool.Place, units.Bytes(pool.Holes)))
@@ -65,21 +62,6 @@ func (p *Pass) replayed(f *Finding, instant int64) (parts []string) {
 	}
 	f.Suggestions = []string{cmp.Or(advice, adviceBuckets)}
 	return parts
-}
-
-// recording returns the history of the space if it holds to the rules of PyTorch's allocator, else nil.
-func (p *Pass) recording() *replay.History {
-	if len(p.Space.Buffers) > maxReplayed {
-		return nil
-	}
-	h := replay.Of(p.Space, p.Sources[p.Space.Source].Settings)
-	if h == nil {
-		return nil
-	}
-	if law := h.Verify(); h.Refusal(&law) != "" {
-		return nil
-	}
-	return h
 }
 
 // expandable reports whether the program has expandable segments.

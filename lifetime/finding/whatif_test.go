@@ -23,7 +23,7 @@ func findingOf(t *testing.T, file, rule string) finding.Finding {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := finding.Find(c, c.Spaces, finding.Settings{})
+	found := c.Findings()
 	i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Rule == rule })
 	if i < 0 {
 		t.Fatalf("%s: no finding of %s", file, rule)

@@ -24,7 +24,7 @@ func TestBrief(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := Of(&c.Tables, c.Spaces[0], 0, func(*lifetime.Capture) []Grown { return nil })
+	all := Of(&c.Tables, c.Spaces[0], 0, noFacts)
 	if last := &all[len(all)-1]; len(all) != failures || !last.Brief || last.Reason != Unknown {
 		t.Errorf("%d failures, the last %+v", len(all), last)
 	}

@@ -7,7 +7,14 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/replay"
 )
+
+// noFacts are those of a recording without leaks that cannot be replayed.
+var noFacts = Facts{
+	Leaks:  func(*lifetime.Space) []Grown { return nil },
+	Replay: func(*lifetime.Space) *replay.Recording { return nil },
+}
 
 // TestCycle: if the request would have fit without what waits for the garbage collector, the advice names the cycle.
 func TestCycle(t *testing.T) {
@@ -31,7 +38,7 @@ func TestCycle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := Of(&c.Tables, c.Spaces[0], 0, func(*lifetime.Capture) []Grown { return nil })[0]
+		d := Of(&c.Tables, c.Spaces[0], 0, noFacts)[0]
 		if want == "" && d.Advice == "" || want != "" && d.Advice != want {
 			t.Errorf("%d MiB: %s, %q, want %q", requested, d.Reason, d.Advice, want)
 		}

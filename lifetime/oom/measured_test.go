@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/formats"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 )
 
@@ -57,8 +57,9 @@ func (y *tally) add(where int, file string, each bool, truths ...string) {
 		return // nothing that memlane reads
 	}
 	var all []oom.Diagnosis
+	j := judge.Of(c)
 	for _, s := range c.Spaces {
-		all = append(all, finding.Failures(&c.Tables, s, 0)...)
+		all = append(all, j.Failures(s)...)
 	}
 	slices.SortStableFunc(all, func(x, y oom.Diagnosis) int { // across the spaces
 		return cmp.Or(strings.Compare(fmt.Sprint(x.Caught()), fmt.Sprint(y.Caught())), cmp.Compare(x.Line, y.Line))

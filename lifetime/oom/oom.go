@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/region"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Diagnosis is why an allocation failed, and what to do.
@@ -89,11 +90,16 @@ func CapacityFor(s *lifetime.Space, spaces []*lifetime.Space, capacity int64) in
 	return capacity
 }
 
+// Facts are what a diagnosis asks of a recording until a failure. Package judge has them.
+type Facts struct {
+	Leaks  func(until *lifetime.Space) []Grown
+	Replay func(until *lifetime.Space) *replay.Recording // nil if the allocator cannot be replayed, or that takes too long
+}
+
 // Of returns the failures of a space, first the one that ended the program: what a launcher names as the first, then what was not
 // survived, in order. Without any, it returns an inferred one for a compiled program that is larger than the device, and for a
-// recording that ends close to the limit. capacity is that of the device in bytes, 0 = as recorded. leaks finds the leaks in the
-// recording until a failure.
-func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until *lifetime.Capture) []Grown) []Diagnosis {
+// recording that ends close to the limit. capacity is that of the device in bytes, 0 = as recorded.
+func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, facts Facts) []Diagnosis {
 	if capacity > 0 {
 		limited := *s
 		limited.Limit = capacity
@@ -113,12 +119,12 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, leaks func(until 
 		d.judge(t)
 		if m.Failure == nil && !d.Brief && !survived && judged < maxJudged {
 			judged++
-			judgeRecording(t, &d, leaks)
+			judgeRecording(t, &d, facts)
 		}
 		all = append(all, d)
 	}
 	if all == nil {
-		return inferred(t, s, leaks)
+		return inferred(t, s, facts)
 	}
 	order := func(d *Diagnosis) int {
 		switch {
@@ -173,7 +179,7 @@ func (d *Diagnosis) because(t *lifetime.Tables, r *row) {
 }
 
 // inferred returns the failure of a space without a recorded one, if its peak shows one.
-func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Capture) []Grown) []Diagnosis {
+func inferred(t *lifetime.Tables, s *lifetime.Space, facts Facts) []Diagnosis {
 	const (
 		close = 0.95 // share of the limit
 		late  = 0.9  // share of the recording
@@ -198,7 +204,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, leaks func(*lifetime.Captur
 		d.Failure = stateAt(s, d.Mark)
 		d.Survived = false
 		d.because(t, &row{reason: Exhausted})
-		judgeRecording(t, &d, leaks)
+		judgeRecording(t, &d, facts)
 		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the capacity", units.Bytes(max(capacity-peak.Bytes, 0)))
 	default:
 		return nil

@@ -21,20 +21,21 @@ import (
 type recorded struct {
 	*Diagnosis
 	t      *lifetime.Tables
+	facts  Facts
 	until  *lifetime.Space // the recording up to the failure
 	fitted bool            // with another setting the request would have fitted
 }
 
 // judgeRecording completes the diagnosis of a recorded failure.
-func judgeRecording(t *lifetime.Tables, d *Diagnosis, leaks func(*lifetime.Capture) []Grown) {
+func judgeRecording(t *lifetime.Tables, d *Diagnosis, facts Facts) {
 	alone := &lifetime.Capture{Tables: *t, Spaces: []*lifetime.Space{d.Space}}
 	alone = selection.Slice(alone, d.Space.Begin, d.Mark.Begin+1)
-	j := &recorded{Diagnosis: d, t: t, until: alone.Spaces[0]}
+	j := &recorded{Diagnosis: d, t: t, facts: facts, until: alone.Spaces[0]}
 	d.Released, d.Retries = j.retries()
 	if d.Space.Axis == lifetime.ProgramOrder {
 		return
 	}
-	found := leaks(alone)
+	found := facts.Leaks(j.until)
 	j.holding()
 	if d.Reason == Fragmented && d.Unallocated < d.Mark.Requested {
 		d.Words = inPieces
@@ -210,20 +211,10 @@ func (j *recorded) holding() {
 	j.Proof = fmt.Sprintf("without the buffers of %s the peak until then is %s instead of %s", name, units.Bytes(without), units.Bytes(all))
 }
 
-const maxReplayed = 2_000_000 // buffers of a recording that are replayed
-
 // replay tries settings of PyTorch's allocator, and makes fragmentation the reason if the request would have fit with one.
 func (j *recorded) replay() {
-	if len(j.until.Buffers) > maxReplayed {
-		return
-	}
-	h := replay.Of(j.until, j.t.Sources[j.Space.Source].Settings)
-	if h == nil || h.Capacity() == 0 {
-		j.unproved()
-		return
-	}
-	law := h.Verify()
-	if h.Refusal(&law) != "" {
+	h := j.facts.Replay(j.until)
+	if h == nil || h.Capacity() == 0 || h.Refused != "" {
 		j.unproved()
 		return
 	}
@@ -237,7 +228,7 @@ func (j *recorded) replay() {
 	o, sure := h.Past(device)
 	switch {
 	case sure && !o.OOM:
-		j.proved(&o, &law)
+		j.proved(&o, &h.Law)
 		return
 	case j.Reason != Fragmented || !o.OOM || j.otherStreams() >= j.Mark.Requested:
 		j.unproved()
@@ -246,7 +237,7 @@ func (j *recorded) replay() {
 	if j.Advice = fewSizes; sure {
 		j.Proof = "other settings would not have helped, replayed exactly"
 	}
-	if pool := Apart(j.t, j.until, h, device, &own, j.Mark.Begin); pool != nil && !pool.Least.OOM && pool.Least.Exact {
+	if pool := Apart(j.t, j.until, h.History, device, &own, j.Mark.Begin); pool != nil && !pool.Least.OOM && pool.Least.Exact {
 		j.Advice = pool.Advice()
 		j.Proof = strings.TrimPrefix(fmt.Sprintf("%s; with %s in a pool of its own it would have fit", j.Proof, pool.Place), "; ")
 	}

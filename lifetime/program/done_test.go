@@ -15,8 +15,9 @@ func TestDone(t *testing.T) {
 	r.alloc("cuda:0", "call theirs", true)
 	p, space := r.program(t)
 	site := space("cuda:0").Buffers[0].Site
-	first := p.At(site)
-	p.Done()
+	read := program.NewStacks(&p.Tables)
+	first := read.Of(p.Sites[site].Stack)
+	read.Done()
 	of := func(c *lifetime.Capture) *program.Facts { return program.Of(c).At(site) }
 	same := *p.Capture
 	if of(&same) != first {
@@ -25,7 +26,7 @@ func TestDone(t *testing.T) {
 	if of(&same) == first {
 		t.Error("two programs share what they read")
 	}
-	p.Done()
+	read.Done()
 	grown := *p.Capture
 	grown.Frames = append(grown.Frames, frame.Frame{Function: "new"})
 	grown.Stacks = append(grown.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(grown.Frames) - 1)})

@@ -24,7 +24,7 @@ func (n counted) add(t *testing.T, file, of string) {
 		t.Fatal(err)
 	}
 	for _, s := range c.Spaces {
-		recorded := program.Of(c).Steps(s)
+		recorded := program.Of(c.Capture).Steps(s)
 		if len(recorded.Begins) == 0 || recorded.Inferred() {
 			continue
 		}
@@ -32,7 +32,7 @@ func (n counted) add(t *testing.T, file, of string) {
 		for _, other := range c.Spaces {
 			marks[other], other.Marks = other.Marks, nil
 		}
-		inferred := program.Of(c).Steps(s)
+		inferred := program.Of(c.Capture).Steps(s)
 		for other := range marks {
 			other.Marks = marks[other]
 		}

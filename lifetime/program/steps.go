@@ -71,11 +71,9 @@ func (p *Program) Steps(s *lifetime.Space) *Steps {
 
 // processOf returns the spaces of a process on one clock, that with most allocations first, bystanders' left out.
 func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
-	group := []*lifetime.Space{s}
-	for _, o := range p.Spaces {
-		if o != s && s.Axis == lifetime.Time && o.Axis == s.Axis && o.Source == s.Source && o.Host == s.Host && o.Process == s.Process {
-			group = append(group, o)
-		}
+	group := p.processes[process{s.Source, s.Host, s.Process}]
+	if !slices.Contains(group, s) {
+		return []*lifetime.Space{s}
 	}
 	if len(group) > 1 {
 		slices.SortStableFunc(group, func(x, y *lifetime.Space) int {
@@ -83,6 +81,12 @@ func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
 		})
 	}
 	return group
+}
+
+// process is what the spaces of a process have in common.
+type process struct {
+	source        int
+	host, process string
 }
 
 // stepsOf returns the steps of a process by the best evidence.

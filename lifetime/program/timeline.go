@@ -25,8 +25,12 @@ type PhaseSpan struct {
 	Left       int64          // bytes that it allocated and that were alive at its end
 }
 
-// Timeline returns the phases and steps of a space by the purposes of its buffers. It costs as much as Peak.
+// Timeline returns the phases and steps of a space by the purposes of its buffers. It costs as much as Peak. The space may
+// be on another axis than in the capture.
 func (p *Program) Timeline(s *lifetime.Space) Timeline {
+	if !slices.Contains(p.Spaces, s) {
+		p = p.Part(s)
+	}
 	line := Timeline{Spans: PhasesOf(&p.Tables, s), Steps: p.Steps(s)}
 	for i := range line.Spans {
 		span := &line.Spans[i]

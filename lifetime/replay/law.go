@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 )
 
 // Law says how much of a recording the rules of the allocator predict. Only events of the recording count.
@@ -87,6 +88,23 @@ func (l *Law) Rate() float64 {
 		return 1
 	}
 	return float64(l.Equal+l.SegmentsEqual) / float64(l.Addresses+l.Segments)
+}
+
+// Recording is a history that was compared with the rules of the allocator.
+type Recording struct {
+	*History
+	Law     Law
+	Refused string // why other settings cannot be replayed; "" = they can
+}
+
+// Check returns the recording of a space, nil where Of does.
+func Check(s *lifetime.Space, recorded []lifetime.Setting) *Recording {
+	h := Of(s, recorded)
+	if h == nil {
+		return nil
+	}
+	law := h.Verify()
+	return &Recording{h, law, h.Refusal(&law)}
 }
 
 // minRate is the rate of a recording below which Refusal refuses it.

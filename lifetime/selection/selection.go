@@ -37,9 +37,6 @@ type Selection struct {
 	Name     *regexp.Regexp // what the recorder found: the name of the tensor, or what holds it
 
 	By By // what buffers are summed up by; "" = ByLine
-
-	// Judge, if set, is called with the selected memory IDs and window, before Of selects buffers and groups them.
-	Judge func(*lifetime.Capture)
 }
 
 // Instant is a point on the axis of a space.
@@ -99,7 +96,8 @@ func (s *Selection) names() string {
 	return strings.Join(parts, " and ")
 }
 
-// Of returns the selected part of a capture, grouped. It fails with a *NothingError if nothing is selected.
+// Of returns the selected memory IDs and window of a capture, with all their buffers. It fails with a *NothingError if nothing
+// is selected.
 func (s *Selection) Of(c *lifetime.Capture) (*lifetime.Capture, error) {
 	part := only(c, func(space *lifetime.Space) bool { return s.has(&space.SpaceInfo) })
 	var ids []string
@@ -109,14 +107,13 @@ func (s *Selection) Of(c *lifetime.Capture) (*lifetime.Capture, error) {
 	if err := s.empty(&c.Tables, ids, len(part.Spaces)); err != nil {
 		return nil, err
 	}
-	part, err := s.cut(part)
-	if err != nil {
-		return nil, err
-	}
-	if s.Judge != nil {
-		s.Judge(part)
-	}
-	if part, err = s.filter(part); err != nil || s.By == "" {
+	return s.cut(part)
+}
+
+// Buffers returns what Of returned with the selected buffers, grouped. It fails like Of.
+func (s *Selection) Buffers(of *lifetime.Capture) (*lifetime.Capture, error) {
+	part, err := s.filter(of)
+	if err != nil || s.By == "" {
 		return part, err
 	}
 	return GroupBy(part, s.By)

@@ -166,14 +166,14 @@ func TestName(t *testing.T) {
 		t.Fatal(err)
 	}
 	for pattern, want := range map[string]int{`^model\.layers\.\d\.weight$`: 2, "exp_avg": 4, "^optimizer$": 4, "in the graph of history": 48, `^history\[\d+\]$`: 12, "reference cycle": 1, ".": 124} {
-		part, err := (&selection.Selection{Name: regexp.MustCompile(pattern)}).Of(c)
+		part, err := (&selection.Selection{Name: regexp.MustCompile(pattern)}).Buffers(c)
 		if err != nil {
 			t.Errorf("%s: %v", pattern, err)
 		} else if got := len(part.Spaces[0].LiveAt(part.Spaces[0].AtEnd())); got != want {
 			t.Errorf("%s: %d buffers, want %d", pattern, got, want)
 		}
 	}
-	_, err = (&selection.Selection{Name: regexp.MustCompile("teacher")}).Of(c)
+	_, err = (&selection.Selection{Name: regexp.MustCompile("teacher")}).Buffers(c)
 	if err == nil || !strings.Contains(err.Error(), `has a recorded name or holder that matches "teacher"`) {
 		t.Error(err)
 	}
@@ -190,7 +190,7 @@ func TestFilter(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			large, err := (&selection.Selection{MinSize: 1 << 20}).Of(c)
+			large, err := (&selection.Selection{MinSize: 1 << 20}).Buffers(c)
 			if _, nothing := err.(*selection.NothingError); nothing {
 				continue
 			}

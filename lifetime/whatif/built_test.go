@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
@@ -91,7 +92,7 @@ func (b *builder) engine(t *testing.T) *Engine {
 	}
 	b.s.SortEnds(nil)
 	b.Spaces = []*lifetime.Space{b.s}
-	e, refused := New(&b.Tables, b.s)
+	e, refused := New(program.Of(&b.Capture), b.s, replay.Check(b.s, b.Sources[b.s.Source].Settings))
 	if e == nil {
 		t.Fatal(refused)
 	}

@@ -41,19 +41,16 @@ type Engine struct {
 	}
 }
 
-// New returns the engine of a space. refused says why there is none.
-func New(t *lifetime.Tables, s *lifetime.Space) (e *Engine, refused string) {
-	h := replay.Of(s, t.Sources[s.Source].Settings)
-	if h == nil {
+// New returns the engine of a space of a program, with its recording, nil for none. refused says why there is no engine.
+func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine, refused string) {
+	switch {
+	case r == nil:
 		return nil, "no history of PyTorch's allocator was recorded: torch.cuda.memory._record_memory_history()"
+	case r.Refused != "":
+		return nil, r.Refused
 	}
-	e = &Engine{history: h, Law: h.Verify()}
-	if why := h.Refusal(&e.Law); why != "" {
-		return nil, why
-	}
-	p := program.Of(&lifetime.Capture{Tables: *t, Spaces: []*lifetime.Space{s}})
-	e.base = modelOf(p, s, h)
-	p.Done()
+	e = &Engine{history: r.History, Law: r.Law}
+	e.base = modelOf(of, s, r.History)
 	e.least = sync.OnceValue(e.base.least)
 	e.program = e.base
 	var first int

@@ -32,7 +32,7 @@ func TestLevels(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range c.Spaces {
-			e, _ := whatif.New(&c.Tables, s)
+			e, _ := c.WhatIf(s)
 			if e == nil {
 				continue
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
@@ -48,7 +49,7 @@ func engineIn(t *testing.T, file string) *Engine {
 		category.Of(c, nil)
 		opened[file] = c
 	}
-	e, refused := New(&c.Tables, c.Spaces[0])
+	e, refused := New(program.Of(c), c.Spaces[0], replay.Check(c.Spaces[0], c.Sources[0].Settings))
 	if e == nil {
 		t.Fatal(refused)
 	}
@@ -787,7 +788,7 @@ func TestEveryEdit(t *testing.T) {
 		}
 		category.Of(c, nil)
 		for _, s := range c.Spaces {
-			e, _ := New(&c.Tables, s)
+			e, _ := New(program.Of(c), s, replay.Check(s, c.Sources[s.Source].Settings))
 			if e == nil {
 				continue
 			}

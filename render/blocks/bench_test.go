@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -68,7 +69,7 @@ func TestAllocations(t *testing.T) {
 		var size counter
 		per := testing.AllocsPerRun(1, func() {
 			size = 0
-			if err := Write(&size, c, s, Options{Layout: l}); err != nil {
+			if err := Write(&size, judge.Of(c), s, Options{Layout: l}); err != nil {
 				t.Fatal(err)
 			}
 		}) / n
@@ -91,7 +92,7 @@ func BenchmarkWrite(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					size = 0
-					if err := Write(&size, c, s, Options{Layout: l}); err != nil {
+					if err := Write(&size, judge.Of(c), s, Options{Layout: l}); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -105,7 +106,7 @@ func BenchmarkWrite(b *testing.B) {
 // BenchmarkBlock measures the work per written rectangle.
 func BenchmarkBlock(b *testing.B) {
 	c, s := large(b, 50000)
-	p, err := newPicture(c, s, Options{Layout: Address})
+	p, err := newPicture(judge.Of(c), s, Options{Layout: Address})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -94,7 +95,7 @@ func (o Options) withDefaults(s *lifetime.Space) Options {
 }
 
 // Write draws the space s of c. It fails if s lacks what the picture needs. The same input gives the same bytes.
-func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
+func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	p, err := newPicture(c, s, o)
 	if err == nil {
 		err = p.draw()
@@ -146,7 +147,7 @@ type picture struct {
 	path canvas.Path // memory for one outline
 }
 
-func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, error) {
+func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error) {
 	if err := checkFacts(s, o); err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 		return nil, errors.New("no part of the recording is between From and To")
 	}
 	p := &picture{
-		Plot: plot.New(o.Width), c: c, s: s, o: o, budget: budgetOf(asked, o),
+		Plot: plot.New(o.Width), c: c.Capture, s: s, o: o, budget: budgetOf(asked, o),
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
 	p.Space, p.From, p.To = s, o.From, o.To
@@ -170,7 +171,7 @@ func newPicture(c *lifetime.Capture, s *lifetime.Space, o Options) (*picture, er
 	}
 	p.o.Height, below = p.FindOthers(o.Others, p.o.Height, leastHeight, asked.Height != 0)
 	p.keys = keys > 0
-	p.Bottom = point(p.o.Height-62)*10 - keys - below - p.FindPhases(c)
+	p.Bottom = point(p.o.Height-62)*10 - keys - below - p.FindPhases(c.Program())
 	var err error
 	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err

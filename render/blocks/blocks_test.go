@@ -18,6 +18,7 @@ import (
 	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -369,12 +370,12 @@ func TestRefusals(t *testing.T) {
 		{c, s, Options{From: 9, To: 3}, "space cpu: no part of the recording"},
 		{hc, hs, Options{}, "space cuda:0: the sizes add up to more than 1 EiB"},
 	} {
-		err := Write(io.Discard, tc.c, tc.s, tc.o)
+		err := Write(io.Discard, judge.Of(tc.c), tc.s, tc.o)
 		if err == nil || !strings.HasPrefix(err.Error(), tc.want) {
 			t.Errorf("error %v, want %q", err, tc.want)
 		}
 	}
-	if err := Write(io.Discard, c, &nowhere, Options{}); err != nil {
+	if err := Write(io.Discard, judge.Of(c), &nowhere, Options{}); err != nil {
 		t.Error(err)
 	}
 }

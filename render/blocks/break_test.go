@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/plot"
 )
 
@@ -30,7 +31,7 @@ func TestBreak(t *testing.T) {
 		for _, sizes := range [][2]int64{{0, 0}, {900 * mib, 0}, {0, 900 * mib}, {200 << 30, 600 << 30}, {5 * mib, 3 * mib}, {1 << 40, 0}} {
 			t.Run(fmt.Sprint(seed, sizes), func(t *testing.T) {
 				c, s := older(seed, sizes[0], sizes[1]).finish(t)
-				p, err := newPicture(c, s, Options{})
+				p, err := newPicture(judge.Of(c), s, Options{})
 				if err != nil {
 					t.Fatal(err)
 				}

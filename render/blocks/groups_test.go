@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/plot"
 )
 
@@ -74,7 +75,7 @@ func TestColoursByPeak(t *testing.T) {
 	}
 	c, s := p.finish(t)
 	for _, color := range []Color{ByCategory, BySite} {
-		q, err := newPicture(c, s, Options{Color: color, Width: 480, Height: 240})
+		q, err := newPicture(judge.Of(c), s, Options{Color: color, Width: 480, Height: 240})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,7 @@ func TestColoursByPeak(t *testing.T) {
 			}
 			least = min(least, k.bytes)
 		}
-		wide, err := newPicture(c, s, Options{Color: color, Width: 1600, Height: 900})
+		wide, err := newPicture(judge.Of(c), s, Options{Color: color, Width: 1600, Height: 900})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/plot"
 )
 
@@ -56,7 +57,7 @@ func envelope(s *lifetime.Space, from, to int64, n int) []int64 {
 // that their top is the usage, to scale, above a break of the axis too.
 func checkStack(t *testing.T, c *lifetime.Capture, s *lifetime.Space, o Options) {
 	t.Helper()
-	p, err := newPicture(c, s, o)
+	p, err := newPicture(judge.Of(c), s, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestStackIsUsage(t *testing.T) {
 	checkStack(t, c, s, Options{Marks: p.marks(s)})
 	checkStack(t, c, s, Options{Marks: p.marks(s), Color: ByLeak})
 	checkStack(t, c, s, Options{Marks: p.marks(s), Color: ByLeak, MaxBlocks: 9})
-	if p, _ := newPicture(c, s, Options{}); p.peak != s.Peak(lifetime.Occupied) {
+	if p, _ := newPicture(judge.Of(c), s, Options{}); p.peak != s.Peak(lifetime.Occupied) {
 		t.Errorf("peak %v, want %v", p.peak, s.Peak(lifetime.Occupied))
 	}
 }
@@ -192,7 +193,7 @@ func TestMillionBuffers(t *testing.T) {
 		if len(svg) > 2e6 {
 			t.Errorf("layout %d: %d bytes", l, len(svg))
 		}
-		p, err := newPicture(c, s, Options{Layout: l})
+		p, err := newPicture(judge.Of(c), s, Options{Layout: l})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +230,7 @@ func TestOthers(t *testing.T) {
 			o.Others = append(o.Others, other)
 			want = append(want, other.Peak(lifetime.Occupied).Bytes)
 		}
-		p, err := newPicture(c, s, o)
+		p, err := newPicture(judge.Of(c), s, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +268,7 @@ func TestAddressAreas(t *testing.T) {
 		c, s := p.finish(t)
 		for _, height := range []int{240, 900} {
 			o := Options{Layout: Address, Color: BySize, Height: height}
-			q, err := newPicture(c, s, o)
+			q, err := newPicture(judge.Of(c), s, o)
 			if err != nil {
 				t.Fatal(err)
 			}

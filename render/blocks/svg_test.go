@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -198,7 +199,7 @@ func (o *shapeBox) at(x20 int) [][2]int {
 func render(t testing.TB, c *lifetime.Capture, s *lifetime.Space, o Options) []byte {
 	t.Helper()
 	var w bytes.Buffer
-	if err := Write(&w, c, s, o); err != nil {
+	if err := Write(&w, judge.Of(c), s, o); err != nil {
 		t.Fatal(err)
 	}
 	return w.Bytes()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -61,7 +62,7 @@ func TestBands(t *testing.T) {
 			t.Errorf("%d categories: bands have %d at the peak of %d", n, sum, u.peak.Bytes)
 		}
 		var svg bytes.Buffer
-		if err := Usage(&svg, c, s, Options{Categories: true}); err != nil {
+		if err := Usage(&svg, judge.Of(c), s, Options{Categories: true}); err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range u.bands {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
@@ -53,14 +54,14 @@ func open(t *testing.T, file, id string) (*lifetime.Capture, *lifetime.Space) {
 // scene is a space and the picture to draw of it.
 type scene struct {
 	name, file, id string
-	draw           func(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
+	draw           func(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error
 	o              Options
 }
 
 // marked draws the peak with a buffer marked.
-func marked(buffer string) func(io.Writer, *lifetime.Capture, *lifetime.Space, Options) error {
-	return func(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
-		return Peak(w, c, s, buffer, o)
+func marked(buffer string) func(io.Writer, *judge.Capture, *lifetime.Space, Options) error {
+	return func(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
+		return Peak(w, c.Capture, s, buffer, o)
 	}
 }
 
@@ -78,7 +79,7 @@ func drawn(t *testing.T, sc scene) []byte {
 	t.Helper()
 	c, s := open(t, sc.file, sc.id)
 	var w bytes.Buffer
-	if err := sc.draw(&w, c, s, sc.o); err != nil {
+	if err := sc.draw(&w, judge.Of(c), s, sc.o); err != nil {
 		t.Fatalf("%s: %v", sc.name, err)
 	}
 	return w.Bytes()
@@ -182,7 +183,7 @@ func TestPeakIsKept(t *testing.T) {
 		t.Errorf("the curve reaches %d, the peak is %v", curve.highest(), s.Peak(lifetime.Occupied))
 	}
 	var w bytes.Buffer
-	if err := Usage(&w, c, s, Options{}); err != nil || w.Len() > 100000 {
+	if err := Usage(&w, judge.Of(c), s, Options{}); err != nil || w.Len() > 100000 {
 		t.Errorf("%d bytes, %v", w.Len(), err)
 	}
 }
@@ -220,7 +221,7 @@ func TestRefusals(t *testing.T) {
 	b.Describe(b.Space(), lifetime.SpaceInfo{Device: "cuda:0"})
 	if c, err := b.Finish(); err != nil {
 		t.Error(err)
-	} else if err := Usage(io.Discard, c, c.Spaces[0], Options{}); !errors.Is(err, errNothing) {
+	} else if err := Usage(io.Discard, judge.Of(c), c.Spaces[0], Options{}); !errors.Is(err, errNothing) {
 		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/diff"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -77,14 +78,14 @@ func (p *comparison) open() bool {
 		if t.figure = newFigure(side.Space, p.o.Width); t.From >= t.To {
 			return false
 		}
-		t.FindSteps([]*lifetime.Capture{p.d.Before, p.d.After}[i])
+		t.FindSteps([]*judge.Capture{p.d.Before, p.d.After}[i].Program())
 		used = used || t.peak.Bytes > 0
 	}
 	return used
 }
 
 // fileOf returns the file of a side.
-func fileOf(c *lifetime.Capture, side *diff.Side) string {
+func fileOf(c *judge.Capture, side *diff.Side) string {
 	if side == nil {
 		return c.Sources[0].File
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -45,7 +45,7 @@ func run(t *testing.T, file string, sizes ...int64) *lifetime.Capture {
 }
 
 func compare(before, after *lifetime.Capture) *diff.Result {
-	return diff.Compare(before, after, finding.Settings{})
+	return diff.Compare(judge.Of(before), judge.Of(after))
 }
 
 func drawnDiff(t *testing.T, d *diff.Result, o Options) []byte {

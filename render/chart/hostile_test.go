@@ -11,7 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/failure"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 )
 
@@ -40,10 +40,10 @@ func TestExtremes(t *testing.T) {
 		if before == nil {
 			before = c
 		}
-		d := diff.Compare(before, c, finding.Settings{})
+		d := diff.Compare(judge.Of(before), judge.Of(c))
 		before = c
 		for _, draw := range []func(w *bytes.Buffer, o Options) error{
-			func(w *bytes.Buffer, o Options) error { return Usage(w, c, c.Spaces[0], o) },
+			func(w *bytes.Buffer, o Options) error { return Usage(w, judge.Of(c), c.Spaces[0], o) },
 			func(w *bytes.Buffer, o Options) error { return Peak(w, c, c.Spaces[0], "", o) },
 			func(w *bytes.Buffer, o Options) error { return Diff(w, d, d.Main(), o) },
 			func(w *bytes.Buffer, o Options) error {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -141,7 +142,7 @@ func TestOthers(t *testing.T) {
 			want[other.Device] = float64(peak) / float64(u.Ceiling(u.most())) * float64(plot.OtherHeight) / 10
 		}
 		var picture bytes.Buffer
-		if err := Usage(&picture, c, s, o); err != nil {
+		if err := Usage(&picture, judge.Of(c), s, o); err != nil {
 			t.Fatal(err)
 		}
 		peaks, pixel := peaksOf(t, picture.String())

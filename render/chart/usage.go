@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
@@ -90,9 +91,9 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 // Usage draws the bytes in use over time and, if they were recorded, the requested,
 // reserved and free bytes. Where what is always in use would make the rest low, the axis is broken.
 // It fails if no memory was in use. The same input gives the same bytes.
-func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error {
+func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	const least = 240 // pixels
-	u, err := newUsage(c, s, o.withDefaults(420, least))
+	u, err := newUsage(c.Capture, s, o.withDefaults(420, least))
 	if err != nil {
 		return err
 	}
@@ -103,12 +104,12 @@ func Usage(w io.Writer, c *lifetime.Capture, s *lifetime.Space, o Options) error
 	if len(u.bands) == 0 && u.stack == nil && u.BreakAt(u.occupied.lowest(), u.most(), u.ceiling) {
 		u.ceiling = u.Ceiling(u.most())
 	}
-	u.Bottom = canvas.Length(u.o.Height-66)*10 - below - u.FindPhases(c)
+	u.Bottom = canvas.Length(u.o.Height-66)*10 - below - u.FindPhases(c.Program())
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
 	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err
 	}
-	u.Heading(u.headline(), append(u.Source(c), units.Span(u.To-max(u.From, plot.Origin(s)), s.Axis.Unit()),
+	u.Heading(u.headline(), append(u.Source(c.Capture), units.Span(u.To-max(u.From, plot.Origin(s)), s.Axis.Unit()),
 		"peak "+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
 	u.marks(u.legend())

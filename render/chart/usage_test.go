@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestUsageBreak: what is always in use does not hide the rest; labels above the break tell the bytes above it.
@@ -22,7 +23,7 @@ func TestUsageBreak(t *testing.T) {
 			t.Fatal(err)
 		}
 		var w bytes.Buffer
-		if err := Usage(&w, c, s, Options{}); err != nil {
+		if err := Usage(&w, judge.Of(c), s, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		low := base // before the first buffer

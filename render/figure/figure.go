@@ -9,14 +9,13 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/plot"
-	"github.com/memlane/memlane/render/text"
 )
 
 // View is what is drawn.
@@ -46,6 +45,7 @@ type Options struct {
 	Format canvas.Format
 	Theme  canvas.Theme
 
+	Title         string // of Blocks in the layout Stacked: text.Title
 	Width, Height int    // pixels; 0 = 960, and as high as the view needs
 	Buffer        string // that Peak highlights
 
@@ -57,9 +57,9 @@ type Options struct {
 	Frame *plot.Frame
 }
 
-// Write draws the space s of c. others are the spaces of c among which s was chosen, found the findings of c. It fails
-// if s lacks what the picture needs. The same input gives the same bytes.
-func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifetime.Space, found []finding.Finding, o Options) error {
+// Write draws the space s of c. others are the spaces of c among which s was chosen. It fails if s lacks what the picture
+// needs. The same input gives the same bytes.
+func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.Space, o Options) error {
 	whole := s // what is known of the space, on its own axis
 	s = OnAxis(s, o.Axis)
 	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks &&
@@ -67,24 +67,23 @@ func Write(w io.Writer, c *lifetime.Capture, s *lifetime.Space, others []*lifeti
 		o.View = Peak // over time there is nothing to see
 	}
 	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
-	color := colorOf(c, whole, o.Color)
+	color := colorOf(c.Capture, whole, o.Color)
 	switch o.View {
 	case Usage:
 		charts.Categories, charts.Others = color == blocks.ByCategory, othersOf(whole, others)
 		return chart.Usage(w, c, s, charts)
 	case Peak:
-		return chart.Peak(w, c, s, o.Buffer, charts)
+		return chart.Peak(w, c.Capture, s, o.Buffer, charts)
 	}
-	leaks := leaksOf(found, whole)
-	title := ""
-	if o.Layout == blocks.Stacked && s.Axis != lifetime.ProgramOrder {
-		title = text.Title(&c.Tables, whole, leaks, answer.OOMsOf(c, []*lifetime.Space{whole}, 0))
+	if o.Layout != blocks.Stacked {
+		o.Title = ""
 	}
+	leaks := c.Leaks(whole) // the picture shows no other finding
 	for i := range leaks {
 		leaks[i].Space = s
 	}
 	return blocks.Write(w, c, s, blocks.Options{
-		Title: title, Advice: text.NameOlder(c, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Title: o.Title, Advice: nameOlder(c.Capture, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(whole, others), Outline: o.Outline, Frame: o.Frame,
 	})
 }
@@ -95,16 +94,6 @@ func OnAxis(s *lifetime.Space, a Axis) *lifetime.Space {
 		return selection.ByEvent(s)
 	}
 	return s
-}
-
-// leaksOf returns the leaks of a space among findings: the picture shows no other finding.
-func leaksOf(found []finding.Finding, s *lifetime.Space) (leaks []finding.Finding) {
-	for _, f := range found {
-		if f.Space == s && f.IsLeak() {
-			leaks = append(leaks, f)
-		}
-	}
-	return leaks
 }
 
 // othersOf returns the recorded spaces beside s, which are other devices. Compiled programs are none, and those with

@@ -48,7 +48,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := memtimeline.Write(&out, c); err != nil {
+		if err := memtimeline.Write(&out, c.Capture); err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Join(t.TempDir(), "timeline.raw.json")
@@ -62,7 +62,7 @@ func TestRoundTrip(t *testing.T) {
 		if len(again.Losses) > 0 && again.Losses[0].Reason.String() == "state-mismatch" {
 			t.Errorf("%s: %v", file, again.Losses)
 		}
-		want, got := levels(c, c.Spaces[0]), levels(again, again.Spaces[0])
+		want, got := levels(c.Capture, c.Spaces[0]), levels(again.Capture, again.Spaces[0])
 		if len(want) < 100 {
 			t.Errorf("%s: %d instants", file, len(want))
 		}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
@@ -33,9 +32,7 @@ func phaseName(s *program.PhaseSpan) string {
 
 // FindPhases finds the phases of the program for the ribbon below the plot. It returns the height that this needs; 0 if
 // fewer than two phases are known.
-func (p *Plot) FindPhases(c *lifetime.Capture) canvas.Length {
-	of := program.Of(c)
-	defer of.Done()
+func (p *Plot) FindPhases(of *program.Program) canvas.Length {
 	p.phases = of.Timeline(p.Space)
 	names := map[string]bool{}
 	for i := range p.phases.Spans {
@@ -49,11 +46,7 @@ func (p *Plot) FindPhases(c *lifetime.Capture) canvas.Length {
 }
 
 // FindSteps finds only the steps of the program.
-func (p *Plot) FindSteps(c *lifetime.Capture) {
-	of := program.Of(c)
-	defer of.Done()
-	p.phases.Steps = of.Steps(p.Space)
-}
+func (p *Plot) FindSteps(of *program.Program) { p.phases.Steps = of.Steps(p.Space) }
 
 // under returns the y of the axis: below the ribbon, if there is one.
 func (p *Plot) under() canvas.Length {

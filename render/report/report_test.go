@@ -18,8 +18,8 @@ import (
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/report"
 	"github.com/memlane/memlane/render/text"
 )
@@ -56,17 +56,20 @@ func leaking(t *testing.T, name string) *lifetime.Capture {
 func reportOf(captures ...*lifetime.Capture) *answer.Report {
 	var of []answer.CaptureReport
 	for _, c := range captures {
-		of = append(of, reportOn(c, finding.Find(c, c.Spaces, finding.Settings{})))
+		of = append(of, reportOn(c, nil))
 	}
 	return answer.NewReport("default", of, &answer.Ranks{}, nil)
 }
 
 func diffOf(before, after *lifetime.Capture, perStep bool) *answer.Diff {
-	return answer.DiffOf(diff.Compare(before, after, finding.Settings{}), perStep)
+	return answer.DiffOf(diff.Compare(judge.Of(before), judge.Of(after)), perStep)
 }
 
+// reportOn returns the report on a capture with findings, nil = by the default rules.
 func reportOn(c *lifetime.Capture, found []finding.Finding) answer.CaptureReport {
-	return answer.CaptureReportOf(c, outline.Of(c), answer.LeaksOf(c, found, "", nil))
+	j := judge.Of(c)
+	j.Found = found
+	return answer.CaptureReportOf(j, "")
 }
 
 // TestHostileNames checks that names in a capture do not become headings, links, rows,
@@ -426,7 +429,7 @@ func TestSARIF(t *testing.T) {
 	in := report.Repository{Root: "/home/a/proj"}
 	all := report.All(reportOf(c).Findings)
 	all[0].State, all[1].State = "new", "absent"
-	all = append(all, report.All(answer.LeaksOf(c, []finding.Finding{{Rule: "trend", Severity: finding.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}, "", nil).Findings)...)
+	all = append(all, report.All(reportOn(c, []finding.Finding{{Rule: "trend", Severity: finding.Info, Space: c.Spaces[0], Description: "a\nb%\x1b"}}).Leaks.Findings)...)
 	var text strings.Builder
 	if err := report.WriteSARIF(&text, all, in); err != nil {
 		t.Fatal(err)

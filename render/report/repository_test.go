@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/report"
 )
 
@@ -116,10 +117,10 @@ func TestSARIFSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := checkout(t)
-	none := report.All(answer.LeaksOf(mixed(t), []finding.Finding{{Rule: "trend", Space: mixed(t).Spaces[0], Description: "a"}}, "", nil).Findings)
+	none := report.All(reportOn(mixed(t), []finding.Finding{{Rule: "trend", Space: mixed(t).Spaces[0], Description: "a"}}).Leaks.Findings)
 	for _, all := range [][]report.Located{
 		nil, none, slices.Concat(none, report.All(reportOf(leaking(t, "/app/src/train/lib.py")).Findings)),
-		report.Changes(answer.DiffOf(diff.Compare(leaking(t, `C:\a\b c.py`), leaking(t, root+"/main.py"), finding.Settings{}), false)),
+		report.Changes(answer.DiffOf(diff.Compare(judge.Of(leaking(t, `C:\a\b c.py`)), judge.Of(leaking(t, root+"/main.py"))), false)),
 	} {
 		var text strings.Builder
 		if err := report.WriteSARIF(&text, all, report.Repository{Root: root}); err != nil {

@@ -8,23 +8,25 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who
-// held it, else what leaks, else what fills the highest peak. found are the findings, failures those of answer.OOMsOf,
-// o the outline of the capture. "" if the capture has no memory ID.
-func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Failure) string {
+// held it, else what leaks, else what fills the highest peak. failures are those of answer.OOMsOf. "" if the capture has no
+// memory ID.
+func Headline(c *judge.Capture, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		return failureHeadline(&failures[0])
 	}
-	if f := worstLeak(found); f != nil {
+	if f := worstLeak(c.Findings()); f != nil {
 		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
 	}
+	o := c.Outline()
 	var highest *outline.Space
-	for _, i := range selection.Choose(o, false).Spaces {
+	for _, i := range selection.Choose(o.Outline, false).Spaces {
 		if s := o.Spaces[i]; highest == nil || s.Peak.Bytes > highest.Peak.Bytes {
 			highest = s
 		}
@@ -37,30 +39,26 @@ func Headline(o *outline.Outline, found []finding.Finding, failures []answer.Fai
 }
 
 // Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
-// what leaks, else what fills the peak. found and failures are those of the memory ID. "" if nothing of it is known.
-func Title(t *lifetime.Tables, s *lifetime.Space, found []finding.Finding, failures []answer.Failure) string {
+// what leaks, else what fills the peak. "" if nothing of it is known, and for a compiled program.
+func Title(c *judge.Capture, s *lifetime.Space) string {
+	if s.Axis == lifetime.ProgramOrder {
+		return ""
+	}
+	failures, _ := answer.OOMsOf(c, []*lifetime.Space{s})
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		who, _, _ := strings.Cut(asked(&failures[0]), ", called by ")
 		return "Out of memory on " + s.ID() + ": " + who
 	}
-	if f := worstLeak(found); f != nil {
+	if f := worstLeak(c.Leaks(s)); f != nil {
 		what, _, _ := strings.Cut(f.Description, "; ")
 		return "Leak in " + s.ID() + ": " + what
 	}
-	peak, p := answer.PeakPartsOf(t, s)
+	peak, p := answer.PeakPartsOf(&c.Tables, s)
 	if len(p.Categories) == 0 {
 		return ""
 	}
 	most := p.Categories[:min(len(p.Categories), 3)]
 	return "Peak of " + units.Bytes(peak) + " on " + s.ID() + ": " + categoriesText(most)
-}
-
-// NameOlder says how to record what a memory ID had before the recording, of which only the size is known.
-func NameOlder(c *lifetime.Capture, s *lifetime.Space) string {
-	if names := c.Sources[s.Source].Traits.Names; names != "" && !strings.HasPrefix(s.Device, "cpu") {
-		return "Record with " + names + " to see what was there before the recording."
-	}
-	return "Start the recording before the model is loaded to see what was there before."
 }
 
 // worstLeak returns the most severe leak; nil if there is none.

@@ -7,8 +7,6 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -26,7 +24,8 @@ func TestHeadline(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := text.Headline(outline.Of(c), finding.Find(c, c.Spaces, finding.Settings{}), answer.OOMsOf(c, c.Spaces, 0))
+		failures, _ := answer.OOMsOf(c, c.Spaces)
+		got := text.Headline(c, failures)
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -80,7 +80,7 @@ func TestRanks(t *testing.T) {
 		var b strings.Builder
 		r := &answer.Ranks{}
 		for _, capture := range c.captures {
-			r.Add(outline.Of(capture), nil)
+			r.Add(judge.Of(capture).Outline())
 		}
 		if err := text.Info(&b, &answer.Info{}, r.Summary(nil), text.Style{}); err != nil {
 			t.Fatal(err)

@@ -12,14 +12,14 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
 )
 
 // answers are the paths of the API. Each returns the JSON of the command with its name.
-var answers = map[string]func(w io.Writer, captures []Capture, query url.Values) error{
+var answers = map[string]func(w io.Writer, captures []*judge.Capture, query url.Values) error{
 	"/api/info":  infoAPI,
 	"/api/leaks": leaksAPI,
 	"/api/peak":  peakAPI,
@@ -28,7 +28,7 @@ var answers = map[string]func(w io.Writer, captures []Capture, query url.Values)
 
 // Answer writes what [Server] answers to an address of its API, such as /api/peak?at=end. It
 // fails if the address is unknown, or names something that the captures lack.
-func Answer(w io.Writer, captures []Capture, address string) error {
+func Answer(w io.Writer, captures []*judge.Capture, address string) error {
 	target, err := url.Parse(address)
 	if err != nil {
 		return err
@@ -65,24 +65,31 @@ func wrongParameter(address *url.URL) (why string) {
 	return ""
 }
 
-func infoAPI(w io.Writer, captures []Capture, _ url.Values) error {
+// locked asks a capture that other clients ask too.
+func locked(c *judge.Capture, ask func()) {
+	c.Lock()
+	defer c.Unlock()
+	ask()
+}
+
+func infoAPI(w io.Writer, captures []*judge.Capture, _ url.Values) error {
 	var all []answer.Capture
 	for _, c := range captures {
-		all = append(all, answer.InfoOf(outline.Of(c.Capture)))
+		locked(c, func() { all = append(all, answer.InfoOf(c.Outline())) })
 	}
 	return model.WriteJSON(w, answer.NewInfo(all, nil))
 }
 
-func leaksAPI(w io.Writer, captures []Capture, _ url.Values) error {
+func leaksAPI(w io.Writer, captures []*judge.Capture, _ url.Values) error {
 	var all []answer.CaptureLeaks
 	for _, c := range captures {
-		all = append(all, answer.LeaksOf(c.Capture, c.Findings, "", nil))
+		locked(c, func() { all = append(all, answer.LeaksOf(c, "")) })
 	}
 	return model.WriteJSON(w, answer.NewLeaks(all, &answer.Ranks{}, nil))
 }
 
 // peakAPI answers /api/peak?at=WHEN for every memory ID, with compiled programs.
-func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
+func peakAPI(w io.Writer, captures []*judge.Capture, query url.Values) error {
 	moment := selection.AtPeak
 	if text := query.Get("at"); text != "" {
 		var err error
@@ -100,7 +107,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 				continue
 			}
 			p := answer.PeakOf(&c.Tables, s, t)
-			p.AddSavings(&c.Tables, s)
+			locked(c, func() { p.AddSavings(c, s) })
 			all = append(all, p)
 		}
 	}
@@ -111,7 +118,7 @@ func peakAPI(w io.Writer, captures []Capture, query url.Values) error {
 }
 
 // modelAPI answers /api/model?capture=N: the whole model of one capture.
-func modelAPI(w io.Writer, captures []Capture, query url.Values) error {
+func modelAPI(w io.Writer, captures []*judge.Capture, query url.Values) error {
 	n := 0
 	if text := query.Get("capture"); text != "" {
 		var err error

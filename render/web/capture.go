@@ -14,19 +14,13 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/holder"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
 )
-
-// Capture is one capture and its findings: finding.Judge returns them. Without it the page has no categories.
-type Capture struct {
-	*lifetime.Capture
-	Findings []finding.Finding // nil = those of memlane's rules
-}
 
 // document is the data of a capture for decode.js. Records that occur often are lists
 // without field names. Times are relative to the start of the window of their space.
@@ -138,8 +132,8 @@ type switches struct {
 }
 
 // switchesOf returns the switches of s, whose picture has the frame f, nil for none.
-func switchesOf(t *lifetime.Tables, s *lifetime.Space, f *plot.Frame) switches {
-	allowed, combinations := answer.SwitchesOf(t, s)
+func switchesOf(c *judge.Capture, s *lifetime.Space, f *plot.Frame) switches {
+	allowed, combinations := answer.SwitchesOf(c, s)
 	out := switches{[][]string{}, savingsOf(s, f, combinations)}
 	for _, one := range allowed {
 		out.Choices = append(out.Choices, append([]string{one.Name}, one.Choices[1:]...))
@@ -166,10 +160,10 @@ type shownFinding struct {
 
 // documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If
 // compared, it has what a comparison needs.
-func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool) document {
-	outline, failures := outline.Of(c.Capture), answer.FoundOOMs(c.Capture, c.Findings)
-	d := document{Name: c.Tables.Name(), Headline: text.Headline(outline, c.Findings, failures),
-		Info: answer.InfoOf(outline), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
+func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compared bool) document {
+	failures, _ := answer.OOMsOf(c, c.Spaces)
+	d := document{Name: c.Tables.Name(), Headline: text.Headline(c, failures),
+		Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -185,8 +179,7 @@ func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool
 		d.Purposes = append(d.Purposes, [3]string{p.Name(), p.Phase.String(), p.Module})
 	}
 	d.addHolders(c.Holders)
-	index, of := map[*lifetime.Space]int{}, program.Of(c.Capture)
-	defer of.Done()
+	index := map[*lifetime.Space]int{}
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
@@ -195,19 +188,19 @@ func documentOf(c Capture, place []places, pictures []*plot.Frame, compared bool
 			d.Spaces[i].Spark = sparkOf(s)
 		}
 		if compared {
-			d.Spaces[i].addSteps(of, s)
+			d.Spaces[i].addSteps(c.Program().Steps(s), s)
 		}
 	}
 	if s, _ := mainOf(c.Spaces); s != nil {
-		if w := answer.WithoutLeaksOf(c.Capture, s, c.Findings); w != nil {
+		if w := answer.WithoutLeaksOf(c, s); w != nil {
 			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
 		}
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
-		of.Savings = savingsOf(s, frame, slices.Values(answer.RemediesOf(&c.Tables, s)))
-		of.Switches = answer.HasSwitches(&c.Tables, s)
+		of.Savings = savingsOf(s, frame, slices.Values(answer.RemediesOf(c, s)))
+		of.Switches = answer.HasSwitches(c, s)
 	}
-	for i := range c.Findings {
-		d.Findings = append(d.Findings, findingOf(&c.Findings[i], index))
+	for _, f := range c.Findings() {
+		d.Findings = append(d.Findings, findingOf(&f, index))
 	}
 	const most = 8 // failures
 	for i := range failures[:min(len(failures), most)] {
@@ -297,9 +290,8 @@ func sparkOf(s *lifetime.Space) []int64 {
 }
 
 // addSteps adds the beginnings of steps: that of the window for the one in which it begins.
-func (out *space) addSteps(p *program.Program, s *lifetime.Space) {
+func (out *space) addSteps(steps *program.Steps, s *lifetime.Space) {
 	const most = 10_000
-	steps := p.Steps(s)
 	for _, t := range steps.Begins[:min(len(steps.Begins), most)] {
 		out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
 	}

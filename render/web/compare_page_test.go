@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/program"
 )
 
@@ -31,7 +32,7 @@ func TestPageCompare(t *testing.T) {
 	}
 	for _, c := range pairs[:deep.Or(3, len(pairs))] {
 		t.Run(c.before+" "+c.after, func(t *testing.T) {
-			captures := []*lifetime.Capture{open(t, "../../testdata/"+c.before), open(t, "../../testdata/"+c.after)}
+			captures := []*judge.Capture{open(t, "../../testdata/"+c.before), open(t, "../../testdata/"+c.after)}
 			p := browser.Open(t, chromium, writePage(t, captures...))
 			p.WaitFor("memlane.tab === 'compare' && memlane.current().part.plots.length === 2")
 			if got := p.Text(".compare .note"); !strings.Contains(got, "The captures are "+c.aligned) {
@@ -53,10 +54,10 @@ func TestPageCompare(t *testing.T) {
 }
 
 // checkSteps checks that steps of both captures are at the same places.
-func checkSteps(p *browser.Tab, captures []*lifetime.Capture, spaces []*lifetime.Space) {
+func checkSteps(p *browser.Tab, captures []*judge.Capture, spaces []*lifetime.Space) {
 	p.T.Helper()
 	for side, s := range spaces {
-		begins := program.Of(captures[side]).Steps(s).Begins
+		begins := program.Of(captures[side].Capture).Steps(s).Begins
 		for k, begin := range begins {
 			if !browser.Eval[bool](p, "memlane.current().part.axis.bySteps") {
 				return
@@ -69,7 +70,7 @@ func checkSteps(p *browser.Tab, captures []*lifetime.Capture, spaces []*lifetime
 }
 
 // checkDifference compares the groups at a share of the axis with the model.
-func checkDifference(p *browser.Tab, captures []*lifetime.Capture, spaces []*lifetime.Space, by string, share float64) {
+func checkDifference(p *browser.Tab, captures []*judge.Capture, spaces []*lifetime.Space, by string, share float64) {
 	p.T.Helper()
 	shown := browser.Eval[struct {
 		Times []*float64

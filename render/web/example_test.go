@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -39,9 +40,8 @@ func ExampleWrite() {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
 		}
-		found := finding.Judge(capture, finding.Settings{})
 		var page bytes.Buffer // an error must not come after half a page
-		if err := web.Write(&page, []web.Capture{{Capture: capture, Findings: found}}); err != nil {
+		if err := web.Write(&page, []*judge.Capture{judge.New(capture, finding.Settings{})}); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

@@ -6,9 +6,11 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
+	"github.com/memlane/memlane/render/text"
 )
 
 // picture is where the plot is in the picture of a space, as the page has it. The plot is empty if the picture has no
@@ -51,7 +53,7 @@ const mostPictures = 64
 
 // picturesOf returns for each space of c the frame of the picture that memlane svg draws of it, nil if there is none,
 // and passes its SVG to take. Of more than mostPictures spaces, those with the highest peaks have one.
-func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
+func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
 	all := make([]*plot.Frame, len(c.Spaces))
 	main, recorded := mainOf(c.Spaces)
 	for _, i := range highest(c.Spaces, mostPictures) {
@@ -62,11 +64,11 @@ func picturesOf(c Capture, take func(space int, svg []byte) error) ([]*plot.Fram
 		if s == main {
 			others = recorded
 		}
-		o := figure.Options{Frame: &frame}
+		o := figure.Options{Title: text.Title(c, s), Frame: &frame}
 		if s.UsageOnly() {
 			o.View = figure.Usage
 		}
-		if figure.Write(&svg, c.Capture, s, others, c.Findings, o) != nil {
+		if figure.Write(&svg, c, s, others, o) != nil {
 			continue // the page says that nothing was recorded
 		}
 		all[i] = &frame

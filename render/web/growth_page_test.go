@@ -37,7 +37,7 @@ func TestPageGrowth(t *testing.T) {
 				return
 			}
 			for _, r := range [][2]int64{{0, length - 1}, {length / 3, length/3 + length/10 + 1}} {
-				checkGrowth(p, c, s, r[0], r[1])
+				checkGrowth(p, c.Capture, s, r[0], r[1])
 			}
 		})
 	}

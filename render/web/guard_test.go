@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // secret is in the answers of a test server.
@@ -18,9 +20,9 @@ func answering(t *testing.T) *Server {
 	t.Helper()
 	s := &Server{
 		Host: "memlane.example",
-		Read: func(func(string, int64) func(int)) ([]Capture, error) { return []Capture{}, nil },
-		api: map[string]func(io.Writer, []Capture, url.Values) error{
-			"/api/x": func(w io.Writer, _ []Capture, q url.Values) error {
+		Read: func(func(string, int64) func(int)) ([]*judge.Capture, error) { return []*judge.Capture{}, nil },
+		api: map[string]func(io.Writer, []*judge.Capture, url.Values) error{
+			"/api/x": func(w io.Writer, _ []*judge.Capture, q url.Values) error {
 				_, err := io.WriteString(w, secret+q.Get("a"))
 				return err
 			},

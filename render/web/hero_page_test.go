@@ -14,7 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/whatif"
 	"github.com/memlane/memlane/render/figure"
 	"github.com/memlane/memlane/render/plot"
@@ -31,7 +31,7 @@ func TestPagePicture(t *testing.T) {
 			var want bytes.Buffer
 			var frame plot.Frame
 			s := c.Spaces[0]
-			if err := figure.Write(&want, c, s, c.Spaces, finding.Find(c, c.Spaces, finding.Settings{}), figure.Options{Frame: &frame}); err != nil {
+			if err := figure.Write(&want, c, s, c.Spaces, figure.Options{Title: text.Title(c, s), Frame: &frame}); err != nil {
 				t.Fatal(err)
 			}
 			p := browser.Open(t, chromium, writePage(t, c))
@@ -103,7 +103,7 @@ func TestPageRemedy(t *testing.T) {
 func TestPageSwitches(t *testing.T) {
 	c := open(t, "../../testdata/meaning/a17.pickle.zst")
 	p := browser.Open(t, browser.Start(t), writePage(t, c))
-	switches, _ := answer.SwitchesOf(&c.Tables, c.Spaces[0])
+	switches, _ := answer.SwitchesOf(c, c.Spaces[0])
 	if len(switches) < 3 {
 		t.Fatalf("switches %v", switches)
 	}
@@ -122,7 +122,7 @@ func TestPageSwitches(t *testing.T) {
 			if got != "" || lines != 0 {
 				t.Errorf("of the recording, it says %q with %d lines", got, lines)
 			}
-		} else if want, refused := predicted(t, c, strings.Join(edits, ",")); !strings.Contains(got, want) || (lines == 1) == refused {
+		} else if want, refused := predicted(t, c.Capture, strings.Join(edits, ",")); !strings.Contains(got, want) || (lines == 1) == refused {
 			t.Errorf("%v: it says %q with %d lines, want %q", edits, got, lines, want)
 		}
 		done = true
@@ -145,7 +145,7 @@ func predicted(t *testing.T, c *lifetime.Capture, edits string) (words string, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	spaces, err := answer.WhatIfOf(c, answer.WhatIfAsked{Scenarios: []whatif.Scenario{scenario}})
+	spaces, err := answer.WhatIfOf(judge.Of(c), answer.WhatIfAsked{Scenarios: []whatif.Scenario{scenario}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode"
+
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // pipes is a listener inside the process, for tests with synthetic time.
@@ -79,7 +81,7 @@ const request = "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n"
 func TestSlowClients(t *testing.T) {
 	s := answering(t)
 	large := strings.Repeat("x", 1<<20)
-	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+	s.api["/api/large"] = func(w io.Writer, _ []*judge.Capture, _ url.Values) error {
 		_, err := io.WriteString(w, large)
 		return err
 	}
@@ -137,7 +139,7 @@ func TestManyClients(t *testing.T) {
 	s := answering(t)
 	var now, most atomic.Int64
 	goOn := make(chan bool)
-	s.api["/api/slow"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+	s.api["/api/slow"] = func(w io.Writer, _ []*judge.Capture, _ url.Values) error {
 		most.Store(max(most.Load(), now.Add(1)))
 		defer now.Add(-1)
 		<-goOn
@@ -230,7 +232,7 @@ func TestSlowTakers(t *testing.T) {
 	s := answering(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	large := strings.Repeat("x", 3<<20)
-	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+	s.api["/api/large"] = func(w io.Writer, _ []*judge.Capture, _ url.Values) error {
 		_, err := io.WriteString(w, large)
 		return err
 	}
@@ -266,7 +268,7 @@ func TestSlowTakers(t *testing.T) {
 func TestNoRoomForAnswer(t *testing.T) {
 	s := answering(t)
 	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
-	s.api["/api/large"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+	s.api["/api/large"] = func(w io.Writer, _ []*judge.Capture, _ url.Values) error {
 		_, err := io.WriteString(w, strings.Repeat("x", 3<<20))
 		return err
 	}
@@ -282,7 +284,7 @@ func TestNoRoomForAnswer(t *testing.T) {
 func TestStop(t *testing.T) {
 	for needs, whole := range map[time.Duration]bool{time.Second: true, time.Hour: false} {
 		s := answering(t)
-		s.api["/api/slow"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+		s.api["/api/slow"] = func(w io.Writer, _ []*judge.Capture, _ url.Values) error {
 			time.Sleep(needs)
 			_, err := io.WriteString(w, "made")
 			return err
@@ -329,12 +331,12 @@ func TestFaults(t *testing.T) {
 	s := answering(t)
 	log := &printableLines{t: t}
 	s.Log = log
-	s.api["/api/fault"] = func(io.Writer, []Capture, url.Values) error { panic("name\x1b[2J\u202e of a capture") }
-	s.api["/api/half"] = func(w io.Writer, _ []Capture, _ url.Values) error {
+	s.api["/api/fault"] = func(io.Writer, []*judge.Capture, url.Values) error { panic("name\x1b[2J\u202e of a capture") }
+	s.api["/api/half"] = func(w io.Writer, _ []*judge.Capture, _ url.Values) error {
 		io.WriteString(w, strings.Repeat("x", 1<<20))
 		return errors.New("no more")
 	}
-	s.api["/api/wrong"] = func(io.Writer, []Capture, url.Values) error { return errors.New("wrong\x1b[2J\u202e") }
+	s.api["/api/wrong"] = func(io.Writer, []*judge.Capture, url.Values) error { return errors.New("wrong\x1b[2J\u202e") }
 	within(t, s, func(t *testing.T, p *pipes, _ func()) {
 		get := func(path string) (answer *http.Response, body string, err error) {
 			c := p.dial()
@@ -371,15 +373,15 @@ func TestFaults(t *testing.T) {
 func TestReload(t *testing.T) {
 	n := 0
 	s := &Server{
-		Read: func(started func(string, int64) func(int)) ([]Capture, error) {
+		Read: func(started func(string, int64) func(int)) ([]*judge.Capture, error) {
 			started("file", 100)(50)
 			if n++; n%3 == 0 {
 				return nil, errors.New("half written")
 			}
-			return make([]Capture, 0, n), nil
+			return make([]*judge.Capture, 0, n), nil
 		},
-		api: map[string]func(io.Writer, []Capture, url.Values) error{
-			"/api/x": func(w io.Writer, c []Capture, _ url.Values) error {
+		api: map[string]func(io.Writer, []*judge.Capture, url.Values) error{
+			"/api/x": func(w io.Writer, c []*judge.Capture, _ url.Values) error {
 				_, err := fmt.Fprint(w, cap(c))
 				return err
 			},

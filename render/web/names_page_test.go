@@ -17,7 +17,7 @@ func TestPageNames(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, c))
 	s := c.Spaces[0]
 	for _, by := range []selection.By{selection.ByName, selection.ByHolder} {
-		grouped, err := selection.GroupBy(c, by)
+		grouped, err := selection.GroupBy(c.Capture, by)
 		if err != nil {
 			t.Fatal(err)
 		}

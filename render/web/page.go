@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
 )
@@ -60,12 +60,12 @@ func (b *Bundle) Write(w io.Writer, title string, parts []Part) error {
 var capturePage = Bundle{Script: script, Style: style, Instead: "Run memlane report for the same as text."}
 
 // Write writes captures as one self-contained HTML file.
-func Write(w io.Writer, captures []Capture) error {
+func Write(w io.Writer, captures []*judge.Capture) error {
 	return write(w, captures, "'none'", "")
 }
 
 // write writes the page of captures. Its policy allows connections to connect. attributes are those of its body.
-func write(w io.Writer, captures []Capture, connect, attributes string) error {
+func write(w io.Writer, captures []*judge.Capture, connect, attributes string) error {
 	var names []string
 	for _, c := range captures {
 		names = append(names, c.Tables.Name())
@@ -121,12 +121,9 @@ func hash(text string) string {
 // Parts passes the data of the page of captures to take, one part after the other: for each capture the pictures and
 // the columns of its spaces, and its document. Then it calls complete: the page can be shown, and only switches of
 // changes follow, which take longer. It returns the first error of take.
-func Parts(captures []Capture, take func(Part) error, complete func()) error {
+func Parts(captures []*judge.Capture, take func(Part) error, complete func()) error {
 	frames := make([][]*plot.Frame, len(captures))
 	for number, c := range captures {
-		if c.Findings == nil {
-			c.Findings = finding.Find(c.Capture, c.Spaces, finding.Settings{})
-		}
 		pictures, err := picturesOf(c, func(space int, svg []byte) error {
 			return take(Part{fmt.Sprintf("capture-%d-%d-picture", number, space), svg})
 		})
@@ -152,11 +149,11 @@ func Parts(captures []Capture, take func(Part) error, complete func()) error {
 	complete()
 	for number, c := range captures {
 		s, _ := mainOf(c.Spaces)
-		if s == nil || !answer.HasSwitches(&c.Tables, s) {
+		if s == nil || !answer.HasSwitches(c, s) {
 			continue
 		}
 		i := slices.Index(c.Spaces, s)
-		data, err := Encode(switchesOf(&c.Tables, s, frames[number][i]))
+		data, err := Encode(switchesOf(c, s, frames[number][i]))
 		if err != nil {
 			return err
 		}

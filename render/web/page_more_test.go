@@ -22,7 +22,7 @@ import (
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -187,11 +187,11 @@ func TestPagesOfCaptures(t *testing.T) {
 		}
 		t.Run(file, func(t *testing.T) {
 			p := browser.Open(t, chromium, writePage(t, c))
-			for _, s := range answer.InfoOf(outline.Of(c)).Spaces {
+			for _, s := range answer.InfoOf(c.Outline()).Spaces {
 				p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(s.ID)))
 				p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
 				checkFigures(p, s)
-				checkBreakdown(p, c, s)
+				checkBreakdown(p, c.Capture, s)
 				p.Set("for (const tab of memlane.tabs) memlane.showTab(tab.key)")
 				p.Set("for (const layout of memlane.view ? memlane.layouts() : []) memlane.setLayout(layout)")
 				p.Set("memlane.showTab('sites')")
@@ -242,8 +242,8 @@ func TestServedPage(t *testing.T) {
 	var name atomic.Value
 	name.Store("pair_before")
 	server := &web.Server{
-		Read: func(func(string, int64) func(int)) ([]web.Capture, error) {
-			return []web.Capture{{Capture: open(t, "../../testdata/torchsnap/"+name.Load().(string)+".pickle")}}, nil
+		Read: func(func(string, int64) func(int)) ([]*judge.Capture, error) {
+			return []*judge.Capture{open(t, "../../testdata/torchsnap/"+name.Load().(string)+".pickle")}, nil
 		},
 		Stamp: func() string { return name.Load().(string) },
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/trainingtest"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/render/web"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestPageSpeed measures the page of a capture with 10,000 buffers (with MEMLANE_DEEP 100,000), or the number in
@@ -116,7 +115,7 @@ func writeLarge(t *testing.T, file string, n int) (size int64, took time.Duratio
 	t.Helper()
 	c := trainingtest.Capture(t, n)
 	began := time.Now()
-	html := page(t, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
+	html := page(t, judge.Of(c))
 	took = time.Since(began)
 	if err := os.WriteFile(file, []byte(html), 0o666); err != nil {
 		t.Fatal(err)

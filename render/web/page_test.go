@@ -23,8 +23,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
-	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/web"
 )
@@ -58,13 +57,13 @@ func once[T any](t *testing.T, key any, make func() (T, error)) T {
 }
 
 // open returns the capture in a file. Tests share it, and must not change it.
-func open(t *testing.T, file string) *lifetime.Capture {
+func open(t *testing.T, file string) *judge.Capture {
 	t.Helper()
-	return once(t, file, func() (*lifetime.Capture, error) { return judged.Open(file, formats.Input{}) })
+	return once(t, file, func() (*judge.Capture, error) { return judged.Open(file, formats.Input{}) })
 }
 
 // fresh returns the capture in a file for a test that changes it.
-func fresh(t *testing.T, file string) *lifetime.Capture {
+func fresh(t *testing.T, file string) *judge.Capture {
 	t.Helper()
 	c, err := judged.Open(file, formats.Input{})
 	if err != nil {
@@ -74,19 +73,15 @@ func fresh(t *testing.T, file string) *lifetime.Capture {
 }
 
 // writePage writes the page of captures and returns its address.
-func writePage(t *testing.T, captures ...*lifetime.Capture) string {
+func writePage(t *testing.T, captures ...*judge.Capture) string {
 	t.Helper()
-	var key [3]*lifetime.Capture // as pointers, so that no other capture gets the address of one
+	var key [3]*judge.Capture // as pointers, so that no other capture gets the address of one
 	if copy(key[:], captures) < len(captures) {
 		t.Fatal("too many captures for a page")
 	}
 	html := once(t, key, func() ([]byte, error) {
-		var all []web.Capture
-		for _, c := range captures {
-			all = append(all, web.Capture{Capture: c, Findings: finding.Find(c, c.Spaces, finding.Settings{})})
-		}
 		var html bytes.Buffer
-		err := web.Write(&html, all)
+		err := web.Write(&html, captures)
 		return html.Bytes(), err
 	})
 	file := filepath.Join(t.TempDir(), "report.html")
@@ -103,7 +98,7 @@ func TestPages(t *testing.T) {
 		t.Run(shown.format+" "+shown.file, func(t *testing.T) {
 			c, other := open(t, "../../testdata/"+shown.file), open(t, "../../testdata/"+shown.other)
 			p := browser.Open(t, chromium, writePage(t, c, other))
-			info := answer.InfoOf(outline.Of(c))
+			info := answer.InfoOf(c.Outline())
 			if info.Format != shown.format {
 				t.Errorf("a capture of %s", info.Format)
 			}
@@ -112,7 +107,7 @@ func TestPages(t *testing.T) {
 				p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(s.ID)))
 				p.WaitFor("memlane.space.id === %s", browser.Quote(s.ID))
 				checkFigures(p, s)
-				checkBreakdown(p, c, s)
+				checkBreakdown(p, c.Capture, s)
 			}
 			busiest := slices.MaxFunc(info.Spaces, func(a, b answer.Space) int { return cmp.Compare(len(a.Facts), len(b.Facts)) })
 			p.Set("location.hash = %s", browser.Quote("space="+url.QueryEscape(busiest.ID)))

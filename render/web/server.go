@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/render/model"
 	"github.com/memlane/memlane/render/text"
@@ -30,11 +31,11 @@ import (
 type Server struct {
 	// Read reads the captures. It calls started for each file, and the returned function
 	// with the number of bytes of every part.
-	Read func(started func(file string, size int64) func(n int)) ([]Capture, error)
+	Read func(started func(file string, size int64) func(n int)) ([]*judge.Capture, error)
 	// Stamp returns the state of the files. Watch reads the captures again when it changes.
 	Stamp func() string
 	// api has the answers in JSON by path; nil means answers.
-	api map[string]func(w io.Writer, captures []Capture, query url.Values) error
+	api map[string]func(w io.Writer, captures []*judge.Capture, query url.Values) error
 	// Token, if set, is what requests must have as the parameter token, or as the cookie that the page then sets.
 	Token string
 	// Once, if set, opens the page once instead of Token: for the command line of a browser,
@@ -47,7 +48,7 @@ type Server struct {
 
 	mu       sync.Mutex
 	status   status
-	captures []Capture
+	captures []*judge.Capture
 	page     []byte
 
 	start  sync.Once
@@ -226,7 +227,7 @@ func (s *Server) servePage(w http.ResponseWriter) {
 }
 
 // serveList lists the addresses of the api with their parameters.
-func serveList(w http.ResponseWriter, api map[string]func(io.Writer, []Capture, url.Values) error) {
+func serveList(w http.ResponseWriter, api map[string]func(io.Writer, []*judge.Capture, url.Values) error) {
 	type path struct {
 		Path       string   `json:"path"`
 		Parameters []string `json:"parameters"`
@@ -256,7 +257,7 @@ func (s *Server) serveStatus(w http.ResponseWriter) {
 
 // serveAPI makes an answer and then sends it. Answers may need as much memory as the model, so only maxAnswers are made
 // at a time and other clients wait. They do not wait for clients that are slow to take theirs.
-func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io.Writer, []Capture, url.Values) error) {
+func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request, answer func(io.Writer, []*judge.Capture, url.Values) error) {
 	s.start.Do(func() { s.making = make(chan struct{}, maxAnswers) })
 	select {
 	case s.making <- struct{}{}:

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 func get(t *testing.T, s http.Handler, path string) string {
@@ -40,7 +42,7 @@ func statusOf(t *testing.T, s http.Handler) (st serverStatus) {
 func TestServerProgress(t *testing.T) {
 	began, goOn := make(chan bool), make(chan error)
 	s := &Server{
-		Read: func(started func(string, int64) func(int)) ([]Capture, error) {
+		Read: func(started func(string, int64) func(int)) ([]*judge.Capture, error) {
 			first := started("first.pickle", 2000)
 			first(500)
 			add := started("big.pickle", 1000)
@@ -48,10 +50,10 @@ func TestServerProgress(t *testing.T) {
 			first(700) // several are read at once
 			add(150)
 			began <- true
-			return []Capture{}, <-goOn
+			return []*judge.Capture{}, <-goOn
 		},
-		api: map[string]func(io.Writer, []Capture, url.Values) error{
-			"/api/x": func(w io.Writer, _ []Capture, q url.Values) error {
+		api: map[string]func(io.Writer, []*judge.Capture, url.Values) error{
+			"/api/x": func(w io.Writer, _ []*judge.Capture, q url.Values) error {
 				_, err := io.WriteString(w, q.Get("a"))
 				return err
 			},
@@ -93,7 +95,7 @@ func TestServerProgress(t *testing.T) {
 
 // TestServerList checks that /api lists the addresses and their parameters.
 func TestServerList(t *testing.T) {
-	server := &Server{api: map[string]func(io.Writer, []Capture, url.Values) error{"/api/peak": peakAPI, "/api/info": infoAPI}}
+	server := &Server{api: map[string]func(io.Writer, []*judge.Capture, url.Values) error{"/api/peak": peakAPI, "/api/info": infoAPI}}
 	want := `{"paths":[{"path":"/api/status","parameters":[]},{"path":"/api/info","parameters":[]},{"path":"/api/peak","parameters":["at"]}]}`
 	if got := strings.TrimSpace(get(t, server, "/api")); got != want {
 		t.Errorf("/api answers\n%s, want\n%s", got, want)
@@ -111,7 +113,7 @@ func TestServerWatch(t *testing.T) {
 			stamps = stamps[min(1, len(stamps)-1):]
 			return last
 		},
-		Read: func(func(string, int64) func(int)) ([]Capture, error) {
+		Read: func(func(string, int64) func(int)) ([]*judge.Capture, error) {
 			read <- last
 			return nil, nil
 		},
@@ -129,7 +131,7 @@ func TestServerWatch(t *testing.T) {
 
 // TestServerErrors checks that errors below /api are JSON, also those of refused requests, and that others are text.
 func TestServerErrors(t *testing.T) {
-	s := &Server{Token: "secret", api: map[string]func(io.Writer, []Capture, url.Values) error{"/api/peak": peakAPI}}
+	s := &Server{Token: "secret", api: map[string]func(io.Writer, []*judge.Capture, url.Values) error{"/api/peak": peakAPI}}
 	for path, want := range map[string]int{"/api/peak": 403, "/api/peak?token=secret": 503, "/api/nothing?token=secret": 404, "/api/peak?token=secret&x=1": 400, "/api?x=1&token=secret": 400} {
 		got := httptest.NewRecorder()
 		s.ServeHTTP(got, httptest.NewRequest("GET", "http://127.0.0.1"+path, nil))

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/native"
 	"github.com/memlane/memlane/render/web"
 )
@@ -32,7 +33,7 @@ func read(t *testing.T, text string) *lifetime.Capture {
 	return c
 }
 
-func page(t *testing.T, captures ...web.Capture) string {
+func page(t *testing.T, captures ...*judge.Capture) string {
 	t.Helper()
 	var out bytes.Buffer
 	if err := web.Write(&out, captures); err != nil {
@@ -51,7 +52,7 @@ func TestNothingActs(t *testing.T) {
 	evil := `</script><script>alert(1)</script><img src=x onerror=alert(1)>`
 	c := read(t, strings.ReplaceAll(string(data), "twodev.py", "evil</script><b>.py"))
 	c.Sources[0].File = evil
-	html := page(t, web.Capture{Capture: c})
+	html := page(t, judge.Of(c))
 	if strings.Contains(html, evil) || strings.Contains(html, "evil</script>") {
 		t.Error("the page contains text of a capture")
 	}
@@ -61,7 +62,7 @@ func TestNothingActs(t *testing.T) {
 	if !strings.Contains(html, "&lt;/script&gt;") {
 		t.Error("the title does not name the capture")
 	}
-	if html != page(t, web.Capture{Capture: c}) {
+	if html != page(t, judge.Of(c)) {
 		t.Error("the same capture gives different pages")
 	}
 }

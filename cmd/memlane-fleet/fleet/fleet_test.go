@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // randomRecords makes records of n captures. Equal seeds give equal records.
@@ -194,8 +195,8 @@ func TestOfCaptures(t *testing.T) {
 			}
 			t.Fatal(err)
 		}
-		found := finding.Find(c, c.Spaces, finding.Settings{})
-		r := fleet.Of(c, found).Named(fmt.Sprintf("rank%d.pickle", i), finding.RankNames{})
+		found := c.Findings()
+		r := fleet.Of(c).Named(fmt.Sprintf("rank%d.pickle", i), finding.RankNames{})
 		for j := range found {
 			if h := found[j].Held; len(h) > 0 && r.Findings[j].HeldBy != h[0].By || len(h) == 0 && r.Findings[j].HeldBy != "" {
 				t.Errorf("%s: finding %d is held by %q, want %v", file, j, r.Findings[j].HeldBy, h)
@@ -355,7 +356,7 @@ func TestManySites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := fleet.Of(c, nil)
+	r := fleet.Of(judge.Of(c))
 	sites := r.Memories[0].Sites
 	sum, least := int64(0), int64(512*n)
 	for _, site := range sites {

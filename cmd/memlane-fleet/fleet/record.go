@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
@@ -189,8 +190,8 @@ const usageParts = 64
 
 // Of returns the record of a capture that was read. It has no name (see Named) and no Content, so that a cache can keep
 // it by content. Compiled programs are left out: they are equal on all ranks.
-func Of(c *lifetime.Capture, found []finding.Finding) *Record {
-	r := &Record{State: Read}
+func Of(c *judge.Capture) *Record {
+	r, found := &Record{State: Read}, c.Findings()
 	if len(c.Sources) > 0 {
 		r.Format, r.Producer = c.Sources[0].Format, c.Sources[0].Producer
 	}
@@ -198,15 +199,15 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 		r.Losses = append(r.Losses, Loss{l.Reason.String(), l.Count, l.Bytes})
 	}
 	number := map[*lifetime.Space]int{}
-	short := outline.Of(c)
+	short := c.Outline().Outline
 	figures := finding.FiguresOf(short, found, func(*lifetime.SpaceInfo) string { return "" })
 	for _, s := range c.Spaces {
 		if s.Axis == lifetime.ProgramOrder {
 			continue
 		}
 		number[s] = len(r.Memories)
-		m := memoryOf(c, s, &figures[len(r.Memories)], found)
-		m.Change = changeOf(c, s, found)
+		m := memoryOf(c.Capture, s, &figures[len(r.Memories)], found)
+		m.Change = changeOf(c, s)
 		r.Memories = append(r.Memories, m)
 	}
 	r.addParts(short)
@@ -241,11 +242,11 @@ func Of(c *lifetime.Capture, found []finding.Finding) *Record {
 }
 
 // changeOf returns the change that lowers the peak of a space most. Of equal ones it returns the cheapest.
-func changeOf(c *lifetime.Capture, s *lifetime.Space, found []finding.Finding) (most Change) {
-	if w := answer.WithoutLeaksOf(c, s, found); w != nil {
+func changeOf(c *judge.Capture, s *lifetime.Space) (most Change) {
+	if w := answer.WithoutLeaksOf(c, s); w != nil {
 		most = Change{"", "Free what its leaks keep.", w.PeakBytes, w.LowBytes, w.HighBytes, w.PeakBytes - w.HighBytes}
 	}
-	if one := answer.LargestSavingOf(&c.Tables, s); one != nil && one.SavedBytes > most.Saved {
+	if one := answer.LargestSavingOf(c, s); one != nil && one.SavedBytes > most.Saved {
 		most = Change{strings.Join(one.Edits, ","), one.Advice,
 			one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
 	}

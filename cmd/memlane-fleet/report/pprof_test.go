@@ -32,9 +32,8 @@ func TestProfile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := finding.Find(c, c.Spaces, finding.Settings{})
-		records = append(records, fleet.Of(c, found).Named(fmt.Sprint("rank", i), finding.RankNames{}))
-		p, err := pprof.Profile([]*lifetime.Capture{c}, pprof.Options{Marks: finding.MarksOf(found), UserFrames: true})
+		records = append(records, fleet.Of(c).Named(fmt.Sprint("rank", i), finding.RankNames{}))
+		p, err := pprof.Profile([]*lifetime.Capture{c.Capture}, pprof.Options{Marks: finding.MarksOf(c.Findings()), UserFrames: true})
 		if err != nil {
 			if strings.Contains(err.Error(), pprof.ErrNoBuffers.Error()) {
 				continue

@@ -25,6 +25,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/memlimit"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/web"
 )
 
@@ -59,7 +60,7 @@ func main() {
 }
 
 // complete answers questions about captures whose page can be shown.
-func complete(captures []web.Capture) {
+func complete(captures []*judge.Capture) {
 	js.Global().Set("answer", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		var text bytes.Buffer
 		if err := web.Answer(&text, captures, args[0].String()); err != nil {
@@ -81,7 +82,7 @@ func bytesOf(data []byte) js.Value {
 }
 
 // read reads files of the browser as captures, with their findings.
-func read(chosen js.Value) (captures []web.Capture, err error) {
+func read(chosen js.Value) (captures []*judge.Capture, err error) {
 	limit := memlimit.New(maxMemory, "")
 	for i := range chosen.Length() {
 		file := chosen.Index(i)
@@ -99,7 +100,7 @@ func read(chosen js.Value) (captures []web.Capture, err error) {
 			return nil, err
 		}
 		post("step", "looking for leaks in "+c.Tables.Name())
-		captures = append(captures, web.Capture{Capture: c, Findings: finding.Judge(c, finding.Settings{})})
+		captures = append(captures, judge.New(c, finding.Settings{}))
 	}
 	return captures, nil
 }

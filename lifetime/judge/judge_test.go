@@ -1,4 +1,4 @@
-package finding_test
+package judge_test
 
 import (
 	"testing"
@@ -6,18 +6,19 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// TestJudge checks that Judge finds what buffers are for before the rules, which use it, and that it marks leaks. Without
+// TestNew checks that New finds what buffers are for before the rules, which use it, and that it marks leaks. Without
 // the categories of the timeline, there would be a leak.
-func TestJudge(t *testing.T) {
+func TestNew(t *testing.T) {
 	leaked := func(file string) (marked int, found []finding.Finding) {
 		c, err := formats.Open("../../testdata/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		found = finding.Judge(c, finding.Settings{})
+		found = judge.New(c, finding.Settings{}).Findings()
 		for _, s := range c.Spaces {
 			for i := range s.Buffers {
 				if c.Purpose(s.PurposeOf(i)).Category == purpose.Leaked {
@@ -33,7 +34,7 @@ func TestJudge(t *testing.T) {
 	if marked, found := leaked("labelled/d01_list_act.pickle.zst"); marked != 40 || len(found) == 0 || found[0].Amount.Count != 40 {
 		t.Errorf("%d buffers are marked; findings %v", marked, found)
 	}
-	if found := finding.Find(&lifetime.Capture{}, nil, finding.Settings{}); found == nil {
+	if found := judge.Of(&lifetime.Capture{}).Findings(); found == nil {
 		t.Error("no findings are nil")
 	}
 }
