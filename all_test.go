@@ -112,6 +112,8 @@ var allowed = []struct {
 	{"render/canvas", []string{"internal/shorten"}, true},
 	{"render/plot", []string{"lifetime", "lifetime/program", "lifetime/frame", "lifetime/purpose", "lifetime/region", "internal/units",
 		"render/canvas"}, false},
+	{"render/figure", []string{"lifetime", "lifetime/finding", "lifetime/judge", "lifetime/selection", "internal/units", "render/blocks",
+		"render/canvas", "render/chart", "render/plot"}, false}, // facts, no sentences
 	{"render", []string{"lifetime", "lifetime/", "internal/shorten", "internal/units", "render/"}, true},
 	{"docs", nil, true},
 	{"cmd", []string{""}, true},
