@@ -73,18 +73,17 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	}
 	h := p.historyOf(s)
 	if h.recurs == nil { // what waits on one device is asked of all devices of its process
-		if h.recurs = p.recurrence(h, 0); h.recurs == noSteps {
-			h.recurs = p.recurrence(h, 1) // the last iteration did not end
+		if h.recurs = p.recurrence(h, minRecurrence); h.recurs == noSteps {
+			h.recurs = p.recurrence(h, 1)
 		}
 	}
 	return h.recurs
 }
 
 // recurrence infers steps from the most common number of allocations per site: most sites of a loop allocate once in
-// each iteration, in turns, and the others agree less with each other. Call paths of a line count as one if most of them
-// do not agree: a line with many may allocate equally often through several by chance. Sites may lack a number of
-// iterations at the end.
-func (p *Program) recurrence(h *history, lacking int) *Steps {
+// each iteration, in turns, and the others agree less with each other. At least so many of them allocate in the last
+// iteration, which may not have ended.
+func (p *Program) recurrence(h *history, least int) *Steps {
 	s := h.s
 	sites := map[int][]lifetime.SiteID{} // by number of allocations
 	for _, site := range h.order {
@@ -104,9 +103,9 @@ func (p *Program) recurrence(h *history, lacking int) *Steps {
 	often := map[int]int{} // sites by number of iterations
 	for n := range sites {
 		first := begins(n)
-		for m := n - lacking; m <= n; m++ {
+		for _, m := range []int{n, n - 1} { // sites that the last iteration did not reach
 			for _, site := range sites[m] {
-				if inTurns(first, h.buffers[site]) {
+				if (m == n || often[n] >= least) && inTurns(first, h.buffers[site]) {
 					often[n]++
 				}
 			}
