@@ -145,9 +145,6 @@ func (all *CallPaths) PieceOf(site int32, size int64) Piece {
 	return Piece{all.Sites[site].Stack(), all.Sites[site].Op, size}
 }
 
-// SameOperation reports whether two pieces are of the same call of the same operator.
-func (p Piece) SameOperation(o Piece) bool { return p.stack == o.stack && p.op == o.op }
-
 // enough is the share of the bytes that the best function has with which a deeper one is still preferred.
 const enough = 0.85
 

@@ -137,11 +137,6 @@ func (r *Stacks) Any(flags Flag) bool {
 	return slices.ContainsFunc(r.stacks, func(f Facts) bool { return f.Flags&flags != 0 })
 }
 
-// HasFrame reports whether any frame of the capture has a flag.
-func (r *Stacks) HasFrame(flags Flag) bool {
-	return slices.ContainsFunc(r.t.Frames, func(f frame.Frame) bool { return r.partOf(&f).flags&flags != 0 })
-}
-
 // HasEngine reports whether a thread of the autograd engine is known by its empty stacks.
 func (r *Stacks) HasEngine() bool {
 	if r.engineKnown == 0 {

@@ -37,9 +37,6 @@ func (h *History) Calls() iter.Seq[Call] {
 	}
 }
 
-// StartRequests returns the buffers that were in use at the start of the recording.
-func (h *History) StartRequests() []int32 { return h.startRequests }
-
 // SizeOf returns the requested bytes of a request.
 func (h *History) SizeOf(request int) int64 { return h.requests[request].requested }
 
