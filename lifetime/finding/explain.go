@@ -12,8 +12,8 @@ import (
 // recorded holders.
 type causeGroup struct {
 	findings []*Finding
-	steps    []int  // in which the retained buffers of the first leak were allocated, sorted
-	holder   string // recorded; "" = of none of them
+	steps    []int // in which the retained buffers of the first leak were allocated, sorted
+	held     *Held // what the recorder saw hold them; nil = nothing
 }
 
 // together is the minimum share of common steps of two leaks with one cause.
@@ -25,6 +25,9 @@ func (p *Pass) explain(findings []Finding) {
 	for _, g := range p.causeGroups(findings) {
 		largest := slices.MaxFunc(g.findings, func(x, y *Finding) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
 		place, cause := p.PlaceOf(largest.Sites[0]), p.causeOf(g)
+		if g.held != nil {
+			cause, _ = g.held.cause()
+		}
 		for _, f := range g.findings {
 			f.blame(cause, place)
 			if cause == Gradients && p.clearsGradients() {
@@ -49,13 +52,13 @@ func (f *Finding) blame(cause Cause, place lifetime.Place) {
 func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
 	for i := range findings {
 		f := &findings[i]
-		kept, held := p.stepsOf(f.Kept), ""
+		kept, held := p.stepsOf(f.Kept), (*Held)(nil)
 		if f.Held = p.heldOf(f.Kept); f.Held != nil {
-			held = f.Held[0].root()
+			held = &f.Held[0]
 		}
 		same := func(g *causeGroup) bool {
 			return len(kept) >= leastSteps && g.findings[0].Severity > Info == (f.Severity > Info) && overlaps(g.steps, kept) &&
-				(held == "" || g.holder == "" || held == g.holder)
+				(held == nil || g.held == nil || held.root() == g.held.root())
 		}
 		at := slices.IndexFunc(groups, same)
 		if at < 0 {
@@ -63,7 +66,7 @@ func (p *Pass) causeGroups(findings []Finding) (groups []*causeGroup) {
 			groups = append(groups, &causeGroup{steps: kept})
 		}
 		g := groups[at]
-		g.findings, g.holder = append(g.findings, f), cmp.Or(g.holder, held)
+		g.findings, g.held = append(g.findings, f), cmp.Or(g.held, held)
 	}
 	return groups
 }

@@ -59,10 +59,7 @@ func (p *Pass) heldOf(buffers []int) (all []Held) {
 
 // hold sets what holds the buffers of a leak: it is the cause, and comes first.
 func (p *Pass) hold(f *Finding) {
-	if f.Kind != KindLeak {
-		return
-	}
-	if f.Held == nil { // else explain has found it
+	if f.Kind == KindLeak && f.Held == nil { // else explain has found it
 		f.Held = p.heldOf(f.Kept)
 	}
 	if f.Held == nil {

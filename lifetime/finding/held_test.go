@@ -126,11 +126,12 @@ func TestHeldApart(t *testing.T) {
 	for name, test := range map[string]struct {
 		held   [3]holder.Holder // of the buffers of three lines
 		causes [3]string
+		last   finding.Cause // of the third line
 	}{
-		"none":    {[3]holder.Holder{}, [3]string{"c", "c", "c"}},
-		"one":     {[3]holder.Holder{variable("curve[1]"), graph, {}}, [3]string{"c", "c", "c"}},
-		"several": {[3]holder.Holder{variable("masks['a']"), variable("log.seen[1]"), graph}, [3]string{"a", "b", "c"}},
-		"members": {[3]holder.Holder{variable("log.kept[1].x"), variable("log.seen[1]"), variable("log.kept[2].y")}, [3]string{"c", "b", "c"}},
+		"none":    {[3]holder.Holder{}, [3]string{"c", "c", "c"}, finding.Collection},
+		"one":     {[3]holder.Holder{graph, variable("curve[1]"), {}}, [3]string{"c", "c", "c"}, finding.LossGraph},
+		"several": {[3]holder.Holder{variable("masks['a']"), variable("log.seen[1]"), graph}, [3]string{"a", "b", "c"}, finding.LossGraph},
+		"members": {[3]holder.Holder{variable("log.kept[1].x"), variable("log.seen[1]"), variable("log.kept[2].y")}, [3]string{"c", "b", "c"}, finding.Collection},
 	} {
 		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "x"})
@@ -157,9 +158,15 @@ func TestHeldApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := map[string]string{}
+		got, last := map[string]string{}, finding.NoCause
 		for _, f := range judge.Of(c).Findings() {
+			if c.PlaceOf(f.Place()).Frame.Function == "c" {
+				last = f.Cause
+			}
 			got[c.PlaceOf(f.Place()).Frame.Function] = strings.TrimSuffix(f.Text(finding.FigCausePlace), " (a.py:1)")
+		}
+		if last != test.last {
+			t.Errorf("%s: the cause of c is %s, want %s", name, last, test.last)
 		}
 		for k, of := range []string{"a", "b", "c"} {
 			if got[of] != test.causes[k] {
