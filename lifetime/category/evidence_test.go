@@ -6,10 +6,12 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // evidence is the captures whose answers must not change with what says nothing about them.
@@ -45,13 +47,13 @@ func categoriesOf(c *lifetime.Capture, s *lifetime.Space) (all []purpose.Categor
 	return all
 }
 
-// differ returns the share of the bytes about which two answers disagree, and names the most of them.
-func differ(s *lifetime.Space, x, y []purpose.Category) (share float64, most string) {
+// differ returns the share of the bytes about which both answers say something and disagree, and names the most of them.
+func differ(s *lifetime.Space, x, y []purpose.Category, both bool) (share float64, most string) {
 	kinds, all, sum := map[string]int64{}, int64(0), int64(0)
 	for i := range x {
 		size := s.Buffers[i].Size
 		all += size
-		if x[i] == y[i] {
+		if x[i] == y[i] || both && (x[i] == purpose.UnknownCategory || y[i] == purpose.UnknownCategory) {
 			continue
 		}
 		kind := fmt.Sprintf("%v -> %v", x[i], y[i])
@@ -76,7 +78,7 @@ func TestBeside(t *testing.T) {
 				for _, every := range []int{1, 7} {
 					with, space, own := beside(c, s, every, inside)
 					after := slices.DeleteFunc(categoriesOf(with, space), func(purpose.Category) bool { own = own[1:]; return !own[0] })
-					if share, most := differ(s, before, after); share > 0 {
+					if share, most := differ(s, before, after, false); share > 0 {
 						t.Errorf("%s %s, one in %d, inside %v: %.2f %% of the bytes change, %s", file, s.ID(), every, inside, 100*share, most)
 					}
 				}
@@ -153,6 +155,53 @@ func beside(c *lifetime.Capture, s *lifetime.Space, every int, inside bool) (*li
 	return &with, &space, own
 }
 
+// TestEdges: a recording that ends earlier, or begins later, says nothing else than the whole one. Sizes from before the recording do not
+// tell parameters from states in all of them.
+func TestEdges(t *testing.T) {
+	cuts, bad := 0, 0
+	for _, file := range evidence(t) {
+		c, err := shared(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, s := range c.Spaces {
+			if len(s.Buffers) == 0 {
+				continue
+			}
+			whole := categoriesOf(c, s)
+			for k := 1; k < 16; k += deep.Or(4, 1) {
+				at := s.Buffers[len(s.Buffers)*k/16].Begin + 1
+				for what, of := range map[string][2]int64{"ends": {s.Begin, at}, "begins": {at, s.End}} {
+					part := selection.Slice(c, of[0], of[1])
+					cut := part.Spaces[n]
+					var known []purpose.Category
+					for i := range s.Buffers {
+						if b := &s.Buffers[i]; b.Begin < of[1] && (b.Edge&lifetime.EndOpen != 0 || b.End > of[0]) {
+							known = append(known, whole[i])
+						}
+					}
+					for i := range cut.Buffers { // only the free of what is older is recorded
+						if b := &cut.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && what == "begins" {
+							b.Site, b.Edge = 0, b.Edge|lifetime.SiteFromFree
+							if cut.FreeSites != nil && b.Edge&lifetime.EndOpen == 0 {
+								b.Site = cut.FreeSites[i]
+							}
+						}
+					}
+					cuts++
+					if share, most := differ(cut, known, categoriesOf(part, cut), true); share > .01 {
+						bad++
+						t.Logf("%s %s %s at %d of 16: %.2f %% of the bytes change, %s", file, s.ID(), what, k, 100*share, most)
+					}
+				}
+			}
+		}
+	}
+	if bad*35 > cuts {
+		t.Errorf("%d of %d parts say something else", bad, cuts)
+	}
+}
+
 // TestMarksOfProcess: marks at one device are about all devices of the process.
 func TestMarksOfProcess(t *testing.T) {
 	for _, file := range evidence(t) {
@@ -165,7 +214,7 @@ func TestMarksOfProcess(t *testing.T) {
 			bare.Device, bare.Marks = "cuda:7", nil
 			two := *c
 			two.Spaces = []*lifetime.Space{s, &bare}
-			if share, most := differ(s, categoriesOf(c, s), categoriesOf(&two, &bare)); share > 0 {
+			if share, most := differ(s, categoriesOf(c, s), categoriesOf(&two, &bare), false); share > 0 {
 				t.Errorf("%s %s: %.2f %% of the bytes change, %s", file, s.ID(), 100*share, most)
 			}
 		}

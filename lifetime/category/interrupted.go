@@ -55,7 +55,8 @@ func (v *view) keptByPass() bool {
 	isDropped := f == nil && backward && (whole || !v.open)
 	isCut := f == nil && v.open && (backward && !whole || v.next == len(v.spans) && !v.over)
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i), isCut && !v.stays(v.i):
+	case isDropped && !v.endsBeforeBackward(v.i), isCut && !v.stays(v.next-1, v.i),
+		f == nil && !v.open && !backward && !slices.ContainsFunc(v.spans[v.next:], func(s span) bool { return s.phase != purpose.Forward }) && v.stays(v.next-1, -1): // the graph still holds others
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
@@ -87,9 +88,13 @@ func (v *view) backwardFollows() (follows, whole bool) {
 // something of half of their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
 func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 	if a.keeping == nil {
-		a.keeping = make([]int8, len(a.spans))
+		a.keeping = make([]int8, 2*len(a.spans))
 	}
-	if a.keeping[span] == 0 {
+	known := &a.keeping[2*span]
+	if isDropped {
+		known = &a.keeping[2*span+1]
+	}
+	if *known == 0 {
 		kept, all, lines, keeping := 0, 0, map[lifetime.SiteID]bool{}, 0
 		for _, i := range a.allocatedIn(span) {
 			b := &a.s.Buffers[i]
@@ -106,18 +111,17 @@ func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 			}
 			lines[b.Site] = lines[b.Site] || keeps
 		}
-		a.keeping[span] = -1
+		*known = -1
 		if kept > 10 && (kept*4 >= all || keeping*2 >= len(lines)) {
-			a.keeping[span] = 1
+			*known = 1
 		}
 	}
-	return a.keeping[span] > 0
+	return *known > 0
 }
 
 // stays reports whether a buffer is alive, where the recording ends, for longer than all of the span, line and size that
-// were freed: what a line uses and drops would be gone. A line that dropped none kept three.
-func (a *analysis) stays(i int) bool {
-	span := int(a.next[i]) - 1
+// were freed: what a line uses and drops would be gone. A line that dropped none kept three. -1 asks for any of the span.
+func (a *analysis) stays(span, i int) bool {
 	if a.staying[span] == nil {
 		type line struct {
 			site lifetime.SiteID
@@ -137,6 +141,7 @@ func (a *analysis) stays(i int) bool {
 			b := &a.s.Buffers[i]
 			of := line{b.Site, b.Requested}
 			staying[i] = b.Edge&lifetime.EndOpen != 0 && len(all)-k > longest[of] && (longest[of] > 0 || made[of] > 2)
+			staying[-1] = staying[-1] || staying[i]
 		}
 		a.staying[span] = staying
 	}

@@ -229,17 +229,16 @@ func (a *analysis) edges(thread lifetime.FrameID) {
 		return f.python && f.rooted && !a.r.IsOther(f.root, thread) && p.phase != last.phase
 	}
 	n, inStep := a.stepAt(last.end)
-	a.over = a.s.FreeSites == nil || inStep && a.steps[n].End < a.s.End
+	a.over = inStep && a.steps[n].End < a.s.End
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		a.over = a.over || !a.aside[i] && (b.Begin > last.end && goesOn(a.r.place(b.Site)) ||
 			b.End > last.end && a.freed(i) != nil && goesOn(a.r.place(a.freeSite(i))))
 	}
-	first := slices.IndexFunc(a.spans, func(s span) bool { return s.phase == purpose.Backward })
-	switch {
-	case first >= 0 && first+1 < len(a.spans):
+	first := 1 + slices.IndexFunc(a.spans[1:], func(s span) bool { return s.phase == purpose.Backward })
+	if first > 0 && first+1 < len(a.spans) {
 		a.whole = a.spans[first+1].begin
-	case first >= 0 && a.over:
+	} else if first > 0 && a.over {
 		a.whole = last.end
 	}
 }

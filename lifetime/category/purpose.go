@@ -105,15 +105,15 @@ type analysis struct {
 	firstBackward int64                                 // of a compiled program: first allocation of its backward part
 	arguments     map[lifetime.SiteID]purpose.Category  // of a compiled program
 	shapes        map[string]bool                       // of the parameters of a compiled program
-	hopperKnown   bool                                  // ofHopper is known
-	ofHopper      int                                   // buffers that may be workspaces on Hopper, by their size
+	ofHopper      int                                   // 1 + buffers that may be workspaces on Hopper, by their size; 0 = not counted
 	failed        []failure                             // when memory ran out
 	lasting       map[int64]bool                        // see ofParameterSize; nil = not computed
 	rebound       map[int64]bool                        // see rebinds; nil = not computed
 	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
 	replaced      []bool                                // by buffer: another took its place
 	staying       map[int]map[int]bool                  // by span: see stays
-	keeping       []int8                                // by span: see keepsMost; nil = not computed
+	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
+	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then
 	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed
 }
@@ -298,7 +298,7 @@ func (a *analysis) repeat() {
 		k, p := asks(i), &a.out[i]
 		c := all[k]
 		if k.size == 0 || c == purpose.UnknownCategory || c == purpose.TemporaryData &&
-			(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && p.Phase == purpose.OptimizerPhase) {
+			(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && (p.Phase == purpose.OptimizerPhase || p.Phase == purpose.Backward)) {
 			continue // if others like it are temporary, but something says that this one is kept
 		}
 		p.Category, p.Evidence, p.Rule = c, purpose.FromLifetime, repeats
@@ -312,7 +312,7 @@ func (a *analysis) atEdge(i int) bool {
 	if b.Edge&lifetime.BeginUnseen == 0 {
 		return b.Edge&lifetime.EndOpen != 0 && int(a.next[i]) == len(a.spans) && !a.over
 	}
-	return a.trains && a.spans[0].phase == purpose.Backward && b.End <= a.whole
+	return a.trains && a.spans[0].phase == purpose.Backward && a.beforeAll(b.End)
 }
 
 // beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older

@@ -202,7 +202,8 @@ var groups = []group{
 			"what a step of the optimizer allocates and keeps is its state",
 			// torch/optim/optimizer.py, profile_hook_step
 			always(purpose.OptimizerState, func(v *view) bool {
-				return (v.f.flags&makesState != 0 || v.inStep()) && (v.outlives || v.leftAtEnd())
+				inStep := v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
+				return (v.f.flags&makesState != 0 || inStep) && (v.outlives || v.leftAtEnd())
 			})},
 	}},
 	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
@@ -223,7 +224,7 @@ var groups = []group{
 			// transformers/cache_utils.py
 			always(purpose.Cache, func(v *view) bool {
 				return v.phase == purpose.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] &&
-					v.follow(purpose.Forward) > 0 && v.leavesSeveral(v.next-1)
+					v.follow(purpose.Forward) > 0 && v.leavesSeveral(v.next-1) && (!v.open || v.passedOn[v.b.Site])
 			})},
 		{"gradient", purpose.FromLifetime,
 			"the backward pass allocated it in the size of a parameter and left it to Python, as .grad",
@@ -310,8 +311,8 @@ func (v *view) mayServeHopper() bool {
 // forward pass, one for the backward pass.
 func (a *analysis) fewServeHopper() bool {
 	const most = 2
-	if !a.hopperKnown {
-		a.hopperKnown = true
+	if a.ofHopper == 0 {
+		a.ofHopper = 1
 		for i := range a.s.Buffers {
 			if a.s.Buffers[i].Requested != hopper {
 				continue
@@ -321,7 +322,7 @@ func (a *analysis) fewServeHopper() bool {
 			}
 		}
 	}
-	return a.ofHopper <= most
+	return a.ofHopper-1 <= most
 }
 
 // leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one,
@@ -333,19 +334,15 @@ func (v *view) leftAtEnd() bool {
 // leavesSeveral reports whether several buffers that modules allocated in a call are alive when the next call begins.
 func (a *analysis) leavesSeveral(span int) bool {
 	if a.leaves == nil {
-		a.leaves = make([]int32, len(a.spans))
+		a.leaves, a.passedOn = make([]int32, len(a.spans)), map[lifetime.SiteID]bool{}
 		for i := range a.s.Buffers {
 			if v := a.view(i); v.phase == purpose.Forward && v.next > 0 && v.f.within == inModule && v.follow(purpose.Forward) > 0 {
 				a.leaves[v.next-1]++
+				a.passedOn[v.b.Site] = a.passedOn[v.b.Site] || !v.open
 			}
 		}
 	}
 	return span >= 0 && a.leaves[span] > 1
-}
-
-// inStep reports whether a step of an optimizer allocated it and did not free it.
-func (v *view) inStep() bool {
-	return v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
 }
 
 // mayBeParameter reports whether something that a step of an optimizer keeps may take the place of a parameter.
