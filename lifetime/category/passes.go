@@ -38,6 +38,9 @@ func (a *analysis) phases() {
 		a.isTorch = a.isTorch || told
 		if a.aside[i] = a.aside[i] || !told && a.r.IsOther(f.root, thread); a.aside[i] {
 			a.out[i].Phase, a.sure[i] = phase, phase != purpose.UnknownPhase
+			if told && phase == purpose.OptimizerPhase && a.last() == purpose.Backward && f.rooted && !a.r.isUsers(f.path) {
+				a.add(phase, b.Begin, false) // the backward pass is over
+			}
 			continue
 		}
 		if told && f.rooted {

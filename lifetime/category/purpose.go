@@ -298,7 +298,7 @@ func (a *analysis) repeat() {
 		k, p := asks(i), &a.out[i]
 		c := all[k]
 		if k.size == 0 || c == purpose.UnknownCategory || c == purpose.TemporaryData &&
-			(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && (p.Phase == purpose.OptimizerPhase || p.Phase == purpose.Backward)) {
+			(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && (p.Phase == purpose.OptimizerPhase || p.Phase == purpose.Backward || a.flags[i]&isLong != 0)) {
 			continue // if others like it are temporary, but something says that this one is kept
 		}
 		p.Category, p.Evidence, p.Rule = c, purpose.FromLifetime, repeats

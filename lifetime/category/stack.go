@@ -95,3 +95,9 @@ func (r *reader) of(id lifetime.StackID) (facts, purpose.Phase) {
 
 // inEngine reports whether a stack is of a thread of the autograd engine.
 func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.rooted && r.HasEngine() }
+
+// isUsers reports whether a function of the program is innermost in a path, such as a closure that an optimizer calls.
+func (r *reader) isUsers(path pathID) bool {
+	_, f := r.Callers(path)
+	return f.Kind == frame.User
+}
