@@ -474,6 +474,7 @@ func (b *Builder) finish(take func(i int, log *spaceLog)) error {
 	if cut := setDepth(&b.capture.Tables); cut > 0 && b.losses[loss.DeepStacks] == nil { // native text has it already
 		b.Lose(loss.DeepStacks, cut, 0, "")
 	}
+	b.reclassifyInstalled()
 	for i, log := range b.spaces {
 		if log.described {
 			take(i, log)

@@ -16,8 +16,7 @@ func (a *analysis) phases() {
 		a.closures()
 	}
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
-	calls := rootCalls{last: -1}
-	lines := a.hasLines()
+	calls, lines := rootCalls{last: -1}, a.hasLines()
 	between := false              // the program allocated outside of all passes since the last span
 	thread := lifetime.FrameID(0) // what runs the passes
 	a.aside = a.fleeting()

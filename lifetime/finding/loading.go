@@ -2,7 +2,6 @@ package finding
 
 import (
 	"maps"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -46,31 +45,14 @@ func (p *Pass) loading(f *Finding) bool {
 	return true
 }
 
-// userFrame returns the innermost function of the program on the stack of a site. An installed program is the package
-// that its outermost frame belongs to.
+// userFrame returns the innermost function of the program on the stack of a site.
 func (p *Pass) userFrame(site lifetime.SiteID) (user frame.Frame, known bool) {
-	outermost := ""
 	for f := range p.FramesOf(p.Sites[site].Stack) {
 		if f.Kind == frame.User && f.Function != "<module>" {
 			return *f, true
 		}
-		if name := packageOf(f.File); name != "" && name != "torch" {
-			outermost = name
-		}
-	}
-	for f := range p.FramesOf(p.Sites[site].Stack) {
-		if f.Function != "<module>" && outermost != "" && packageOf(f.File) == outermost {
-			return *f, true
-		}
 	}
 	return frame.Frame{}, false
-}
-
-// packageOf returns the installed package that a file belongs to, "" for none.
-func packageOf(file string) string {
-	_, inside, _ := strings.Cut(strings.ReplaceAll(file, `\`, "/"), "-packages/")
-	name, _, _ := strings.Cut(inside, "/")
-	return name
 }
 
 // freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices, without
