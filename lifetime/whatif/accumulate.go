@@ -6,13 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var accumulateKind = Kind{
-	Name: "accumulate", Values: "N", Doc: "run N passes for each step of the optimizer",
-	check: isCount, adds: func(string) bool { return true }, off: offAccumulate,
-	apply: func(m *model, v string) string { return m.accumulate(count(v)) },
-}
-
-// likes are what a variable holds, one after the other.
+// likes are equal buffers, such as what a variable holds, one after the other.
 type likes struct {
 	site int32
 	size int64

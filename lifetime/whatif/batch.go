@@ -7,11 +7,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var batchKind = Kind{
-	Name: "batch", Values: "FACTOR", Doc: "multiply the batch", check: isFactor, adds: isGrowth, off: offBatch,
-	apply: func(m *model, v string) string { return m.scale(number(v)) },
-}
-
 // perSample tells how what passes make grows with the batch.
 type perSample struct {
 	m          *model
@@ -166,4 +161,93 @@ func (m *model) sumMore(times float64) {
 		m.sums = more.buffers[n:]
 		m.leaveOpen(more)
 	}
+}
+
+// lengthen multiplies the sizes of what grows with the length of sequences. Scores of attention grow with its square.
+func (m *model) lengthen(factor float64) string {
+	scores, refused := m.scores()
+	if refused != "" {
+		return refused
+	}
+	isMask := func(b *buffer) bool { return m.does(b, program.OpCompares) }
+	masks := m.sizes(func(b *buffer) bool { return m.isComputed(b) && scores[4*b.size] && isMask(b) }) // of scores
+	others := m.sizes(func(b *buffer) bool { return m.isComputed(b) && m.does(b, program.OpPerToken) })
+	if !m.any(func(b *buffer) bool { return m.isComputed(b) && m.op(b) != "" }) {
+		return "scores of attention grow with the square, and operators tell which they are: record with stacks=\"all\""
+	}
+	for size := range scores {
+		if others[size] {
+			return "scores of attention have the size of other activations; record another length, for memlane tune --scale"
+		}
+	}
+	copies := m.weightCopies()
+	return m.resize(func(b *buffer) float64 {
+		switch {
+		case copies[b.like]:
+			return 1
+		case scores[b.size], masks[b.size] && isMask(b):
+			return factor * factor
+		}
+		return factor
+	})
+}
+
+// isComputed reports whether a forward pass computed a buffer.
+func (m *model) isComputed(b *buffer) bool {
+	return b.phase == purpose.Forward && b.category != purpose.Workspace && b.size > smallest
+}
+
+// scores returns the sizes of scores of attention: they are those of results of softmax, or of exp in a block, where the program computes its
+// softmax itself.
+func (m *model) scores() (scores map[int64]bool, refused string) {
+	scores = m.sizes(func(b *buffer) bool {
+		isLoss := m.does(b, program.OpLogSoftmax) || m.hasCall(b, "cross_entropy")
+		return m.isComputed(b) && m.does(b, program.OpSoftmax) && !isLoss
+	})
+	for k := range m.passes {
+		exps := filter(m.forward(k), func(b *buffer) bool { return m.op(b) == "exp" && b.size > smallest })
+		if len(exps) == 0 {
+			continue
+		}
+		units := m.blocks(k)
+		if len(units) == 0 {
+			return nil, "whether a result of exp has scores of attention is not known, as no block of the program repeats"
+		}
+		begin, end := units[0].first().begin.event, units[len(units)-1].last().begin.event
+		for _, b := range exps {
+			if b.begin.event >= begin && b.begin.event <= end {
+				scores[b.size] = true
+			}
+		}
+	}
+	return scores, ""
+}
+
+// hasSequences reports whether an operation tells that the program has sequences: a look-up of tokens, attention, a recurrent layer.
+func (m *model) hasSequences() bool {
+	return m.any(func(b *buffer) bool { return m.does(b, program.OpEmbedding|program.OpAttention|program.OpRecurrent) })
+}
+
+// scaleCache multiplies the size of the cache of keys and values. What else grows with it is not recorded: attention over a longer context
+// makes more of it, over more requests each pass does. The range goes to where all that passes make grows, and scores with the square.
+func (m *model) scaleCache(factor float64) string {
+	isCache := func(b *buffer) bool { return b.category == purpose.Cache && b.size > smallest }
+	if !m.any(isCache) {
+		return "no cache of keys and values is known"
+	}
+	for _, b := range m.buffers {
+		if isCache(b) {
+			b.size = max(1, int64(float64(b.size)*factor))
+		}
+	}
+	all := m.clone()
+	scores := m.sizes(func(b *buffer) bool { return m.op(b) == "" || m.does(b, program.OpSoftmax|program.OpAttention) })
+	all.resize(func(b *buffer) float64 {
+		if scores[b.size] {
+			return factor * factor
+		}
+		return factor
+	})
+	m.leaveOpen(all)
+	return ""
 }

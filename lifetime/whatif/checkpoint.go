@@ -9,15 +9,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var checkpointKind = Kind{
-	Name: "checkpoint", Values: "WHAT", Doc: "compute again: blocks, layers:A-B, module:NAMES",
-	check: isBlocks, off: offCheckpoint,
-	apply: func(m *model, v string) string {
-		_, modules, _ := strings.Cut(v, "module:")
-		return m.checkpoint(modules, chosenBlocks(v))
-	},
-}
-
 // chosenBlocks returns which blocks, or calls of modules, counted from 0, a value of checkpoint means; nil if it means none.
 func chosenBlocks(v string) func(block int) bool {
 	kind, of, _ := strings.Cut(v, ":")
@@ -53,7 +44,9 @@ type checkpointed struct {
 
 // checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
 // pass, up to the last buffer that it saves.
-func (m *model) checkpoint(modules string, chosen func(block int) bool) string {
+func (m *model) checkpoint(v string) string {
+	_, modules, _ := strings.Cut(v, "module:")
+	chosen := chosenBlocks(v)
 	again := func(b *buffer) bool {
 		return b.part == purpose.Recomputation && b.phase == purpose.Forward && !b.added
 	}

@@ -31,15 +31,61 @@ type Kind struct {
 	off   off                     // how far its predictions were off
 	adds  func(value string) bool // it takes nothing away; nil = it may
 	check func(value string) error
-	apply func(m *model, value string) (refused string)
+	apply apply
 }
 
 // Kinds returns the kinds of edits, in the order in which they are applied: first what changes sizes, last what repeats passes.
 func Kinds() []Kind {
+	always, isOff := func(string) bool { return true }, func(v string) bool { return v == "off" }
 	return []Kind{
-		nextStepKind, dropKind, freeEarlyKind, batchKind, sequenceKind, cacheKind, freezeKind, loraKind, layersKind, precisionKind,
-		lossChunksKind, noGradKind, checkpointKind, offloadKind, optimizerKind, statesKind, deviceKind, forEachKind, shardKind,
-		accumulateKind, setToNoneKind,
+		{"next-step", "", "run another step after the only one recorded", off{}, always, isOneOf(""), alone((*model).nextStep)},
+		{"drop", "FILE:LINE|FUNCTION", "as if a line allocated nothing", offDrop, nil, isSomething, (*model).dropSite},
+		{"free-early", "FILE:LINE|FUNCTION", "free what a line holds into the next pass", offFreeEarly, nil, isSomething, (*model).freeEarly},
+		{"batch", "FACTOR", "multiply the batch", offBatch, isGrowth, isFactor, byFactor((*model).scale)},
+		{"sequence", "FACTOR", "multiply the length of sequences", offSequence, isGrowth, isFactor, byFactor((*model).lengthen)},
+		{"kv-cache", "FACTOR", "multiply the cache of keys and values", offCache, isGrowth, isFactor, byFactor((*model).scaleCache)},
+		{"freeze", "NAMES", "no gradients for parameters: a.*|*.bias", offFreeze, nil, isSomething, (*model).freeze},
+		{"lora", "RANK:NAMES", "train factors beside matrices: 8:*.q_proj.weight", offLora, nil, isLora, (*model).lora},
+		{"layers", "N", "repeat the blocks of the program N times", offLayers, nil, isCount, byCount((*model).layers)},
+		{"precision", "bf16|amp", "16 bits: for all, or autocast with weights of 32", offPrecision, nil,
+			isOneOf("bf16", "amp"), either("amp", (*model).autocast, (*model).halve)},
+		{"loss.chunks", "N", "compute the loss in N parts", offChunks, nil, isCount, byCount((*model).chunkLoss)},
+		{"no_grad", "[evaluation]", "run forward only; evaluation: where nothing trains", offNoGrad, nil,
+			isOneOf("", "evaluation"), (*model).noGrad},
+		{"checkpoint", "WHAT", "compute again: blocks, layers:A-B, module:NAMES", offCheckpoint, nil, isBlocks, (*model).checkpoint},
+		{"offload", "activations", "keep what the backward needs on the host", offOffload, nil,
+			isOneOf("activations"), alone((*model).offload)},
+		{"optimizer", "NAME", "sgd, momentum, adamw, adam8bit, lion, adafactor", offOptimizer, nil,
+			isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "adafactor"), (*model).withOptimizer},
+		{"states", "bf16", "keep what the optimizer keeps in 16 bits, not 32", offOptimizer, nil, isOneOf("bf16"), alone((*model).halveStates)},
+		{"optimizer.device", "host", "keep its state on the host", offOptimizer, nil, isOneOf("host"), alone((*model).stepOnHost)},
+		{"foreach", "off|fused", "no temporaries of all parameters at once", offForEach, nil, isOneOf("off", "fused"), (*model).foreach},
+		{"shard", "N:optimizer|gradients|parameters", "over N ranks, as ZeRO 1, 2, 3", offShard, nil, isShard, (*model).shard},
+		{"accumulate", "N", "run N passes for each step of the optimizer", offAccumulate, always, isCount, byCount((*model).accumulate)},
+		{"set_to_none", "on|off", "free gradients after each step, or keep them", offGradients, isOff,
+			isOneOf("on", "off"), either("on", (*model).freeGradients, (*model).keepGradients)},
+	}
+}
+
+// apply changes a program by the value of an edit, or says why it cannot be changed.
+type apply func(m *model, value string) (refused string)
+
+func alone(of func(*model) string) apply { return func(m *model, _ string) string { return of(m) } }
+
+func byFactor(of func(*model, float64) string) apply {
+	return func(m *model, v string) string { return of(m, number(v)) }
+}
+
+func byCount(of func(*model, int) string) apply {
+	return func(m *model, v string) string { return of(m, count(v)) }
+}
+
+func either(value string, of, other func(*model) string) apply {
+	return func(m *model, v string) string {
+		if v == value {
+			return of(m)
+		}
+		return other(m)
 	}
 }
 

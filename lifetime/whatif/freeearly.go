@@ -10,11 +10,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var freeEarlyKind = Kind{
-	Name: "free-early", Values: "FILE:LINE|FUNCTION", Doc: "free what a line holds into the next pass",
-	check: isSomething, off: offFreeEarly, apply: (*model).freeEarly,
-}
-
 // forwards returns the begins of forward passes that follow another phase.
 func (m *model) forwards() (all []int) {
 	last := purpose.UnknownPhase
@@ -82,6 +77,23 @@ func (m *model) freeEarly(name string) string {
 	})
 	if !any {
 		return "this line holds no result of a pass into the next one"
+	}
+	return ""
+}
+
+// dropSite removes what a line or a function allocated.
+func (m *model) dropSite(name string) string {
+	found := false
+	m.drop(func(b *buffer) bool {
+		is := slices.ContainsFunc(m.paths.Sites[b.site].Calls, func(i int32) bool {
+			c := &m.paths.Calls[i]
+			return c.Function == name || lineOf(c.File, c.Line) == name
+		})
+		found = found || is
+		return is
+	})
+	if !found {
+		return "no stack has this line or function"
 	}
 	return ""
 }

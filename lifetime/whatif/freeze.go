@@ -9,11 +9,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var freezeKind = Kind{
-	Name: "freeze", Values: "NAMES", Doc: "no gradients for parameters: a.*|*.bias", check: isSomething, off: offFreeze,
-	apply: (*model).freeze,
-}
-
 // Why parameters cannot be chosen by name.
 const (
 	unnamed  = "the names of parameters are not recorded: record with memlane.record"
@@ -56,12 +51,8 @@ func matches(globs, name string) bool {
 
 // freezeThese is freeze of some parameters, which leave others.
 func (m *model) freezeThese(frozen []*buffer) string {
-	sizes := map[int64]int{}
-	for _, w := range frozen {
-		sizes[w.size]++
-	}
 	gone := map[*buffer]bool{}
-	for _, b := range m.ofBlocks(sizes, 1) {
+	for _, b := range m.ofBlocks(numbersOf(frozen), 1) {
 		gone[b] = b.category != purpose.ModelParameter
 	}
 	any := false

@@ -6,25 +6,11 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var setToNoneKind = Kind{
-	Name: "set_to_none", Values: "on|off", Doc: "free gradients after each step, or keep them",
-	check: isOneOf("on", "off"), adds: func(v string) bool { return v == "off" }, off: offGradients,
-	apply: func(m *model, v string) string {
-		if v == "on" {
-			return m.freeGradients()
-		}
-		return m.keepGradients()
-	},
-}
-
 // keepGradients is zero_grad(set_to_none=False): the first gradient of each parameter stays, later ones are added to it. Nets that take turns
 // make theirs in different rounds.
 func (m *model) keepGradients() string {
-	missing := map[int64]int{} // gradients of parameters, by size
 	trained, _ := m.trained()
-	for _, p := range trained {
-		missing[p.size]++
-	}
+	missing := numbersOf(trained) // gradients of parameters, by size
 	any, isElsewhere, dead := false, false, map[int][]int{}
 	for _, b := range m.buffers {
 		k := m.roundOf(b)

@@ -9,11 +9,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var layersKind = Kind{
-	Name: "layers", Values: "N", Doc: "repeat the blocks of the program N times", check: isCount, off: offLayers,
-	apply: func(m *model, v string) string { return m.layers(count(v)) },
-}
-
 // stretch is where one block that repeats runs in a pass: from begin to before until in the forward pass, and after back to done in the
 // backward pass, in numbers of events.
 type stretch struct{ begin, until, back, done int }
@@ -57,10 +52,7 @@ func (m *model) layers(n int) string {
 	case n == count:
 		return fmt.Sprintf("the program has %d blocks", n)
 	}
-	sizes := map[int64]int{} // of the parameters of one block
-	for _, w := range weights[first : first+period] {
-		sizes[w.size]++
-	}
+	sizes := numbersOf(weights[first : first+period]) // of the parameters of one block
 	if n < count {
 		m.leaveOut(stretches, sizes, count-n)
 	} else {
@@ -102,11 +94,8 @@ func (m *model) ofBlocks(sizes map[int64]int, n int) (found []*buffer) {
 		round    int // of temporaries
 		size     int64
 	}
-	members, trained := map[kind][]*buffer{}, map[int64]int{}
 	all, _ := m.trained()
-	for _, p := range all {
-		trained[p.size]++
-	}
+	members, trained := map[kind][]*buffer{}, numbersOf(all)
 	for _, b := range m.buffers {
 		k := kind{b.category, 0, b.size}
 		switch {

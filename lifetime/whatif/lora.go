@@ -10,14 +10,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var loraKind = Kind{
-	Name: "lora", Values: "RANK:NAMES", Doc: "train factors beside matrices: 8:*.q_proj.weight", check: isLora, off: offLora,
-	apply: func(m *model, v string) string {
-		rank, names, _ := strings.Cut(v, ":")
-		return m.lora(int64(number(rank)), names)
-	},
-}
-
 func isLora(v string) error {
 	rank, names, _ := strings.Cut(v, ":")
 	if n, err := strconv.Atoi(rank); err != nil || n < 1 || n > maxCount || names == "" {
@@ -27,7 +19,9 @@ func isLora(v string) error {
 }
 
 // lora trains two factors of a rank beside each matrix with some names, and freezes all parameters, as peft's LoRA without dropout does.
-func (m *model) lora(rank int64, globs string) string {
+func (m *model) lora(v string) string {
+	ranks, globs, _ := strings.Cut(v, ":")
+	rank := int64(number(ranks))
 	matrices, rest, named := m.matrices(globs)
 	per, temporaries := m.statesLike()
 	switch {
@@ -122,7 +116,7 @@ func (m *model) adaptPass(k int, matrices []*buffer, rank int64, gone map[*buffe
 func (m *model) statesLike() (per states, of temporaries) {
 	parameters, _ := m.trained()
 	bytes := sizeOf(parameters)
-	kept := sizeOf(filter(m.buffers, func(b *buffer) bool { return b.category == purpose.OptimizerState && b.size > scalar }))
+	kept := sizeOf(m.states(scalar))
 	if bytes == 0 || kept%bytes != 0 {
 		return nil, none
 	}

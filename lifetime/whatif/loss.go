@@ -8,11 +8,6 @@ import (
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
-var lossChunksKind = Kind{
-	Name: "loss.chunks", Values: "N", Doc: "compute the loss in N parts", check: isCount, off: offChunks,
-	apply: func(m *model, v string) string { return m.chunkLoss(count(v)) },
-}
-
 func (m *model) isOfLoss(b *buffer) bool { return m.hasCall(b, "cross_entropy") }
 
 // lossChunker computes losses in parts.

@@ -187,6 +187,15 @@ func sizeOf(all []*buffer) (bytes int64) {
 	return bytes
 }
 
+// numbersOf returns how many buffers have each size.
+func numbersOf(all []*buffer) map[int64]int {
+	of := map[int64]int{}
+	for _, b := range all {
+		of[b.size]++
+	}
+	return of
+}
+
 // weights returns the parameters in order.
 func (m *model) weights() (all []*buffer) {
 	return filter(m.buffers, func(b *buffer) bool { return isParameter(b) && !b.added })

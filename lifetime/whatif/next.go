@@ -7,15 +7,12 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var nextStepKind = Kind{
-	Name: "next-step", Doc: "run another step after the only one recorded",
-	check: isOneOf(""), adds: func(string) bool { return true },
-	apply: func(m *model, _ string) string {
-		if !m.longer { // else it is there: all edits of such a recording are of that step
-			return "not one whole step alone was recorded that makes what the next one has from its beginning"
-		}
-		return ""
-	},
+// nextStep reports whether the next step is there: all edits of such a recording are of that step.
+func (m *model) nextStep() string {
+	if !m.longer {
+		return "not one whole step alone was recorded that makes what the next one has from its beginning"
+	}
+	return ""
 }
 
 // firstStep returns the step that made the state of the optimizer, or whose gradients are not freed, if it is the only whole one of the

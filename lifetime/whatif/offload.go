@@ -6,12 +6,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var offloadKind = Kind{
-	Name: "offload", Values: "activations", Doc: "keep what the backward needs on the host",
-	check: isOneOf("activations"), off: offOffload,
-	apply: func(m *model, _ string) string { return m.offload() },
-}
-
 // smallWeight is the size up to which weights do not count: biases and scales are not used in products.
 const smallWeight = 64 << 10
 
@@ -73,4 +67,39 @@ func nodeOf(backward []*buffer, dead []int, begin, event int) int {
 		return backward[i].begin.event
 	}
 	return event
+}
+
+// noGrad runs forward passes alone: all, or those over which no backward pass runs.
+func (m *model) noGrad(v string) string {
+	all, ends := v == "", map[*buffer]moment{}
+	for k := range m.passes {
+		uses := m.lastUses(k, m.blocks(k))
+		for _, b := range m.ofPass(k) {
+			if use, isUsed := uses[b]; isUsed && (b.dropped || all && b.saved) {
+				ends[b] = b.end.earlier(use)
+			}
+		}
+	}
+	switch {
+	case len(ends) == 0 && all:
+		return "nothing is saved for a backward pass"
+	case len(ends) == 0:
+		return "a backward pass runs over all that forward passes keep"
+	}
+	m.untilAll(ends)
+	for b := range ends {
+		b.saved = false
+	}
+	if all {
+		m.drop(func(b *buffer) bool {
+			return b.phase == purpose.Backward || b.phase == purpose.OptimizerPhase || b.category == purpose.Gradient ||
+				b.category == purpose.OptimizerState
+		})
+	}
+	return ""
+}
+
+// neverTrains reports whether no backward pass runs over what forward passes keep.
+func (m *model) neverTrains() bool {
+	return m.any(func(b *buffer) bool { return b.dropped }) && !m.any(func(b *buffer) bool { return b.saved })
 }

@@ -12,25 +12,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var optimizerKind = Kind{
-	Name: "optimizer", Values: "NAME", Doc: "sgd, momentum, adamw, adam8bit, lion, adafactor", off: offOptimizer,
-	check: isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "adafactor"),
-	apply: func(m *model, v string) string {
-		switch v {
-		case "adafactor":
-			return m.adafactor()
-		case "adam8bit":
-			return m.adam8bit()
-		}
-		return m.optimizer(optimizers[v].keeps, optimizers[v].temporaries)
-	},
-}
-
-var deviceKind = Kind{
-	Name: "optimizer.device", Values: "host", Doc: "keep its state on the host", check: isOneOf("host"), off: offOptimizer,
-	apply: func(m *model, _ string) string { return m.optimizer(optimizers["sgd"].keeps, none) },
-}
-
 // temporaries are those of a step of an optimizer.
 type temporaries int
 
@@ -56,6 +37,23 @@ var optimizers = map[string]struct {
 	temporaries temporaries
 }{
 	"sgd": {copies(0), none}, "momentum": {copies(1), none}, "adamw": {copies(2), forEach}, "lion": {copies(1), inCall},
+}
+
+func (m *model) withOptimizer(name string) string {
+	switch name {
+	case "adafactor":
+		return m.adafactor()
+	case "adam8bit":
+		return m.adam8bit()
+	}
+	return m.optimizer(optimizers[name].keeps, optimizers[name].temporaries)
+}
+
+func (m *model) stepOnHost() string { return m.withOptimizer("sgd") }
+
+// states returns what an optimizer keeps that has more than some bytes.
+func (m *model) states(than int64) []*buffer {
+	return filter(m.buffers, func(b *buffer) bool { return b.category == purpose.OptimizerState && b.size > than })
 }
 
 // trained returns the parameters that get gradients in any round, and the first round that has some. The nets of a program may take turns, each
@@ -105,12 +103,7 @@ func (m *model) gradients() []map[int64]int {
 // withStates adds to the parameters that need gradients in a round those that take turns with others of their size: the optimizers keep states for
 // all.
 func (m *model) withStates(need map[int64]int) {
-	states, each := map[int64]int{}, math.MaxInt
-	for _, b := range m.buffers {
-		if b.category == purpose.OptimizerState && b.size > scalar {
-			states[b.size]++
-		}
-	}
+	states, each := numbersOf(m.states(scalar)), math.MaxInt
 	for size, n := range need {
 		if size > scalar {
 			each = min(each, states[size]/n)
@@ -198,12 +191,9 @@ func (m *model) mayHaveStates(parameters []*buffer, first int) bool {
 	if !slices.ContainsFunc(m.s.Marks, keeps) {
 		return false
 	}
-	sizes := map[int64]bool{}
-	for _, p := range parameters {
-		sizes[p.size] = true
-	}
+	sizes := numbersOf(parameters)
 	unknown := sizeOf(filter(m.buffers, func(b *buffer) bool {
-		return b.category == purpose.UnknownCategory && !b.isFreed() && (b.isOlder() || b.begin.event < first) && sizes[b.size]
+		return b.category == purpose.UnknownCategory && !b.isFreed() && (b.isOlder() || b.begin.event < first) && sizes[b.size] > 0
 	}))
 	all := sizeOf(parameters)
 	return unknown >= all-all/10
@@ -306,3 +296,43 @@ func (m *model) shapeOf(b *buffer) (shape []int64) {
 }
 
 const scalar = 4 // bytes
+
+// stepsOnAll reports whether a step of an optimizer on all parameters at once was recorded.
+func (m *model) stepsOnAll() bool {
+	stacks := program.StacksOf(m.t)
+	defer stacks.Done()
+	return m.any(func(b *buffer) bool {
+		return b.phase == purpose.OptimizerPhase && b.category == purpose.TemporaryData &&
+			stacks.Of(m.t.Sites[b.site].Stack).All&program.ForEach != 0
+	})
+}
+
+// foreach steps the optimizer one parameter after the other, or with one kernel that needs no temporaries.
+func (m *model) foreach(how string) string {
+	switch {
+	case !m.stepsOnAll():
+		return "no step of an optimizer on all parameters at once was recorded"
+	case how == "off":
+		return m.optimizer(nil, forLoop)
+	}
+	if refused := m.optimizer(nil, none); refused != "" {
+		return refused
+	}
+	m.settle()
+	// A fused optimizer keeps the number of steps on the device for each parameter.
+	parameters, first := m.trained()
+	m.addStates(parameters, makesStates.at(m.rounds[first].optimizer), func(*buffer) []int64 { return []int64{scalar} })
+	return ""
+}
+
+// halveStates has two bytes for what an optimizer keeps in four.
+func (m *model) halveStates() string {
+	kept := m.states(smallest)
+	if len(kept) == 0 {
+		return "no state of an optimizer is known"
+	}
+	for _, b := range kept {
+		b.size /= 2
+	}
+	return ""
+}

@@ -1,6 +1,9 @@
 package whatif
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
+)
 
 // moment is a place in the order of what happens: an event, or a place right before or after it.
 type moment struct {
@@ -116,16 +119,5 @@ func (m moment) compare(o moment) int {
 }
 
 // later and earlier return one of two moments.
-func (m moment) later(o moment) moment {
-	if m.compare(o) < 0 {
-		return o
-	}
-	return m
-}
-
-func (m moment) earlier(o moment) moment {
-	if m.compare(o) > 0 {
-		return o
-	}
-	return m
-}
+func (m moment) later(o moment) moment   { return slices.MaxFunc([]moment{m, o}, moment.compare) }
+func (m moment) earlier(o moment) moment { return slices.MinFunc([]moment{m, o}, moment.compare) }

@@ -6,17 +6,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var precisionKind = Kind{
-	Name: "precision", Values: "bf16|amp", Doc: "16 bits: for all, or autocast with weights of 32",
-	check: isOneOf("bf16", "amp"), off: offPrecision,
-	apply: func(m *model, v string) string {
-		if v == "amp" {
-			return m.autocast()
-		}
-		return m.halve()
-	},
-}
-
 // isSixteenBits is why the precision of a program is not changed.
 const isSixteenBits = "the program already computes in 16 bits"
 

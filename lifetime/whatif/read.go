@@ -34,12 +34,7 @@ func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 
 // readCalls reads the calls of the allocator, and returns their instants.
 func (m *model) readCalls(all []buffer) (instants []int64) {
-	var failures []int64
-	for _, k := range m.s.Marks {
-		if k.Kind == lifetime.OOM {
-			failures = append(failures, k.Begin)
-		}
-	}
+	failures := slices.DeleteFunc(slices.Clone(m.s.Marks), func(k lifetime.Mark) bool { return k.Kind != lifetime.OOM })
 	last := m.s.Begin
 	for c := range m.h.Calls() {
 		now := at(m.n)
@@ -51,10 +46,12 @@ func (m *model) readCalls(all []buffer) (instants []int64) {
 		case replay.RequestFree:
 			all[c.Request].requestFree, last = now.event, m.s.FreeRequests[c.Request]
 		default:
-			m.others = append(m.others, other{at: now, kind: c.Kind, request: c.Request})
+			o := other{at: now, kind: c.Kind, request: c.Request}
 			if c.Kind == replay.Fail && len(failures) > 0 {
-				last, failures = failures[0], failures[1:]
+				o.failed = buffer{size: m.h.SizeOf(c.Request), like: -1, site: int32(failures[0].Site), pass: -1}
+				last, failures = failures[0].Begin, failures[1:]
 			}
+			m.others = append(m.others, o)
 		}
 		instants, m.axis = append(instants, last), append(m.axis, m.n)
 		m.n++
@@ -156,33 +153,19 @@ func (m *model) findFailed() {
 	if !slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail }) {
 		return
 	}
-	type likeness struct {
-		site int32
-		size int64
-	}
-	known := map[likeness]*buffer{}
+	known := map[likes]*buffer{}
 	for _, b := range m.buffers {
-		known[likeness{b.site, b.size}] = b
+		known[likes{b.site, b.size}] = b
 	}
-	next := 0 // of others
-	for _, mark := range m.s.Marks {
-		if mark.Kind != lifetime.OOM {
-			continue
+	for i := range m.others {
+		switch o, f := &m.others[i], &m.others[i].failed; {
+		case f.like == 0: // the recording does not say where
+		case known[likes{f.site, f.size}] != nil:
+			b := known[likes{f.site, f.size}]
+			f.category, f.phase, f.part = b.category, b.phase, b.part
+		default:
+			f.category, f.phase = m.madeAt(o.at.event)
 		}
-		for next < len(m.others) && m.others[next].kind != replay.Fail {
-			next++
-		}
-		if next == len(m.others) {
-			return
-		}
-		o := &m.others[next]
-		next++
-		o.failed = buffer{size: m.h.SizeOf(o.request), like: -1, site: int32(mark.Site), pass: -1}
-		if b := known[likeness{o.failed.site, o.failed.size}]; b != nil {
-			o.failed.category, o.failed.phase, o.failed.part = b.category, b.phase, b.part
-			continue
-		}
-		o.failed.category, o.failed.phase = m.madeAt(o.at.event)
 	}
 }
 

@@ -7,14 +7,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-var shardKind = Kind{
-	Name: "shard", Values: "N:optimizer|gradients|parameters", Doc: "over N ranks, as ZeRO 1, 2, 3", check: isShard, off: offShard,
-	apply: func(m *model, v string) string {
-		ranks, what, _ := strings.Cut(v, ":")
-		return m.shard(int64(number(ranks)), what)
-	},
-}
-
 func isShard(v string) error {
 	ranks, what, _ := strings.Cut(v, ":")
 	if err := isCount(ranks); err != nil {
@@ -40,8 +32,9 @@ func (s *sharding) part(size int64) int64 { return (size + s.ranks - 1) / s.rank
 //   - the parameters of a block are whole while it runs, those of the rest from the first forward to the end of the backward pass;
 //   - what the last block gathered is freed when the next one has its own, and in the backward pass the next block is gathered ahead;
 //   - gradients are whole until the backward pass of their unit ends, and what is reduced is freed when the next unit reduces its own.
-func (m *model) shard(ranks int64, what string) string {
-	s := sharding{m: m, ranks: ranks, again: what == "parameters", weights: m.weights(), reduced: map[*buffer]moment{}}
+func (m *model) shard(v string) string {
+	n, what, _ := strings.Cut(v, ":")
+	s := sharding{m: m, ranks: int64(number(n)), again: what == "parameters", weights: m.weights(), reduced: map[*buffer]moment{}}
 	hasStates := false
 	for _, b := range m.buffers {
 		isState := b.category == purpose.OptimizerState
