@@ -75,10 +75,10 @@ func CallPathsOf(t *lifetime.Tables) *CallPaths {
 }
 
 // intern returns the number of a key, which is new if it is not known.
-func intern[K comparable](known map[K]int32, key K) int32 {
+func intern[K comparable, N ~int32 | ~uint32](known map[K]N, key K) N {
 	n, ok := known[key]
 	if !ok {
-		n = int32(len(known))
+		n = N(len(known))
 		known[key] = n
 	}
 	return n

@@ -20,12 +20,7 @@ func (r *Stacks) threadOf(name, file string) ThreadID {
 	if strings.HasSuffix(file, "/threading.py") || strings.HasSuffix(file, "concurrent/futures/thread.py") {
 		return 0
 	}
-	id, ok := r.threads[function{name, file}]
-	if !ok {
-		id = ThreadID(len(r.threads) + 1)
-		r.threads[function{name, file}] = id
-	}
-	return id
+	return intern(r.threads, function{name, file}) + 1
 }
 
 // Evidence is the buffers of a space that tell something about others: all but bystanders'.

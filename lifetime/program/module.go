@@ -37,10 +37,8 @@ const maxDepth = 48
 
 // called returns the chain that a line and the function that it calls add to a chain.
 func (r *Stacks) called(c moduleCallSite) CallID {
-	id, ok := r.callIDs[c]
-	if !ok {
-		id = CallID(len(r.calls))
-		r.callIDs[c] = id
+	id := intern(r.callIDs, c) + 1
+	if int(id) == len(r.calls) {
 		r.calls, r.chains = append(r.calls, c), append(r.chains, nil)
 	}
 	return id

@@ -19,7 +19,7 @@ const (
 type history struct {
 	s *lifetime.Space
 	Evidence
-	buffers map[lifetime.SiteID][]int
+	buffers [][]int           // by SiteID
 	order   []lifetime.SiteID // sites with such buffers, sorted
 
 	// Computed when first needed.
@@ -34,27 +34,16 @@ type history struct {
 func (p *Program) historyOf(s *lifetime.Space) *history {
 	h := p.histories[s]
 	if h == nil {
-		h = &history{s: s, Evidence: p.Evidence(s), buffers: map[lifetime.SiteID][]int{}}
+		h = &history{s: s, Evidence: p.Evidence(s), buffers: make([][]int, max(len(p.Sites), 1))}
 		p.histories[s] = h
-		counts := make([]int, max(len(p.Sites), 1)+1)
-		for i := range s.Buffers {
-			if h.begins(i) {
-				counts[s.Buffers[i].Site+1]++
-			}
-		}
-		for site := range p.Sites {
-			counts[site+1] += counts[site]
-		}
-		began, next := make([]int, counts[len(counts)-1]), slices.Clone(counts)
 		for i := range s.Buffers {
 			if site := s.Buffers[i].Site; h.begins(i) {
-				began[next[site]] = i
-				next[site]++
+				h.buffers[site] = append(h.buffers[site], i)
 			}
 		}
 		for site := range p.Sites {
-			if from, to := counts[site], counts[site+1]; from < to {
-				h.order, h.buffers[lifetime.SiteID(site)] = append(h.order, lifetime.SiteID(site)), began[from:to]
+			if h.buffers[site] != nil {
+				h.order = append(h.order, lifetime.SiteID(site))
 			}
 		}
 	}

@@ -141,11 +141,8 @@ func (r *Stacks) Any(flags Flag) bool {
 func (r *Stacks) HasEngine() bool {
 	if r.engineKnown == 0 {
 		r.engineKnown = 1
-		for i := range r.t.Frames {
-			if r.t.Frames[i].Kind == frame.Engine {
-				r.engineKnown = 2
-				break
-			}
+		if slices.ContainsFunc(r.t.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine }) {
+			r.engineKnown = 2
 		}
 	}
 	return r.engineKnown == 2

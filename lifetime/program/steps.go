@@ -252,8 +252,7 @@ func (s *Steps) drop(n int) {
 // allocatedBetween returns the number of buffers that began in the window at or after from, and before to, without
 // bystanders'.
 func (h *history) allocatedBetween(from, to int64) (n int) {
-	at := sort.Search(len(h.s.Buffers), func(i int) bool { return h.s.Buffers[i].Begin >= from })
-	for i := at; i < len(h.s.Buffers) && h.s.Buffers[i].Begin < to; i++ {
+	for i := after(h.s, from-1); i < len(h.s.Buffers) && h.s.Buffers[i].Begin < to; i++ {
 		if h.begins(i) {
 			n++
 		}

@@ -3,6 +3,7 @@ package program
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -50,12 +51,7 @@ func PhasesOf(t *lifetime.Tables, s *lifetime.Space) []PhaseSpan {
 
 // At returns the index of the span that contains an instant; -1 = none.
 func (l *Timeline) At(t int64) int {
-	i, _ := slices.BinarySearchFunc(l.Spans, t, func(p PhaseSpan, t int64) int {
-		if p.Begin <= t {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(l.Spans), func(i int) bool { return l.Spans[i].Begin > t })
 	if i == 0 || t >= l.Spans[i-1].End {
 		return -1
 	}
