@@ -21,7 +21,6 @@ type accumulator struct {
 	elsewhere bool // what is saved is on the host
 }
 
-// accumulate runs n passes for each step of the optimizer.
 func (m *model) accumulate(n int) string {
 	a := accumulator{m: m, passes: n, drops: map[likes]int{}, held: map[*buffer]moment{}}
 	perRound := make([]int, len(m.rounds))

@@ -76,8 +76,7 @@ type autocaster struct {
 	dead     []int
 	half     map[*buffer]bool      // has 16 bits
 	moved    map[*buffer][2]moment // begins and ends elsewhere
-	added    []buffer
-	terms    map[*buffer]bool // that are added to gradients which are kept, as a pass that makes these shows
+	terms    map[*buffer]bool      // that are added to gradients which are kept, as a pass that makes these shows
 
 	operations []operation
 	gradientOf map[*operation]*buffer // of the weight of an operation
@@ -99,7 +98,6 @@ func (o *operation) last() *buffer  { return o.made[len(o.made)-1] }
 // multiplies reports whether autocast runs an operation in 16 bits.
 func (o *operation) multiplies() bool { return o.does.Is(program.OpHalf) }
 
-// apply changes the program.
 func (a *autocaster) apply() {
 	for b := range a.half {
 		b.size = max(b.size/2, 1)
@@ -107,9 +105,6 @@ func (a *autocaster) apply() {
 	for b, at := range a.moved {
 		b.begin, b.end, b.requestFree = at[0], at[1], noEvent
 		b.saved = b.saved && b.end.event > a.m.passes[a.pass].backward
-	}
-	for i := range a.added {
-		a.m.buffers = append(a.m.buffers, &a.added[i])
 	}
 	a.m.moved = true
 }
@@ -119,13 +114,10 @@ func (a *autocaster) isGradient(b *buffer) bool { return b.category == purpose.G
 
 // put adds a copy that is like a buffer. What forward makes and backward frees is saved, as in recordings of such programs.
 func (a *autocaster) put(like *buffer, size int64, begin, end moment) {
-	if begin.compare(end) >= 0 {
-		return
+	if c := a.m.addTemporary(like, begin, end, size); c != nil {
+		back := a.m.passes[a.pass].backward
+		c.saved, c.dropped = begin.event < back && end.compare(at(back)) > 0, like.dropped
 	}
-	c, back := *like, a.m.passes[a.pass].backward
-	c.begin, c.end, c.size, c.requestFree, c.category, c.added = begin, end, size, noEvent, purpose.TemporaryData, true
-	c.saved = begin.event < back && end.compare(at(back)) > 0
-	a.added = append(a.added, c)
 }
 
 // done returns when the node that makes a gradient has ended: with what it saved, or with the gradient if it saved nothing.
@@ -137,7 +129,6 @@ func (a *autocaster) done(gradient *buffer) moment {
 	return after.at(gradient.begin.event)
 }
 
-// cast changes the pass.
 func (a *autocaster) cast() string {
 	var gradients []*buffer // of matrices, last first
 	for q, b := range a.backward {
@@ -161,7 +152,6 @@ func (a *autocaster) cast() string {
 	return ""
 }
 
-// readOperations reads the operations of the forward pass.
 func (a *autocaster) readOperations() {
 	m := a.m
 	for _, b := range m.computed(a.pass) {
@@ -255,7 +245,6 @@ func (a *autocaster) newForward() *forwardCaster {
 	return f
 }
 
-// cast changes operation i.
 func (f *forwardCaster) cast(i int) {
 	o := &f.operations[i]
 	isHalf := f.prev != nil && f.half[f.prev.result]

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"math"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -83,7 +84,7 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 	parameters := m.sizes(isParameter)
 	forward := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
 	grown := 0
-	for b := range m.requests {
+	for _, b := range slices.Concat(m.buffers, m.failed()) {
 		switch b.category {
 		case purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Workspace,
 			purpose.Bucket, purpose.Cache:
@@ -192,7 +193,6 @@ func (m *model) lengthen(factor float64) string {
 	})
 }
 
-// isComputed reports whether a forward pass computed a buffer.
 func (m *model) isComputed(b *buffer) bool {
 	return b.phase == purpose.Forward && b.category != purpose.Workspace && b.size > smallest
 }

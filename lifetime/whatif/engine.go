@@ -218,7 +218,6 @@ func (e *Engine) whole(s Scenario) (m *model, r Result) {
 	return e.change(e.program, s)
 }
 
-// change returns a program after the edits.
 func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
 	if len(s) == 0 {
 		return of, r

@@ -81,7 +81,6 @@ func (m *model) freeEarly(name string) string {
 	return ""
 }
 
-// dropSite removes what a line or a function allocated.
 func (m *model) dropSite(name string) string {
 	found := false
 	m.drop(func(b *buffer) bool {

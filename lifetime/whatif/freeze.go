@@ -44,7 +44,6 @@ func (m *model) named(globs string) (matched, rest []*buffer, named bool) {
 	return matched, rest, named
 }
 
-// matches reports whether a name matches one of globs.
 func matches(globs, name string) bool {
 	return slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
 }
@@ -114,7 +113,7 @@ func (f *freezer) pass() {
 	for i, b := range f.backward { // a factor that is no parameter may get no gradient either
 		isFactor := b.begin.event < f.end && f.m.op(b) == sumOp && b.category != purpose.Gradient
 		if i+1 < len(f.backward) && isFactor && f.m.isProduct(f.backward, i-1, f.backward[i+1].begin.event) {
-			f.mayFree(b.begin.event, f.backward[i+1].begin.event)
+			f.m.less += sizeOf(f.dying(b.begin.event, f.backward[i+1].begin.event))
 		}
 	}
 }
@@ -161,7 +160,7 @@ func (f *freezer) freeFor(w, g *buffer) {
 		f.free(g.begin.event, end)
 	case g.size <= smallWeight || op == sumOp || m.does(g, program.OpNorm):
 	case op == "":
-		f.mayFree(g.begin.event, end)
+		m.less += sizeOf(f.dying(g.begin.event, end)) // it is not known whether the program needs it
 	default:
 		f.free(g.begin.event, end)
 	}
@@ -169,18 +168,13 @@ func (f *freezer) freeFor(w, g *buffer) {
 
 // free ends what dies between two events with its last use.
 func (f *freezer) free(from, to int) {
-	for _, b := range f.m.ofPass(f.k) {
-		if use, isKnown := f.uses[b]; isKnown && b.saved && b.diesWithin(from, to) && use.compare(b.end) < 0 {
+	for _, b := range f.dying(from, to) {
+		if use, isKnown := f.uses[b]; isKnown && use.compare(b.end) < 0 {
 			f.m.until(b, use)
 		}
 	}
 }
 
-// mayFree is free where it is not known whether the program needs it.
-func (f *freezer) mayFree(from, to int) {
-	for _, b := range f.m.ofPass(f.k) {
-		if b.saved && b.diesWithin(from, to) {
-			f.m.less += b.size
-		}
-	}
+func (f *freezer) dying(from, to int) []*buffer {
+	return filter(f.m.ofPass(f.k), func(b *buffer) bool { return b.saved && b.diesWithin(from, to) })
 }

@@ -75,7 +75,6 @@ func (m *model) operations(all []*buffer) (ends []int) {
 	return ends
 }
 
-// repeatSizes reports whether the sizes of buffers have a period.
 func repeatSizes(all []*buffer, period int) bool {
 	return slices.EqualFunc(all[:len(all)-period], all[period:], func(x, y *buffer) bool { return x.size == y.size })
 }
@@ -157,7 +156,6 @@ func (m *model) deathsOfRound(k int) []int {
 	}))
 }
 
-// endsOf returns the events with which buffers are freed, in order.
 func endsOf(of []*buffer) (all []int) {
 	for _, b := range of {
 		all = append(all, b.end.event)

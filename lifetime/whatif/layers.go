@@ -14,10 +14,8 @@ import (
 type stretch struct{ begin, until, back, done int }
 
 // forwards and backwards report whether an event is in the stretch.
-func (s stretch) forwards(event int) bool  { return event >= s.begin && event < s.until }
-func (s stretch) backwards(event int) bool { return event > s.back && event <= s.done }
-
-// long returns the events of both parts.
+func (s stretch) forwards(event int) bool       { return event >= s.begin && event < s.until }
+func (s stretch) backwards(event int) bool      { return event > s.back && event <= s.done }
 func (s stretch) long() (forward, backward int) { return s.until - s.begin, s.done - s.back }
 
 // layers repeats the blocks of the program n times. Blocks after the first are left out, or the second one runs several times: what one

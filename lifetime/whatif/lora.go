@@ -75,7 +75,6 @@ func factors(shape []int64, rank, size int64) [2]int64 {
 	return [2]int64{size / shape[0] * rank, size / shape[1] * rank}
 }
 
-// addFactors adds the factors of a matrix.
 func (m *model) addFactors(w *buffer, rank int64) (refused string) {
 	shape := m.shapeOf(w)
 	if bias := m.biasOf(w); bias != nil && bias.size != w.size/shape[1] {

@@ -31,7 +31,7 @@ func (m *model) chunkLoss(parts int) string {
 	if !c.done {
 		return "no cross entropy with a backward pass is on a stack"
 	}
-	for b := range m.failed {
+	for _, b := range m.failed() {
 		if c.scores[b.size] {
 			b.size /= int64(parts)
 		}

@@ -29,10 +29,7 @@ type buffer struct {
 	late        bool // a gradient that the program may free later, right before the last backward pass
 }
 
-// isOlder reports whether a buffer is older than the recording.
 func (b *buffer) isOlder() bool { return b.begin.event < 0 }
-
-// isFreed reports whether the program frees a buffer.
 func (b *buffer) isFreed() bool { return b.end != never }
 
 // diesWithin reports whether a buffer is freed after an event and before another one.
@@ -104,40 +101,23 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// requests yields all buffers, also those that requests which failed would have been.
-func (m *model) requests(yield func(b *buffer) bool) {
-	for _, b := range m.buffers {
-		if !yield(b) {
-			return
-		}
-	}
-	m.failed(yield)
-}
-
-// failed yields what requests that failed would have been.
-func (m *model) failed(yield func(b *buffer) bool) {
+// failed returns what requests that failed would have been.
+func (m *model) failed() (all []*buffer) {
 	for i := range m.others {
-		if o := &m.others[i]; o.kind == replay.Fail && !yield(&o.failed) {
-			return
+		if o := &m.others[i]; o.kind == replay.Fail {
+			all = append(all, &o.failed)
 		}
 	}
+	return all
 }
 
-// any reports whether a buffer is as asked for.
 func (m *model) any(which func(b *buffer) bool) bool { return slices.ContainsFunc(m.buffers, which) }
-
-// op returns the operator that made a buffer; "" if none is recorded.
-func (m *model) op(b *buffer) string { return m.paths.Sites[b.site].Op }
-
-// does reports whether that operator does any of what flags say.
+func (m *model) op(b *buffer) string                 { return m.paths.Sites[b.site].Op }
 func (m *model) does(b *buffer, flags program.Operator) bool {
 	return m.paths.Sites[b.site].Does.Is(flags)
 }
-
-// hasCall reports whether a function whose name contains text is on the stack of a buffer.
 func (m *model) hasCall(b *buffer, text string) bool { return m.paths.HasCall(b.site, text) }
-
-func (m *model) pieceOf(b *buffer) program.Piece { return m.paths.PieceOf(b.site, b.size) }
+func (m *model) pieceOf(b *buffer) program.Piece     { return m.paths.PieceOf(b.site, b.size) }
 
 // sameOperation reports whether one call of an operator, or several from one line, made two buffers.
 func (m *model) sameOperation(x, y *buffer) bool {
@@ -145,9 +125,7 @@ func (m *model) sameOperation(x, y *buffer) bool {
 }
 
 // stack returns a number that is the same for equal stacks; -1 without one.
-func (m *model) stack(b *buffer) int32 { return m.paths.Sites[b.site].Stack() }
-
-// module returns the module that made a buffer.
+func (m *model) stack(b *buffer) int32   { return m.paths.Sites[b.site].Stack() }
 func (m *model) module(b *buffer) string { return m.t.Purpose(m.s.PurposeOf(int(b.like))).Module }
 
 // nameOf returns the recorded name of a buffer; "" if it has none.
@@ -160,15 +138,12 @@ func (m *model) nameOf(b *buffer) string {
 
 func (m *model) isNorm(b *buffer) bool { return m.paths.IsNorm(b.site) }
 
-// is returns a function that reports whether buffers are of a category.
 func is(category purpose.Category) func(b *buffer) bool {
 	return func(b *buffer) bool { return b.category == category }
 }
 
-// isParameter reports whether a buffer is a parameter.
 var isParameter = is(purpose.ModelParameter)
 
-// sizes returns the sizes of buffers.
 func (m *model) sizes(which func(b *buffer) bool) map[int64]bool {
 	all := map[int64]bool{}
 	for _, b := range m.buffers {
@@ -179,7 +154,6 @@ func (m *model) sizes(which func(b *buffer) bool) map[int64]bool {
 	return all
 }
 
-// sizeOf returns the bytes of buffers.
 func sizeOf(all []*buffer) (bytes int64) {
 	for _, b := range all {
 		bytes += b.size
@@ -187,7 +161,6 @@ func sizeOf(all []*buffer) (bytes int64) {
 	return bytes
 }
 
-// numbersOf returns how many buffers have each size.
 func numbersOf(all []*buffer) map[int64]int {
 	of := map[int64]int{}
 	for _, b := range all {
@@ -201,7 +174,6 @@ func (m *model) weights() (all []*buffer) {
 	return filter(m.buffers, func(b *buffer) bool { return isParameter(b) && !b.added })
 }
 
-// filter returns the buffers that are as asked for.
 func filter(from []*buffer, which func(b *buffer) bool) (all []*buffer) {
 	for _, b := range from {
 		if which(b) {
@@ -211,7 +183,6 @@ func filter(from []*buffer, which func(b *buffer) bool) (all []*buffer) {
 	return all
 }
 
-// last returns the last pass; nil if there is none.
 func (m *model) last() *pass {
 	if len(m.passes) == 0 {
 		return nil
@@ -232,7 +203,6 @@ func (m *model) between(begin, end int) []*buffer {
 // during returns the buffers that begin while pass k runs.
 func (m *model) during(k int) []*buffer { return m.between(m.passes[k].begin, m.passes[k].end) }
 
-// ofPass returns the buffers that pass k makes.
 func (m *model) ofPass(k int) []*buffer {
 	return filter(m.during(k), func(b *buffer) bool { return int(b.pass) == k })
 }
@@ -262,7 +232,6 @@ func (m *model) roundOf(b *buffer) int {
 	return m.passes[b.pass].round
 }
 
-// ofRound returns the buffers that the passes of round k make.
 func (m *model) ofRound(k int) []*buffer {
 	return filter(m.between(m.rounds[k].begin, m.rounds[k].end), func(b *buffer) bool { return m.roundOf(b) == k })
 }
@@ -292,19 +261,16 @@ func (m *model) addTemporary(like *buffer, begin, end moment, size int64) *buffe
 	return b
 }
 
-// until ends a buffer at another moment.
 func (m *model) until(b *buffer, end moment) {
 	b.end, b.requestFree, m.moved = end, noEvent, true
 }
 
-// untilAll ends buffers at other moments.
 func (m *model) untilAll(ends map[*buffer]moment) {
 	for b, end := range ends {
 		m.until(b, end)
 	}
 }
 
-// drop removes buffers.
 func (m *model) drop(which func(b *buffer) bool) {
 	m.buffers = slices.DeleteFunc(m.buffers, which)
 	m.others = slices.DeleteFunc(m.others, func(o other) bool { return o.kind == replay.Fail && which(&o.failed) })

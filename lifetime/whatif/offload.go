@@ -12,7 +12,12 @@ const smallWeight = 64 << 10
 // offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
 func (m *model) offload() string {
 	ends := map[*buffer]moment{}
-	var back []buffer
+	bring := func(b *buffer, begin, end moment, category purpose.Category) {
+		if begin.compare(end) < 0 {
+			again := m.add(b, begin, end, b.size)
+			again.phase, again.category = purpose.Backward, category
+		}
+	}
 	for k := range m.passes {
 		p := &m.passes[k]
 		if !p.trains() && !p.cut {
@@ -21,22 +26,21 @@ func (m *model) offload() string {
 		uses, unpacked, dead, nodes := m.lastUses(k, m.blocks(k)), m.unpacked(k), m.deaths(k), m.backward(k)
 		copied := int64(0)
 		for _, b := range m.ofPass(k) {
-			again := *b
 			switch {
 			case b.saved:
-				again.begin, again.end = comesBack.at(nodeOf(nodes, dead, p.backward, b.end.event)).by(b.begin.event), unpacked(b.end)
 				if !p.cut || b.end.event < p.end { // else its backward pass did not come
-					back = append(back, again)
+					begin := comesBack.at(nodeOf(nodes, dead, p.backward, b.end.event)).by(b.begin.event)
+					bring(b, begin, unpacked(b.end), b.category)
 				}
 				ends[b] = uses[b]
 			case b.category == purpose.Gradient && b.size > smallWeight:
 				then := at(consumed(dead, b.begin.event, p.end))
-				if again.end = unpacked(then); again.end == then {
-					again.end.rank = released
+				end := unpacked(then)
+				if end == then {
+					end.rank = released
 				}
-				again.begin = weightComesBack.at(nodeOf(nodes, dead, p.backward, b.begin.event+1)).by(b.begin.event)
-				again.category = purpose.TemporaryData
-				back = append(back, again)
+				begin := weightComesBack.at(nodeOf(nodes, dead, p.backward, b.begin.event+1)).by(b.begin.event)
+				bring(b, begin, end, purpose.TemporaryData)
 			default:
 				continue
 			}
@@ -48,11 +52,6 @@ func (m *model) offload() string {
 		return "no backward pass was recorded that uses what the forward pass saved"
 	}
 	m.untilAll(ends)
-	for i := range back {
-		if b := &back[i]; b.begin.compare(b.end) < 0 {
-			m.add(b, b.begin, b.end, b.size).phase = purpose.Backward
-		}
-	}
 	return ""
 }
 

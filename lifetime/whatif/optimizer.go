@@ -51,7 +51,6 @@ func (m *model) withOptimizer(name string) string {
 
 func (m *model) stepOnHost() string { return m.withOptimizer("sgd") }
 
-// states returns what an optimizer keeps that has more than some bytes.
 func (m *model) states(than int64) []*buffer {
 	return filter(m.buffers, func(b *buffer) bool { return b.category == purpose.OptimizerState && b.size > than })
 }
@@ -119,7 +118,6 @@ func (m *model) withStates(need map[int64]int) {
 	}
 }
 
-// parametersOf returns parameters of the given sizes.
 func (m *model) parametersOf(need map[int64]int) []*buffer {
 	need = maps.Clone(need)
 	return filter(m.buffers, func(b *buffer) bool {
@@ -325,7 +323,6 @@ func (m *model) foreach(how string) string {
 	return ""
 }
 
-// halveStates has two bytes for what an optimizer keeps in four.
 func (m *model) halveStates() string {
 	kept := m.states(smallest)
 	if len(kept) == 0 {

@@ -95,10 +95,7 @@ const (
 	freesContribution  // a contribution is freed
 )
 
-// at returns the moment of an event.
-func at(event int) moment { return moment{event: event} }
-
-// at returns the moment of a rank of an event.
+func at(event int) moment          { return moment{event: event} }
 func (r rank) at(event int) moment { return moment{event: event, rank: r} }
 
 // by orders moments of equal ranks.
@@ -118,6 +115,5 @@ func (m moment) compare(o moment) int {
 		cmp.Compare(m.inner, o.inner), cmp.Compare(m.innerRank, o.innerRank))
 }
 
-// later and earlier return one of two moments.
 func (m moment) later(o moment) moment   { return slices.MaxFunc([]moment{m, o}, moment.compare) }
 func (m moment) earlier(o moment) moment { return slices.MinFunc([]moment{m, o}, moment.compare) }

@@ -60,11 +60,7 @@ func (m *model) halve() string {
 	if !m.any(func(b *buffer) bool { return isParameter(b) && b.size > smallest }) {
 		return "no parameter is known"
 	}
-	total := map[purpose.Category]int64{}
-	for _, b := range m.buffers {
-		total[b.category] += b.size
-	}
-	hasBytes := total[purpose.OptimizerState] < total[purpose.ModelParameter]*3/4 // states of 8 bits
+	hasBytes := sizeOf(m.states(0)) < sizeOf(filter(m.buffers, isParameter))*3/4 // states of 8 bits
 	for i, b := range m.buffers {
 		isMask := false
 		if stack := m.stack(b); i+1 < len(m.buffers) && stack >= 0 {
@@ -80,7 +76,7 @@ func (m *model) halve() string {
 			b.size /= 2
 		}
 	}
-	for b := range m.failed {
+	for _, b := range m.failed() {
 		b.size /= 2
 	}
 	m.halved = true

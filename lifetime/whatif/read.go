@@ -10,7 +10,6 @@ import (
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
-// modelOf returns the program of a space.
 func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 	t := &p.Tables
 	m := &model{t: t, s: s, h: h, paths: program.CallPathsOf(t), buffers: make([]*buffer, len(s.Buffers))}
@@ -59,7 +58,6 @@ func (m *model) readCalls(all []buffer) (instants []int64) {
 	return instants
 }
 
-// readWork reads the rounds and passes of the program.
 func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 	event := func(t int64) int { return sort.Search(m.n, func(i int) bool { return instants[i] >= t }) }
 	failure := func(t int64) int { // that of a request that failed
@@ -150,7 +148,7 @@ func (m *model) findSaved() {
 
 // findFailed finds what requests that failed were for: as a buffer of equal size from the same site, else as what their pass makes.
 func (m *model) findFailed() {
-	if !slices.ContainsFunc(m.others, func(o other) bool { return o.kind == replay.Fail }) {
+	if m.failed() == nil {
 		return
 	}
 	known := map[likes]*buffer{}

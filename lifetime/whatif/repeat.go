@@ -1,6 +1,6 @@
 package whatif
 
-import "slices"
+import "sort"
 
 // Of periods that are equal, the first keptFirst remain and the last one: then the blocks of the allocator mostly lie the same after each.
 const keptFirst = 6
@@ -96,12 +96,7 @@ type spans []span
 
 // find returns the first span that ends after an event, and whether it is in it.
 func (all spans) find(event int) (i int, in bool) {
-	i, _ = slices.BinarySearchFunc(all, event, func(o span, event int) int {
-		if o.to <= event {
-			return -1
-		}
-		return 1
-	})
+	i = sort.Search(len(all), func(i int) bool { return all[i].to > event })
 	return i, i < len(all) && all[i].from <= event
 }
 

@@ -22,7 +22,6 @@ const (
 	isAllocation
 )
 
-// at returns the moment of an item.
 func (m *model) at(it item) moment {
 	switch it.kind {
 	case isAllocation:
@@ -35,7 +34,6 @@ func (m *model) at(it item) moment {
 	return m.others[it.index].at
 }
 
-// items calls yield for all calls of the program.
 func (m *model) items(yield func(at moment, it item) bool) {
 	put := func(at moment, kind kindOfItem, i int) bool {
 		return at == never || at.event < 0 || yield(at, item{kind, int32(i)})
@@ -52,7 +50,6 @@ func (m *model) items(yield func(at moment, it item) bool) {
 	}
 }
 
-// order returns all calls of the program in order.
 func (m *model) order() (all []item) {
 	if m.moved {
 		all, _ = m.byEvent()

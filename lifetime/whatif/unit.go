@@ -14,8 +14,6 @@ type unit []*buffer
 
 func (u unit) first() *buffer { return u[0] }
 func (u unit) last() *buffer  { return u[len(u)-1] }
-
-// has reports whether an event is in the forward part of a unit.
 func (u unit) has(event int) bool {
 	return event >= u.first().begin.event && event <= u.last().begin.event
 }
