@@ -190,12 +190,8 @@ func (e *Engine) Without(kept []int) Result {
 	gone.drop(isLeaked)
 	r := Result{Peak: replaced.peak(), Low: gone.peak()}
 	r.High = max(r.Peak, r.Low)
-	for _, b := range e.base.buffers {
-		if b.isOlder() && !b.isFreed() {
-			r.Low -= b.size
-		}
-	}
-	r.Low = max(r.Low, 0)
+	older := filter(e.base.buffers, func(b *buffer) bool { return b.isOlder() && !b.isFreed() })
+	r.Low = max(r.Low-sizeOf(older), 0)
 	return r
 }
 

@@ -75,23 +75,19 @@ func (m *model) trained() (all []*buffer, first int) {
 // gradients returns how many gradients of each size each round has. Those from before the recording are of all rounds.
 func (m *model) gradients() []map[int64]int {
 	rounds, older := make([]map[int64]int, len(m.rounds)), map[int64]int{}
+	for k := range rounds {
+		rounds[k] = map[int64]int{}
+	}
 	for _, b := range m.buffers {
 		switch k := m.roundOf(b); {
 		case b.category != purpose.Gradient:
 		case b.isOlder():
 			older[b.size]++
 		case k >= 0:
-			if rounds[k] == nil {
-				rounds[k] = map[int64]int{}
-			}
 			rounds[k][b.size]++
 		}
 	}
-	for k, in := range rounds {
-		if in == nil {
-			rounds[k] = older
-			continue
-		}
+	for _, in := range rounds {
 		for size, n := range older {
 			in[size] += n
 		}

@@ -221,10 +221,8 @@ func (m *model) isUnfinished() bool {
 // batch, or longer sequences.
 func (m *model) isLarger() bool {
 	made := 0 // the last state
-	for _, b := range m.buffers {
-		if b.category == purpose.OptimizerState && b.size > smallest {
-			made = max(made, b.begin.event)
-		}
+	for _, b := range m.states(smallest) {
+		made = max(made, b.begin.event)
 	}
 	known := map[program.Piece]bool{} // made by whole passes: beside states?
 	for _, b := range m.buffers {

@@ -163,13 +163,12 @@ func (s *sharding) unit(u *shardedUnit, trains bool) {
 	}
 	for _, b := range u.parameters {
 		whole := unshards.at(u.begin).by(b.begin.event)
-		switch {
-		case !trains:
-			s.put(b, whole, unshards.at(u.next), b.size)
-		case !s.again:
+		if trains && !s.again {
 			s.put(b, whole, shardsAgain.at(u.done), b.size)
-		default:
-			s.put(b, whole, unshards.at(u.next), b.size)
+			continue
+		}
+		s.put(b, whole, unshards.at(u.next), b.size)
+		if trains {
 			s.put(b, unshardsAgain.at(u.back).by(b.begin.event), shardsAgain.at(u.done), b.size)
 		}
 	}
