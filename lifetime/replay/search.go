@@ -22,7 +22,7 @@ type Trial struct {
 // device of each recording. It returns the recorded settings first, then the others, the
 // best first. stop is called between replays; its error ends the search.
 func Search(all []*History, devices []Device, stop func() error) ([]Trial, error) {
-	t := trials{all: all, devices: devices, stop: stop, budget: math.MaxInt}
+	t := trials{all: slices.Clone(all), devices: devices, stop: stop, budget: math.MaxInt}
 	t.search()
 	return t.made, t.err
 }
@@ -78,7 +78,7 @@ func (h *History) Past(d Device) (o Outcome, sure bool) {
 
 // Try replays the recordings under their own settings, then under the given ones.
 func Try(all []*History, devices []Device, given []Settings, stop func() error) ([]Trial, error) {
-	t := trials{all: all, devices: devices, stop: stop}
+	t := trials{all: slices.Clone(all), devices: devices, stop: stop}
 	t.try(t.own())
 	var each [][]Settings
 	for _, s := range given {
@@ -169,7 +169,9 @@ func (t *trials) try(each ...[]Settings) {
 	for i, h := range t.all {
 		o, last := &t.made[0].Outcomes[i], len(h.events)-1
 		if d := t.devices[i]; last >= 0 && h.events[last].op == opFull && d.Fraction == 0 && d.Capacity > 0 && d.Capacity == h.capacity && !o.OOM {
-			h.differs, o.Exact, o.OOM, o.OOMEvent = true, false, true, int(h.requests[h.events[last].of].number) // recorded, but not in the replay
+			own := *h // the history may be asked other questions
+			own.differs, t.all[i] = true, &own
+			o.Exact, o.OOM, o.OOMEvent = false, true, int(h.requests[h.events[last].of].number) // recorded, but not in the replay
 		}
 	}
 }

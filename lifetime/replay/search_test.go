@@ -65,6 +65,25 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// TestFailureNotReplayed: a recorded failure that the replay does not have makes a search inexact, but no later replay.
+func TestFailureNotReplayed(t *testing.T) {
+	_, of := open(t, "../../testdata/replay/b06.pickle.zst")
+	d := Device{Capacity: 1 << 40}
+	h, other := of[0], of[0].Settings
+	other.Expandable = true
+	before := h.RunBoth(other, d)
+	h.events, h.requests, h.capacity = append(h.events, event{opFull, int32(len(h.requests))}), append(h.requests, request{requested: 1}), d.Capacity
+	for range 2 {
+		all, err := Try(of, []Device{d}, []Settings{other}, never)
+		if err != nil || !all[0].Outcomes[0].OOM || all[0].Outcomes[0].Exact || all[1].Outcomes[0].Exact {
+			t.Fatalf("%v: %+v", err, all)
+		}
+	}
+	if after := h.RunBoth(other, d); after.Exact != before.Exact || !after.Exact {
+		t.Errorf("%+v after a search, %+v before", after, before)
+	}
+}
+
 // TestRecommend: a recommendation gains 2 %, or 5 % if it is not exact, makes nothing worse,
 // and has few settings.
 func TestRecommend(t *testing.T) {

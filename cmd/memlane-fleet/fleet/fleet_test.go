@@ -185,6 +185,7 @@ func TestOfCaptures(t *testing.T) {
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
 	}
+	files = append(files, "../../../testdata/whatif/lightning.pickle.zst") // another peak if it is replayed
 	all := &fleet.Fleet{}
 	atPeak, leaked := int64(0), int64(0)
 	for i, file := range files {
@@ -210,6 +211,9 @@ func TestOfCaptures(t *testing.T) {
 			peak := s.Peak(lifetime.Occupied)
 			if m.Peak != peak.Bytes || m.AtEnd != s.LevelAt(s.AtEnd(), lifetime.Occupied) {
 				t.Errorf("%s %s: peak %d, at the end %d; want %v", file, s.ID(), m.Peak, m.AtEnd, peak)
+			}
+			if m.Change.Saved > 0 && m.Failed == "" && m.Change.Peak != m.Peak {
+				t.Errorf("%s %s: a change lowers a peak of %d, recorded was %d", file, s.ID(), m.Change.Peak, m.Peak)
 			}
 			if len(m.Usage) > 0 && slices.Max(m.Usage) != m.Peak {
 				t.Errorf("%s %s: the usage reaches %d, the peak is %d", file, s.ID(), slices.Max(m.Usage), m.Peak)

@@ -111,7 +111,7 @@ type Role struct {
 type Change struct {
 	Edits  string `json:"edits"`      // as memlane whatif takes them; "" = without what leaks keep
 	Advice string `json:"advice"`     // what to do, in a sentence
-	Peak   int64  `json:"peak_bytes"` // as recorded, in bytes
+	Peak   int64  `json:"peak_bytes"` // as recorded, in bytes; with the request that failed, if one did
 	Low    int64  `json:"low_bytes"`  // least peak with the change
 	High   int64  `json:"high_bytes"` // greatest peak with the change
 	Saved  int64  `json:"-"`          // by how much the predicted peak is lower
@@ -247,8 +247,8 @@ func changeOf(c *judge.Capture, s *lifetime.Space) (most Change) {
 		most = Change{"", "Free what its leaks keep.", w.PeakBytes, w.LowBytes, w.HighBytes, w.PeakBytes - w.HighBytes}
 	}
 	if one := answer.LargestSavingOf(c, s); one != nil && one.SavedBytes > most.Saved {
-		most = Change{strings.Join(one.Edits, ","), one.Advice,
-			one.PeakBytes + one.SavedBytes, one.LowBytes, one.HighBytes, one.SavedBytes}
+		e, _ := c.WhatIf(s) // one is of it
+		most = Change{strings.Join(one.Edits, ","), one.Advice, e.Peak, one.LowBytes, one.HighBytes, one.SavedBytes}
 	}
 	return most
 }
