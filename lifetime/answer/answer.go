@@ -20,6 +20,14 @@ import (
 // schema is the version of the JSON.
 const schema = "memlane/1"
 
+// howKnown returns how in JSON: the rank of a statement that was recorded, or that follows from what was.
+func howKnown(recorded, proved bool) string {
+	if recorded {
+		return "recorded"
+	}
+	return map[bool]string{true: "derived", false: "inferred"}[proved]
+}
+
 // Site is a call site or operation that allocated memory.
 type Site struct {
 	Name     string  `json:"name"`     // what people call it: "step (train.py:12)", "MmBackward0 (backward) of model.py:31"

@@ -16,6 +16,7 @@ type Finding struct {
 	Severity       string         `json:"severity"`        // critical, warning or info
 	Leak           bool           `json:"leak"`            // a confirmed leak; the severity of a small one is info
 	Confidence     float64        `json:"confidence"`      // 0 to 1: how often such findings were right; 1 if nothing is inferred
+	How            string         `json:"how"`             // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
 	File           string         `json:"file"`            // capture
 	Space          string         `json:"space"`           // memory ID
 	Site           Site           `json:"site"`            // call site; empty for a finding about a whole memory ID
@@ -94,7 +95,7 @@ func rankFindingsOf(found []finding.Finding) []Finding {
 
 func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 	out := Finding{
-		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000,
+		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000, How: howKnown(false, f.Confidence == 1),
 		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),

@@ -7,36 +7,54 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if
 // no holder was recorded. "unknown" are those that are gone at the end, or that have no recorded holder.
 func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
-	all := []Part{}
+	var all sums
 	if s == nil || s.Holders == nil {
-		return all
+		return all.parts()
 	}
-	total := int64(0)
-	index := map[string]int{}
 	for _, i := range s.LiveAt(at) {
 		name := ""
 		if h := t.HolderOf(s, i); h != nil {
 			name = holder.FoldIndexes(h.Whole())
 		}
-		name = cmp.Or(name, "unknown")
-		k, ok := index[name]
-		if !ok {
-			k = len(all)
-			index[name], all = k, append(all, Part{Name: name})
+		all.add(name, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
+	}
+	return all.parts()
+}
+
+// sums adds up memory by name. "" is unknown.
+type sums struct {
+	index map[string]int
+	of    []Part
+	total int64
+}
+
+func (s *sums) add(name string, more lifetime.Amount) {
+	name = cmp.Or(name, purpose.UnknownCategory.String())
+	i, ok := s.index[name]
+	if !ok {
+		if s.index == nil {
+			s.index = map[string]int{}
 		}
-		b := &s.Buffers[i]
-		all[k].Bytes, all[k].RequestedBytes = units.AddSat(all[k].Bytes, b.Size), units.AddSat(all[k].RequestedBytes, b.Requested)
-		all[k].Count++
-		total = units.AddSat(total, b.Size)
+		i = len(s.of)
+		s.index[name], s.of = i, append(s.of, Part{Name: name})
 	}
-	for i := range all {
-		all[i].Share = share(all[i].Bytes, total)
+	p := &s.of[i]
+	p.Count += more.Count
+	p.Bytes, p.RequestedBytes = units.AddSat(p.Bytes, more.Bytes), units.AddSat(p.RequestedBytes, more.Requested)
+	s.total = units.AddSat(s.total, more.Bytes)
+}
+
+// parts returns the sums, largest first.
+func (s *sums) parts() []Part {
+	for i := range s.of {
+		s.of[i].Share = share(s.of[i].Bytes, s.total)
 	}
-	slices.SortFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
-	return all
+	slices.SortFunc(s.of, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+	return append([]Part{}, s.of...)
 }

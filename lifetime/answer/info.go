@@ -95,6 +95,7 @@ type Space struct {
 type Steps struct {
 	Count      int     `json:"count"`      // in the recording
 	Inferred   bool    `json:"inferred"`   // true if memlane inferred them, because neither the program nor its framework marks them
+	How        string  `json:"how"`        // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
 	Confidence float64 `json:"confidence"` // from 0 to 1, that the count is right; 1 if they are marked
 
 	Annotated bool `json:"-"` // those that PyTorch annotates as steps of an optimizer
@@ -105,7 +106,7 @@ func stepsOf(steps *program.Steps) *Steps {
 	if len(steps.Begins) == 0 {
 		return nil
 	}
-	return &Steps{len(steps.Begins), steps.Inferred(), math.Round(steps.Confidence()*1000) / 1000, steps.Source == program.Annotated}
+	return &Steps{len(steps.Begins), steps.Inferred(), howKnown(!steps.Inferred(), false), math.Round(steps.Confidence()*1000) / 1000, steps.Source == program.Annotated}
 }
 
 // Pool is memory that only one pool and stream of the allocator can use.
@@ -230,10 +231,8 @@ func spaceOf(t *lifetime.Tables, s *outline.Space) Space {
 		}
 	}
 	for _, m := range s.Marks {
-		switch m.Kind {
-		case lifetime.OOM:
-			o := OOM{At: m.Begin, RequestedBytes: m.Requested, DeviceFreeBytes: figureOf(m.Free.Or(-1))}
-			info.OOMs = append(info.OOMs, o)
+		if m.Kind == lifetime.OOM {
+			info.OOMs = append(info.OOMs, OOM{At: m.Begin, RequestedBytes: m.Requested, DeviceFreeBytes: figureOf(m.Free.Or(-1))})
 		}
 	}
 	return info

@@ -63,6 +63,7 @@ type Failure struct {
 
 	Reason     string  `json:"reason"`     // why it failed: see "Reasons" below
 	Confidence float64 `json:"confidence"` // of the reason, 0 to 1
+	How        string  `json:"how"`        // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
 	Advice     string  `json:"advice"`     // one thing to do
 	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
 	Next       string  `json:"next"`       // command that shows more, or how to record more
@@ -87,7 +88,7 @@ type Failure struct {
 	Within   string        `json:"-"` // innermost annotation of the program around it
 	Phase    purpose.Phase `json:"-"`
 
-	Categories []Part     `json:"-"` // live bytes by category, largest first; nil if the capture has none
+	Categories []Part     `json:"-"` // live bytes by category, largest first; empty if the capture has none
 	Sizes      []SizeHeld `json:"-"` // the held buffers by size, most bytes first, if their origin was not recorded
 }
 
@@ -235,7 +236,7 @@ func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	t, s, m := &c.Tables, d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.Failure)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
-	out.Words = d.Words
+	out.Words, out.How = d.Words, howKnown(false, d.Reason == oom.Fragmented && d.Replayed != nil && d.Replayed.Conf != "")
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
 	if d.Proof != "" {
 		out.Proof = &d.Proof
@@ -290,9 +291,7 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 		out.OutsideBytes = &rest
 	}
 	if m.Site != 0 {
-		site := siteOf(t, &s.SpaceInfo, m.Site)
-		out.Requester = &site
-		out.Callers = callersOf(t, m.Site)
+		out.Requester, out.Callers = new(siteOf(t, &s.SpaceInfo, m.Site)), callersOf(t, m.Site)
 	}
 	return out
 }
@@ -334,8 +333,7 @@ func (f *Failure) held(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark) 
 		site := &t.Sites[b.Site]
 		buffer := FailureBuffer{Bytes: b.Size, Shape: site.Shape, Op: site.Op}
 		if static(&s.SpaceInfo) {
-			padding := b.Size - b.Requested
-			buffer.PaddingBytes = &padding
+			buffer.PaddingBytes = new(b.Size - b.Requested)
 		}
 		f.Buffers = append(f.Buffers, buffer)
 	}
@@ -373,19 +371,14 @@ func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime
 // sumCategories sums up the holders by category.
 func (f *Failure) sumCategories() {
 	const most = 4
-	var all []Part
+	var all sums
 	for _, h := range f.Holders {
-		i := slices.IndexFunc(all, func(c Part) bool { return c.Name == h.Category })
-		switch {
-		case h.Category == "":
-		case i >= 0:
-			all[i].Bytes = units.AddSat(all[i].Bytes, h.Bytes)
-		default:
-			all = append(all, Part{Name: h.Category, Bytes: h.Bytes})
+		if h.Category != "" {
+			all.add(h.Category, lifetime.Amount{Bytes: h.Bytes})
 		}
 	}
-	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	f.Categories = all[:min(len(all), most)]
+	f.Categories = all.parts()
+	f.Categories = f.Categories[:min(len(f.Categories), most)]
 }
 
 // holderName returns the name of a holder.

@@ -8,7 +8,6 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
-	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/outline"
@@ -159,8 +158,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 			Op:    site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category,
 			Split: site.Split, Copies: site.Copies}
 		if static(s) {
-			padding := r.Bytes - r.Requested
-			row.PaddingBytes = &padding
+			row.PaddingBytes = new(r.Bytes - r.Requested)
 		}
 		out.Rows = append(out.Rows, row)
 	}
@@ -218,31 +216,17 @@ func partsOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, ro
 
 // partsBy sums up rows by name, largest first. "" is unknown; if all buffers are, there are no parts.
 func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
-	all, total, any := []Part{}, int64(0), false
-	var names []string
-	index := interned.New[string, uint32](&names)
+	var all sums
+	any := false
 	for k := range rows {
-		r := &rows[k]
-		text := name(r)
-		any = any || text != "" && r.Kind.OfBuffers()
-		text = cmp.Or(text, purpose.UnknownCategory.String())
-		i := int(index.ID(text)) - 1 // no name is empty
-		if i == len(all) {
-			all = append(all, Part{Name: text})
-		}
-		sum := lifetime.Amount{Count: all[i].Count, Bytes: all[i].Bytes, Requested: all[i].RequestedBytes}
-		sum.Add(r.Amount)
-		all[i].Count, all[i].Bytes, all[i].RequestedBytes = sum.Count, sum.Bytes, sum.Requested
-		total = units.AddSat(total, r.Bytes)
+		text := name(&rows[k])
+		any = any || text != "" && rows[k].Kind.OfBuffers()
+		all.add(text, rows[k].Amount)
 	}
 	if !any {
 		return []Part{}
 	}
-	for i := range all {
-		all[i].Share = share(all[i].Bytes, total)
-	}
-	slices.SortFunc(all, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
-	return all
+	return all.parts()
 }
 
 // rowNames are the names of rows without buffers.

@@ -53,6 +53,7 @@ type TuneSetting struct {
 	Retries           int    `json:"retries"`             // allocations for which all cached memory was released
 	SegmentsAtEnd     int    `json:"segments_at_end"`     // segments at the end; an expandable segment counts once
 	OOMEvent          *int   `json:"oom_event"`           // index in device_traces of the event that fails; null if none does
+	How               string `json:"how"`                 // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
 	Exact             bool   `json:"exact"`               // the recording determines the figures
 
 	LowBytes  int64  `json:"peak_reserved_low_bytes"`  // the peak of reserved memory is at least this
@@ -306,15 +307,17 @@ func sameSettings(x, y *replay.Trial) bool {
 
 // row adds a trial to the answer.
 func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
+	own := trial.Recorded && t.Capacity == 0 && t.Fraction == 0 // the figures are the recorded ones
 	total := TuneSetting{Conf: conf, Outcome: "ok", Exact: true, Recorded: trial.Recorded, HighBytes: new(int64)}
 	for i := range trial.Outcomes {
 		row := settingOf(conf, &trial.Outcomes[i])
-		if row.Recorded = trial.Recorded; row.Recorded && t.Capacity == 0 && t.Fraction == 0 {
+		if row.Recorded = trial.Recorded; own {
 			row.PeakLiveBytes = t.spaces[i].Peak(lifetime.Occupied).Bytes
 			if reserved := t.histories[i].PeakReserved(); !row.Exact && row.Outcome == "ok" { // the replay differs
 				row.PeakReservedBytes, row.LowBytes, row.HighBytes, row.Exact, row.Range = reserved, reserved, &reserved, true, false
 			}
 		}
+		row.How = howKnown(own && row.Exact, row.Exact)
 		if row.Outcome == "ok" && t.filled[i] && t.trials[0].Outcomes[i].OOM {
 			row.Outcome = "later"
 		}
@@ -330,6 +333,7 @@ func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
 			total.Outcome, total.OOMEvent = row.Outcome, row.OOMEvent
 		}
 	}
+	total.How = howKnown(own && total.Exact, total.Exact)
 	out.Settings = append(out.Settings, total)
 }
 
@@ -357,8 +361,8 @@ func settingOf(conf string, o *replay.Outcome) TuneSetting {
 	case o.High == math.MaxInt64:
 		s.HighBytes = nil
 	case !o.Exact && !s.Range:
-		high := units.AddSat(o.PeakReserved, int64(inexact*float64(o.PeakReserved)))
-		s.LowBytes, s.HighBytes = int64((1-inexact)*float64(o.PeakReserved)), &high
+		s.LowBytes = int64((1 - inexact) * float64(o.PeakReserved))
+		s.HighBytes = new(units.AddSat(o.PeakReserved, int64(inexact*float64(o.PeakReserved))))
 	}
 	if o.OOM {
 		s.Outcome, s.OOMEvent = "oom", &o.OOMEvent
@@ -403,7 +407,7 @@ func (t *Tune) choice() (verdict, reason string) {
 	may := ""
 	switch {
 	case t.Keep && own.Outcome == "oom":
-		reason, may = "no other settings avoid the OOM", "not run out of memory"
+		reason, may = "no other settings avoid the OOM", "get past the request that failed"
 	case t.Keep:
 		reason, may = fmt.Sprintf("no other settings need less by %.0f %%", 100*replay.MinGain), "need less"
 	}
@@ -423,7 +427,7 @@ func (t *Tune) choice() (verdict, reason string) {
 	reason = reserves + " instead of " + units.Bytes(own.PeakReservedBytes)
 	switch {
 	case own.Outcome == "oom" && !best.Exact:
-		reason = "it may not run out of memory; " + reserves
+		reason = "it may get past the request that failed; " + reserves
 	case own.Outcome == "oom" && best.Outcome == "later":
 		reason = "it gets past the request that failed; " + reserves
 	case own.Outcome == "oom":

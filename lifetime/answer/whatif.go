@@ -39,6 +39,7 @@ type WhatIfScenario struct {
 	Edits             []string    `json:"edits"`                    // the changes, such as "batch=2"; empty for the recording
 	Refused           string      `json:"refused"`                  // why there are no figures; empty if there are
 	Exact             bool        `json:"exact"`                    // the peak was right to the byte for all programs that were tried
+	How               string      `json:"how"`                      // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
 	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded
 	ReplayedBytes     int64       `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending
 	LowBytes          int64       `json:"low_bytes"`                // the highest allocated memory is at least this
@@ -96,45 +97,38 @@ func autoEngine(c *judge.Capture, s *lifetime.Space) (e *whatif.Engine) {
 // pastOf returns the cheapest change with which the last request of a space finds memory; nil if none is known.
 func pastOf(c *judge.Capture, s *lifetime.Space) *WhatIfScenario {
 	return judge.Once(c, "past", s, func() *WhatIfScenario {
-		e := autoEngine(c, s)
-		if e == nil {
-			return nil
+		if e := autoEngine(c, s); e != nil {
+			if edits, advice := e.Past(); edits != nil {
+				past := scenarioOf(e, edits, e.Capacity())
+				past.Advice = advice
+				return &past
+			}
 		}
-		edits, advice := e.Past()
-		if edits == nil {
-			return nil
-		}
-		past := scenarioOf(e, edits, e.Capacity())
-		past.Advice = advice
-		return &past
+		return nil
 	})
 }
 
 // RemediesOf returns the changes that lower the peak of a space as Peak.Savings does, with what would be in use.
 func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
-	return judge.Once(c, "remedies", s, func() []Remedy { return remediesOf(c, s) })
-}
-
-func remediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
-	e := autoEngine(c, s)
-	if e == nil {
-		return nil
-	}
-	all := lowering(c, s, e, 0)
-	if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 ||
-		float64(more) < worthwhile*float64(e.Needs.Peak) || !e.OneStep && e.Capacity() == 0 {
-		return all
-	}
-	start := scenarioOf(e, e.Start(), 0)
-	if e.OneStep {
-		start.Advice = "Nothing changed: the step after the recorded one needs this. The changes lower that step."
-	} else {
-		start.Advice = "Nothing changed: the changes lower this."
-	}
-	if e.Unfinished {
-		start.Advice += " The recording ends in the middle of what the program does, whose rest may need more."
-	}
-	return slices.Insert(all, 0, Remedy{start, e, e.Start()})
+	return judge.Once(c, "remedies", s, func() []Remedy {
+		e := autoEngine(c, s)
+		if e == nil {
+			return nil
+		}
+		all := lowering(c, s, e, 0)
+		if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 ||
+			float64(more) < worthwhile*float64(e.Needs.Peak) || !e.OneStep && e.Capacity() == 0 {
+			return all
+		}
+		start := scenarioOf(e, e.Start(), 0)
+		if start.Advice = "Nothing changed: the changes lower this."; e.OneStep {
+			start.Advice = "Nothing changed: the step after the recorded one needs this. The changes lower that step."
+		}
+		if e.Unfinished {
+			start.Advice += " The recording ends in the middle of what the program does, whose rest may need more."
+		}
+		return slices.Insert(all, 0, Remedy{start, e, e.Start()})
+	})
 }
 
 // LargestSavingOf returns the one of RemediesOf that lowers the peak most, the cheapest of several; nil if there is
@@ -333,6 +327,7 @@ func (c *Changed) set(e *whatif.Engine, scenarios []WhatIfScenario) error {
 	edits, err := whatif.Parse(strings.Join(scenarios[at].Edits, ","))
 	if err == nil {
 		c.Before, _ = e.Capture(nil)
+		c.Before.Sources[c.Before.Spaces[0].Source].File += ", replayed" // the peak may differ from the recorded one
 		c.After, _ = e.Capture(edits)
 	}
 	return err
@@ -387,8 +382,9 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 	case r.Refused != "":
 		return out
 	case len(edits) > 0:
-		out.SavedBytes = e.Needs.Peak - r.Peak
+		out.SavedBytes, out.How = e.Needs.Peak-r.Peak, howKnown(false, r.Exact)
 	default:
+		out.How = howKnown(e.Capacity() == 0, r.Exact)
 		out.PeakBytes, out.LowBytes, out.HighBytes = e.Peak, e.Peak, e.Peak
 	}
 	if capacity == 0 {

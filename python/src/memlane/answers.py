@@ -154,6 +154,7 @@ class Failure(TypedDict):
     beside: list[DeviceBytes]
     reason: str
     confidence: float
+    how: str
     advice: str
     proof: str | None
     next: str
@@ -176,6 +177,7 @@ class Finding(TypedDict):
     severity: str
     leak: bool
     confidence: float
+    how: str
     file: str
     space: str
     site: Site
@@ -516,6 +518,7 @@ class Steps(TypedDict):
 
     count: int
     inferred: bool
+    how: str
     confidence: float
 
 
@@ -599,6 +602,7 @@ class TuneSetting(TypedDict):
     retries: int
     segments_at_end: int
     oom_event: int | None
+    how: str
     exact: bool
     peak_reserved_low_bytes: int
     peak_reserved_high_bytes: int | None
@@ -626,6 +630,7 @@ class WhatIfScenario(TypedDict):
     edits: list[str]
     refused: str
     exact: bool
+    how: str
     peak_bytes: int
     replayed_bytes: int
     low_bytes: int
