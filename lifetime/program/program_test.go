@@ -423,20 +423,32 @@ func TestThreads(t *testing.T) {
 }
 
 // TestCallsOfStep: an optimizer for each parameter, also one that hooks of a backward pass call, makes one step. Where nothing else was
-// allocated between any two steps, each is one.
+// allocated between any two steps, each is one. A call that runs passes is a step, and so is one that allocates nothing after the last
+// pass.
 func TestCallsOfStep(t *testing.T) {
-	for name, want := range map[string]int{"after": 5, "within": 5, "graph": 20} {
+	for name, want := range map[string]int{"after": 5, "within": 5, "graph": 20, "closures": 20, "silent": 20} {
 		r := record()
 		for range 5 {
 			if name != "graph" {
 				r.alloc("cuda:1", "train call forward layer", false)
 			}
 			for range 4 {
-				if name == "within" {
+				switch name {
+				case "within":
 					r.alloc("cuda:1", "train backward", false)
+				case "silent":
+					r.alloc("cuda:1", "train call forward layer", false)
 				}
 				begin := r.t + 1
-				r.alloc("cuda:1", "train adam", false)
+				switch name {
+				case "closures":
+					r.alloc("cuda:1", "train call forward layer", false)
+				case "silent":
+					begin += 10
+					r.t += 10
+				default:
+					r.alloc("cuda:1", "train adam", false)
+				}
 				r.t += 10
 				r.b.Mark(r.space("cuda:0"), lifetime.Mark{Begin: begin, End: r.t, Kind: lifetime.Annotation, Text: program.OptimizerStep + "AdamW.step"})
 			}

@@ -209,7 +209,7 @@ func (p *Program) sizesDiffer(h *history, n int) bool {
 // two are known.
 func (p *Program) passesOf(h *history) int {
 	if h.passes == 0 {
-		for _, span := range phaseSpans(&p.Tables, h.s) {
+		for _, span := range phaseSpans(&p.Tables, h.s, h.Evidence) {
 			if span.Phase == purpose.Backward {
 				h.passes++
 			}

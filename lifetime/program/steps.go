@@ -142,8 +142,8 @@ func markedSteps(s *lifetime.Space, end int64) *Steps {
 }
 
 // annotatedSteps returns the steps that end with annotated steps of an optimizer. The first one begins with the first
-// pass. Between two steps the process, on any of its devices, allocates something else than a backward pass or an
-// optimizer does: an optimizer for each parameter, also if hooks of the backward pass call it, makes one step.
+// pass. Between the ends of two steps the process, on any of its devices, allocates something else than a backward pass or
+// an optimizer does: an optimizer for each parameter, also if hooks of the backward pass call it, makes one step.
 func (p *Program) annotatedSteps(s *lifetime.Space, end int64, group []*lifetime.Space) (steps *Steps) {
 	if len(s.Marks) == 0 {
 		return noSteps
@@ -166,15 +166,18 @@ func (p *Program) annotatedSteps(s *lifetime.Space, end int64, group []*lifetime
 		steps = &Steps{Source: Annotated}
 		for i := range s.Marks {
 			m, n := &s.Marks[i], len(steps.Ends)
-			if !strings.HasPrefix(m.Text, OptimizerStep) || m.Begin >= end || n > 0 && m.Begin < steps.Ends[n-1] {
+			if !strings.HasPrefix(m.Text, OptimizerStep) || n > 0 && m.Begin < steps.Ends[n-1] {
 				continue
 			}
 			begin := min(first, m.Begin)
 			if n > 0 {
 				begin = steps.Ends[n-1]
 			}
+			if begin >= end { // an optimizer may allocate nothing after the last pass
+				break
+			}
 			at, _ := slices.BinarySearch(others, begin)
-			if n > 0 && !calls && (at == len(others) || others[at] >= m.Begin) {
+			if n > 0 && !calls && (at == len(others) || others[at] >= m.End) {
 				steps.Ends[n-1] = max(m.End, m.Begin+1)
 				continue
 			}
@@ -194,8 +197,8 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 		return noSteps
 	}
 	steps := &Steps{Source: Phases}
-	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s), func(span PhaseSpan) bool { return span.Part == purpose.Setup })
 	begin, backward, h := int64(0), 0, p.historyOf(s)
+	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s, h.Evidence), func(span PhaseSpan) bool { return span.Part == purpose.Setup })
 	var passes []int // backward passes of each step
 	for i, span := range spans {
 		if i == 0 {

@@ -44,7 +44,7 @@ func (p *Program) Timeline(s *lifetime.Space) Timeline {
 
 // PhasesOf returns the phases of a space, of no step.
 func PhasesOf(t *lifetime.Tables, s *lifetime.Space) []PhaseSpan {
-	spans := phaseSpans(t, s)
+	spans := phaseSpans(t, s, Evidence{})
 	measure(s, spans)
 	return spans
 }
@@ -58,15 +58,15 @@ func (l *Timeline) At(t int64) int {
 	return i - 1
 }
 
-// phaseSpans returns the runs of phases.
-func phaseSpans(t *lifetime.Tables, s *lifetime.Space) (spans []PhaseSpan) {
+// phaseSpans returns the runs of phases, as the buffers that are evidence tell them.
+func phaseSpans(t *lifetime.Tables, s *lifetime.Space, e Evidence) (spans []PhaseSpan) {
 	if s.Purposes == nil || s.Axis == lifetime.ProgramOrder {
 		return nil
 	}
 	for i := range s.Buffers {
 		b := &s.Buffers[i]
 		p := t.Purpose(s.PurposeOf(i))
-		if b.Edge&lifetime.BeginUnseen != 0 || p.Phase == purpose.UnknownPhase {
+		if b.Edge&lifetime.BeginUnseen != 0 || p.Phase == purpose.UnknownPhase || !e.Has(i) {
 			continue
 		}
 		part := p.Part
