@@ -109,8 +109,7 @@ func (a *analysis) seenParameters() (all []int64) {
 
 // together returns how many buffers of a category were alive at once, by size.
 func (a *analysis) together(c purpose.Category) map[int64]int {
-	ends := map[int64][]int64{}
-	begins := map[int64][]int64{}
+	begins, ends := map[int64][]int64{}, map[int64][]int64{}
 	for i := range a.s.Buffers {
 		if b := &a.s.Buffers[i]; a.out[i].Category == c && !a.isReduced(i) {
 			begins[b.Requested] = append(begins[b.Requested], b.Begin)
@@ -119,9 +118,8 @@ func (a *analysis) together(c purpose.Category) map[int64]int {
 	}
 	most := map[int64]int{}
 	for size, from := range begins {
-		to := ends[size]
+		to, done := ends[size], 0
 		slices.Sort(to)
-		done := 0
 		for n, t := range from { // Begin is in order
 			for done < len(to) && to[done] <= t {
 				done++
