@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -350,6 +351,27 @@ func TestFullRing(t *testing.T) {
 		}
 		if have := lossCounts(c)[loss.RingOverflow] > 0; have != want {
 			t.Errorf("%d events: full %t", n, have)
+		}
+	}
+}
+
+// TestSharedHistory reads two devices whose blocks have the same history object, as a pickle may share it.
+func TestSharedHistory(t *testing.T) {
+	shared := pickletest.Share(dict{"addr", 4096, "real_size", 500, "frames", stackOf("f")})
+	of := func(device int) dict {
+		return segment(device, 4096, 512, dict{"size", 512, "state", "active_allocated", "history", list{shared}})
+	}
+	c, err := readBytes(t, pickletest.Pickle(snapshot(list{of(0), of(1)})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Spaces) != 2 {
+		t.Fatalf("%d spaces, want 2", len(c.Spaces))
+	}
+	for _, s := range c.Spaces {
+		b := &s.Buffers[0]
+		if frames := slices.Collect(c.FramesOf(c.Sites[b.Site].Stack)); b.Requested != 500 || len(frames) != 1 {
+			t.Errorf("%s: %d B requested from %d functions, want 500 B from one", s.ID(), b.Requested, len(frames))
 		}
 	}
 }

@@ -39,6 +39,7 @@ type reader struct {
 	lastList  pickle.Value
 	lastTrace *trace
 
+	histories   []block   // of blocks, each with what one of its allocations requested, and where
 	blocks      []block   // read since the last list of blocks
 	earlier     int       // number of blocks before them
 	lists       [][]block // of the segments
@@ -132,7 +133,7 @@ type trace struct {
 	used     bool // the program used the device: it has a segment, or an event other than a snapshot of no bytes
 }
 
-// block is a block of a segment, or an entry of a block's history.
+// block is a block of a segment, or an allocation in the history of one.
 type block struct {
 	addr            uint64
 	size, requested int64
@@ -297,21 +298,8 @@ func (r *reader) frame(f *fields) pickle.Value {
 }
 
 func (r *reader) history(f *fields) pickle.Value {
-	return r.keep(kindHistory, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
-}
-
-// keep returns a record of a block.
-func (r *reader) keep(k kind, b block) pickle.Value {
-	r.blocks = append(r.blocks, b)
-	return newRecord(k, r.earlier+len(r.blocks)-1)
-}
-
-// read returns the block of a record, nil if it is part of an earlier list.
-func (r *reader) read(record pickle.Value) *block {
-	if i := record.Record() - r.earlier; i >= 0 {
-		return &r.blocks[i]
-	}
-	return nil
+	r.histories = append(r.histories, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
+	return newRecord(kindHistory, len(r.histories)-1)
 }
 
 // blockList takes a list of blocks.
@@ -321,10 +309,10 @@ func (r *reader) blockList(items []pickle.Value) pickle.Value {
 		if !v.IsRecord(int(kindBlock)) {
 			continue
 		}
-		if b := r.read(v); b == nil {
-			r.b.Lose(loss.IncompleteRecord, 1, 0, "a block in two lists")
+		if i := v.Record() - r.earlier; i >= 0 {
+			kept = append(kept, r.blocks[i])
 		} else {
-			kept = append(kept, *b)
+			r.b.Lose(loss.IncompleteRecord, 1, 0, "a block in two lists")
 		}
 	}
 	r.earlier, r.blocks = r.earlier+len(r.blocks), r.blocks[:0]
@@ -347,11 +335,10 @@ func (r *reader) block(f *fields) pickle.Value {
 	}
 	// PyTorch 2.0 writes the frames into the block's history, newest first.
 	if h := r.d.Items(f.get(keyHistory)); len(h) > 0 && b.stack == 0 && h[0].IsRecord(int(kindHistory)) {
-		if first := r.read(h[0]); first != nil {
-			b.stack = first.stack
-			if !f.hasAll(1 << keyRequestedSize) {
-				b.requested = first.requested
-			}
+		first := &r.histories[h[0].Record()]
+		b.stack = first.stack
+		if !f.hasAll(1 << keyRequestedSize) {
+			b.requested = first.requested
 		}
 	}
 	switch state := f.get(keyState); state {
@@ -363,7 +350,8 @@ func (r *reader) block(f *fields) pickle.Value {
 	default:
 		r.b.Lose(loss.UnknownAction, 1, max(b.size, 0), fmt.Sprintf("a block in state %.40q", r.d.Str(state)))
 	}
-	return r.keep(kindBlock, b)
+	r.blocks = append(r.blocks, b)
+	return newRecord(kindBlock, r.earlier+len(r.blocks)-1)
 }
 
 func (r *reader) segment(f *fields) pickle.Value {
