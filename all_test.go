@@ -59,7 +59,7 @@ var allowed = []struct {
 		"lifetime/replay", "lifetime/failure", "lifetime/frame", "lifetime/layer", "lifetime/outline",
 		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units", "lifetime/whatif"}, false},
 	{"lifetime/oom", []string{"lifetime", "lifetime/holder", "lifetime/program", "lifetime/replay", "lifetime/failure",
-		"lifetime/frame", "lifetime/region", "lifetime/selection", "internal/units"}, false},
+		"lifetime/frame", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/holder", "lifetime/finding", "lifetime/judge", "lifetime/purpose",
 		"lifetime/frame", "lifetime/region", "internal/units"}, false},
 	{"lifetime/finding", []string{"lifetime", "lifetime/compiled", "lifetime/holder",

@@ -50,13 +50,13 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 3_850, true},
+	{"lifetime/answer", 3_900, true},
 	{"lifetime/build", 2_750, true},
 	{"lifetime/category", 3_750, true},
 	{"lifetime/compiled", 70, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 150, true},
-	{"lifetime/finding", 5_450, true},
+	{"lifetime/finding", 5_500, true},
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
 	{"lifetime/internal", 350, true},
@@ -68,7 +68,7 @@ var budgets = []struct {
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
 	{"lifetime/program", 2_300, true},
-	{"lifetime/purpose", 150, true},
+	{"lifetime/purpose", 200, true},
 	{"lifetime/region", 450, true},
 	{"lifetime/replay", 3_150, true},
 	{"lifetime/selection", 1_050, true},
@@ -93,7 +93,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 77_200
+const maxProduct = 77_400
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

@@ -51,7 +51,7 @@ func TestJSON(t *testing.T) {
 		logs = append(logs, []string{"../../testdata/oomtext/" + log + ".log"})
 	}
 	schema := strictSchema(t)
-	written, followed := map[string]bool{}, map[string]bool{}
+	written, followed, known := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, d := range []struct {
 		command string
 		of      [][]string
@@ -85,7 +85,17 @@ func TestJSON(t *testing.T) {
 				t.Errorf("memlane %s %s: %v", d.command, of, err)
 			}
 			schema.mark(written, name, doc)
+			for _, wrong := range howKnown(doc, known) {
+				t.Errorf("memlane %s %s: %s", d.command, of, wrong)
+			}
 			follow(t, append(strings.Fields(d.command), of...), doc, followed)
+		}
+	}
+	for _, kind := range []string{"category", "share", "phase", "evidence"} {
+		for _, how := range []string{"recorded", "derived", "inferred"} {
+			if derived := how == "derived"; !known[kind+" "+how] && (!derived || kind == "evidence") {
+				t.Errorf("no %s is %s", kind, how)
+			}
 		}
 	}
 	for name, properties := range schema.properties {
@@ -95,6 +105,41 @@ func TestJSON(t *testing.T) {
 			}
 		}
 	}
+}
+
+// howKnown returns which statements of an answer lack how they are known: those with one of these fields. A sum of what is
+// not known has none. seen gets the others.
+func howKnown(of any, seen map[string]bool) (wrong []string) {
+	switch of := of.(type) {
+	case []any:
+		for _, item := range of {
+			wrong = append(wrong, howKnown(item, seen)...)
+		}
+	case map[string]any:
+		for _, field := range []string{"category", "share", "phase", "delta_bytes", "level_bytes", "confidence", "container", "edits", "inferred", "exact"} {
+			_, states := of[field]
+			name, _ := cmp.Or(of["category"], of["name"], of["phase"], any("a statement")).(string)
+			how, _ := of["how"].(string)
+			switch {
+			case !states, of["stack"] != nil, of["categories"] != nil && of["phases"] != nil: // a site, a breakdown
+			case (how != "") != (name != "" && name != "unknown" && (of["refused"] == nil || of["refused"] == "")):
+				wrong = append(wrong, fmt.Sprintf("%s: how is %q: %v", field, how, of))
+			default:
+				seen[field+" "+how] = true
+			}
+		}
+		figures, _ := of["evidence"].(map[string]any)
+		hows, _ := of["evidence_how"].(map[string]any)
+		for figure := range figures {
+			if seen[fmt.Sprint("evidence ", hows[figure])] = true; hows[figure] == nil {
+				wrong = append(wrong, figure+" lacks how")
+			}
+		}
+		for _, item := range of {
+			wrong = append(wrong, howKnown(item, seen)...)
+		}
+	}
+	return wrong
 }
 
 // answerSchema is the schema of the JSON output.

@@ -15,17 +15,29 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // schema is the version of the JSON.
 const schema = "memlane/1"
 
-// howKnown returns how in JSON: the rank of a statement that was recorded, or that follows from what was.
+// howKnown returns how in JSON: that of a statement that was recorded, or that follows from what was.
 func howKnown(recorded, proved bool) string {
-	if recorded {
-		return "recorded"
+	switch {
+	case recorded:
+		return purpose.Recorded.String()
+	case proved:
+		return purpose.Derived.String()
 	}
-	return map[bool]string{true: "derived", false: "inferred"}[proved]
+	return purpose.Inferred.String()
+}
+
+// howOf returns how a name is known; "" if there is none.
+func howOf(name string, how purpose.How) string {
+	if name == "" || name == purpose.UnknownCategory.String() {
+		return ""
+	}
+	return how.String()
 }
 
 // Site is a call site or operation that allocated memory.

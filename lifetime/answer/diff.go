@@ -43,6 +43,7 @@ type DiffStep struct {
 	Name       string `json:"name"`        // category or call site; "others" for the rest
 	DeltaBytes int64  `json:"delta_bytes"` // change
 	LevelBytes int64  `json:"level_bytes"` // peak before, with the changes up to this one
+	How        string `json:"how"`         // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
 
 	Words string `json:"-"` // name for sentences
 }
@@ -61,6 +62,7 @@ type DiffCategory struct {
 	BeforeBytes int64  `json:"before_bytes"` // at the peak of the first capture
 	AfterBytes  int64  `json:"after_bytes"`  // at the peak of the second capture
 	DeltaBytes  int64  `json:"delta_bytes"`  // change
+	How         string `json:"how"`          // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
 }
 
 // DiffRow is a call site that differs.
@@ -121,7 +123,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 		}
 		out.Pairs = append(out.Pairs, pair)
 		for _, c := range d.Pairs[i].Categories() {
-			out.Categories = append(out.Categories, DiffCategory{d.Pairs[i].Name, c.Name, c.Before, c.After, c.Delta()})
+			out.Categories = append(out.Categories, DiffCategory{d.Pairs[i].Name, c.Name, c.Before, c.After, c.Delta(), howOf(c.Name, c.How)})
 		}
 	}
 	for i := range d.Rows {
@@ -146,7 +148,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 func waterfallOf(p *diff.Pair, steps []diff.Step) *DiffWaterfall {
 	w := &DiffWaterfall{Space: p.Name, BeforeBytes: p.Before.Peak, AfterBytes: p.After.Peak}
 	for _, s := range steps {
-		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level, s.Words()})
+		w.Steps = append(w.Steps, DiffStep{s.Name, s.Delta, s.Level, howOf(s.Name, s.How), s.Words()})
 	}
 	return w
 }

@@ -12,22 +12,23 @@ import (
 
 // Finding is one problem, at one place of the program or in a whole memory ID.
 type Finding struct {
-	Rule           string         `json:"rule"`            // rule; memlane leaks --list-rules lists all
-	Severity       string         `json:"severity"`        // critical, warning or info
-	Leak           bool           `json:"leak"`            // a confirmed leak; the severity of a small one is info
-	Confidence     float64        `json:"confidence"`      // 0 to 1: how often such findings were right; 1 if nothing is inferred
-	How            string         `json:"how"`             // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
-	File           string         `json:"file"`            // capture
-	Space          string         `json:"space"`           // memory ID
-	Site           Site           `json:"site"`            // call site; empty for a finding about a whole memory ID
-	Bytes          int64          `json:"bytes"`           // occupied
-	RequestedBytes int64          `json:"requested_bytes"` // requested by the program
-	Count          int64          `json:"count"`           // buffers
-	BytesPerStep   *int64         `json:"bytes_per_step"`  // growth per step, occupied; null if steps are unknown
-	Description    string         `json:"description"`     // the problem, as text
-	Evidence       map[string]any `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
-	Suggestions    []string       `json:"suggestions"`     // advice, one line each
-	HeldBy         []HeldBy       `json:"held_by"`         // what holds the buffers of a leak, most first; empty if the recorder wrote no names
+	Rule           string            `json:"rule"`            // rule; memlane leaks --list-rules lists all
+	Severity       string            `json:"severity"`        // critical, warning or info
+	Leak           bool              `json:"leak"`            // a confirmed leak; the severity of a small one is info
+	Confidence     float64           `json:"confidence"`      // 0 to 1: how often such findings were right; 1 if nothing is inferred
+	How            string            `json:"how"`             // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
+	File           string            `json:"file"`            // capture
+	Space          string            `json:"space"`           // memory ID
+	Site           Site              `json:"site"`            // call site; empty for a finding about a whole memory ID
+	Bytes          int64             `json:"bytes"`           // occupied
+	RequestedBytes int64             `json:"requested_bytes"` // requested by the program
+	Count          int64             `json:"count"`           // buffers
+	BytesPerStep   *int64            `json:"bytes_per_step"`  // growth per step, occupied; null if steps are unknown
+	Description    string            `json:"description"`     // the problem, as text
+	Evidence       map[string]any    `json:"evidence"`        // figures of the rule by name; figures of other tools under their own names
+	EvidenceHow    map[string]string `json:"evidence_how"`    // how each of these is known: recorded, derived or inferred; of cause, how it is known that both have one
+	Suggestions    []string          `json:"suggestions"`     // advice, one line each
+	HeldBy         []HeldBy          `json:"held_by"`         // what holds the buffers of a leak, most first; empty if the recorder wrote no names
 
 	Name  string `json:"-"` // of the place; "" for a finding about the whole space
 	Cause string `json:"-"` // place of the largest finding that one change may fix together with this one
@@ -49,6 +50,7 @@ type HeldBy struct {
 	Container string `json:"container"` // class of the list or dict that it leads through; empty if it leads through none
 	Count     int64  `json:"count"`     // buffers that it holds
 	Of        int64  `json:"of"`        // buffers of the leak that are alive at the end
+	How       string `json:"how"`       // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
 }
 
 // Level returns the severity.
@@ -95,15 +97,15 @@ func rankFindingsOf(found []finding.Finding) []Finding {
 
 func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 	out := Finding{
-		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000, How: howKnown(false, f.Confidence == 1),
+		Rule: f.Rule, Severity: f.Severity.String(), Confidence: math.Round(f.Confidence*1000) / 1000, How: f.How().String(),
 		File: t.Sources[f.Space.Source].File, Space: f.Space.ID(), Site: siteOf(t, &f.Space.SpaceInfo, f.Place()),
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
-		Description: f.Description, Evidence: map[string]any{}, Suggestions: append([]string{}, f.Suggestions...),
+		Description: f.Description, Evidence: map[string]any{}, EvidenceHow: map[string]string{}, Suggestions: append([]string{}, f.Suggestions...),
 		HeldBy: []HeldBy{}, Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place()),
 		place: t.PlaceOf(f.Place()).String(),
 	}
 	for _, h := range f.Held {
-		out.HeldBy = append(out.HeldBy, HeldBy{h.By, h.Kind.String(), h.Where, h.Container, int64(h.Count), int64(h.Of)})
+		out.HeldBy = append(out.HeldBy, HeldBy{h.By, h.Kind.String(), h.Where, h.Container, int64(h.Count), int64(h.Of), h.How.String()})
 	}
 	if f.BytesPerStep > 0 {
 		n := int64(math.Round(f.BytesPerStep))
@@ -113,6 +115,7 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 		if out.Evidence[e.Name] = e.Value; e.Text != "" {
 			out.Evidence[e.Name] = e.Text
 		}
+		out.EvidenceHow[e.Name] = e.How.String()
 	}
 	if len(f.Sites) == 0 {
 		return out

@@ -22,7 +22,7 @@ func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 		if h := t.HolderOf(s, i); h != nil {
 			name = holder.FoldIndexes(h.Whole())
 		}
-		all.add(name, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
+		all.add(name, purpose.Recorded, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
 	}
 	return all.parts()
 }
@@ -34,7 +34,7 @@ type sums struct {
 	total int64
 }
 
-func (s *sums) add(name string, more lifetime.Amount) {
+func (s *sums) add(name string, how purpose.How, more lifetime.Amount) {
 	name = cmp.Or(name, purpose.UnknownCategory.String())
 	i, ok := s.index[name]
 	if !ok {
@@ -42,10 +42,10 @@ func (s *sums) add(name string, more lifetime.Amount) {
 			s.index = map[string]int{}
 		}
 		i = len(s.of)
-		s.index[name], s.of = i, append(s.of, Part{Name: name})
+		s.index[name], s.of = i, append(s.of, Part{Name: name, how: how})
 	}
 	p := &s.of[i]
-	p.Count += more.Count
+	p.Count, p.how = p.Count+more.Count, min(p.how, how)
 	p.Bytes, p.RequestedBytes = units.AddSat(p.Bytes, more.Bytes), units.AddSat(p.RequestedBytes, more.Requested)
 	s.total = units.AddSat(s.total, more.Bytes)
 }
@@ -53,7 +53,8 @@ func (s *sums) add(name string, more lifetime.Amount) {
 // parts returns the sums, largest first.
 func (s *sums) parts() []Part {
 	for i := range s.of {
-		s.of[i].Share = share(s.of[i].Bytes, s.total)
+		p := &s.of[i]
+		p.Share, p.How = share(p.Bytes, s.total), howOf(p.Name, p.how)
 	}
 	slices.SortFunc(s.of, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
 	return append([]Part{}, s.of...)

@@ -13,7 +13,7 @@ import (
 // TestHow: a statement says whether it was recorded, is derived or inferred.
 func TestHow(t *testing.T) {
 	all := map[string]bool{}
-	for _, file := range []string{"whatif/leak.pickle.zst", "whatif/lightning.pickle.zst", "torchsnap/frag_oom.pickle", "replay/b16.c2.oom.pickle.zst"} {
+	for _, file := range []string{"whatif/leak.pickle.zst", "torchsnap/leak_4mib_20steps.pickle", "whatif/lightning.pickle.zst", "torchsnap/frag_oom.pickle", "replay/b16.c2.oom.pickle.zst"} {
 		c, err := judged.Open("../../testdata/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,14 @@ func TestHow(t *testing.T) {
 		}
 		leaks := answer.LeaksOf(c, "")
 		for _, f := range leaks.Findings {
-			says("finding", f.How, f.Confidence == 1)
+			says("finding", f.How, f.Confidence == 1 || len(f.HeldBy) > 0)
+			if len(f.HeldBy) > 0 {
+				says("holder", f.HeldBy[0].How, true)
+				says("cause", f.EvidenceHow["likely_cause"], true)
+				says("group", f.EvidenceHow["cause"], f.EvidenceHow["cause"] != "inferred")
+			} else if f.Leak {
+				says("cause", f.EvidenceHow["likely_cause"], false)
+			}
 		}
 		for _, f := range leaks.OOMs {
 			says("reason", f.How, f.Proof != nil && strings.HasPrefix(*f.Proof, "with "))
@@ -64,6 +71,7 @@ func TestHow(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"step recorded", "finding inferred", "finding derived", "reason derived", "setting recorded", "setting derived",
+		"holder recorded", "cause recorded", "cause inferred", "group recorded",
 		"change recorded", "change inferred"} {
 		if !all[want] {
 			t.Errorf("no %s: %v", want, all)

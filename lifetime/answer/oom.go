@@ -111,12 +111,14 @@ func (f *Failure) timed() bool {
 type Holder struct {
 	Site     Site   `json:"site"`     // call site or operation
 	Category string `json:"category"` // as in memlane peak
+	How      string `json:"how"`      // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
 	Bytes    int64  `json:"bytes"`    // occupied
 	Buffers  int64  `json:"buffers"`  // number of buffers
 
 	Name string `json:"-"`
 
 	site lifetime.SiteID // its first
+	how  purpose.How
 }
 
 // DeviceBytes is what a device had in use.
@@ -236,7 +238,7 @@ func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	t, s, m := &c.Tables, d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.Failure)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
-	out.Words, out.How = d.Words, howKnown(false, d.Reason == oom.Fragmented && d.Replayed != nil && d.Replayed.Conf != "")
+	out.Words, out.How = d.Words, d.How().String()
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
 	if d.Proof != "" {
 		out.Proof = &d.Proof
@@ -355,16 +357,18 @@ func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime
 		if !ok {
 			n = len(f.Holders)
 			index[k] = n
-			f.Holders = append(f.Holders, Holder{Category: k.category, Name: k.name, site: r.Site})
+			f.Holders = append(f.Holders, Holder{Category: k.category, Name: k.name, site: r.Site, how: purpose.Recorded})
 		}
 		f.Holders[n].Bytes = units.AddSat(f.Holders[n].Bytes, r.Bytes)
 		f.Holders[n].Buffers += r.Count
+		f.Holders[n].how = min(f.Holders[n].how, t.Purpose(r.Purpose).HowNamed())
 	}
 	slices.SortStableFunc(f.Holders, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	f.sumCategories()
 	f.Holders = f.Holders[:min(len(f.Holders), maxHeld)]
 	for i := range f.Holders {
-		f.Holders[i].Site = siteOf(t, &s.SpaceInfo, f.Holders[i].site)
+		h := &f.Holders[i]
+		h.Site, h.How = siteOf(t, &s.SpaceInfo, h.site), howOf(h.Category, h.how)
 	}
 }
 
@@ -374,7 +378,7 @@ func (f *Failure) sumCategories() {
 	var all sums
 	for _, h := range f.Holders {
 		if h.Category != "" {
-			all.add(h.Category, lifetime.Amount{Bytes: h.Bytes})
+			all.add(h.Category, h.how, lifetime.Amount{Bytes: h.Bytes})
 		}
 	}
 	f.Categories = all.parts()

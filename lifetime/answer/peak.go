@@ -54,6 +54,7 @@ type Row struct {
 	Shape          string  `json:"shape"`           // shape in the producer's notation
 	DType          string  `json:"dtype"`           // element type
 	Category       string  `json:"category"`        // category; in a compiled program its kind, if that is not known; purpose recorded by the allocator, "stack", "usage" or "before the recording"
+	How            string  `json:"how"`             // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
 	Bytes          int64   `json:"bytes"`           // occupied
 	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
 	Count          int64   `json:"count"`           // buffers
@@ -80,6 +81,9 @@ type Part struct {
 	RequestedBytes int64   `json:"requested_bytes"` // requested by the program
 	Count          int64   `json:"count"`           // buffers
 	Share          float64 `json:"share"`           // share of the total, 0 to 1
+	How            string  `json:"how"`             // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
+
+	how purpose.How
 }
 
 // Place sums up the buffers of all sites with one name and, in a compiled program, of one category and shape.
@@ -155,7 +159,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 		site := &t.Sites[r.Site]
 		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count,
 			Share: share(r.Bytes, out.Bytes),
-			Op:    site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category,
+			Op:    site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category, How: howOf(r.category, r.how),
 			Split: site.Split, Copies: site.Copies}
 		if static(s) {
 			row.PaddingBytes = new(r.Bytes - r.Requested)
@@ -177,19 +181,26 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 type categoryRow struct {
 	lifetime.Row
 	category string
+	how      purpose.How
 }
 
 // byCategory sums up rows by category, largest first.
 func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) (all []categoryRow) {
-	index := map[categoryRow]int{}
+	type key struct {
+		lifetime.SiteID
+		lifetime.Kind
+		category string
+	}
+	index := map[key]int{}
 	for _, r := range rows {
-		row := categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, t.Category(s, r.Kind, r.Site, r.Purpose)}
-		i, ok := index[row]
+		k, how := key{r.Site, r.Kind, t.Category(s, r.Kind, r.Site, r.Purpose)}, t.Purpose(r.Purpose).HowNamed()
+		i, ok := index[k]
 		if !ok {
 			i = len(all)
-			index[row], all = i, append(all, row)
+			index[k], all = i, append(all, categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, k.category, how})
 		}
 		all[i].Add(r.Amount)
+		all[i].how = min(all[i].how, how)
 	}
 	slices.SortStableFunc(all, func(x, y categoryRow) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	return all
@@ -197,31 +208,40 @@ func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) 
 
 // partsOf sums up rows by what they are for.
 func partsOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Parts {
-	parts := func(name func(r *lifetime.Row) string) []Part { return partsBy(rows, name) }
 	return Parts{
 		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
 			e := t.Purpose(r.Purpose).Evidence
 			return e != purpose.NoEvidence && e != purpose.FromRecord
 		}),
-		Categories: parts(func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) }),
-		Phases: parts(func(r *lifetime.Row) string {
-			if p := t.Purpose(r.Purpose).Phase; p != purpose.UnknownPhase {
-				return p.String()
+		Categories: categoriesOf(t, s, rows),
+		Phases: partsBy(rows, func(r *lifetime.Row) (string, purpose.How) {
+			p := t.Purpose(r.Purpose)
+			if p.Phase == purpose.UnknownPhase {
+				return "", 0
 			}
-			return ""
+			return p.Phase.String(), p.PhaseHow
 		}),
-		Modules: parts(func(r *lifetime.Row) string { return layers.ModuleOf(r.Site, r.Purpose) }),
+		Modules: partsBy(rows, func(r *lifetime.Row) (string, purpose.How) {
+			return layers.ModuleOf(r.Site, r.Purpose), t.Purpose(r.Purpose).ModuleHow()
+		}),
 	}
 }
 
+// categoriesOf sums up rows by category.
+func categoriesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Part {
+	return partsBy(rows, func(r *lifetime.Row) (string, purpose.How) {
+		return t.Category(s, r.Kind, r.Site, r.Purpose), t.Purpose(r.Purpose).HowNamed()
+	})
+}
+
 // partsBy sums up rows by name, largest first. "" is unknown; if all buffers are, there are no parts.
-func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) string) []Part {
+func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) (string, purpose.How)) []Part {
 	var all sums
 	any := false
 	for k := range rows {
-		text := name(&rows[k])
+		text, how := name(&rows[k])
 		any = any || text != "" && rows[k].Kind.OfBuffers()
-		all.add(text, rows[k].Amount)
+		all.add(text, how, rows[k].Amount)
 	}
 	if !any {
 		return []Part{}

@@ -21,11 +21,14 @@ type Layer struct {
 type PhasePeak struct {
 	Phase     string `json:"phase"`      // forward, backward, optimizer or other
 	Part      string `json:"part"`       // part of the phase: evaluation, setup, data and so on; "" if none is known
+	How       string `json:"how"`        // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
 	Runs      int64  `json:"runs"`       // runs of allocations of this phase
 	PeakAt    int64  `json:"peak_at"`    // instant of the peak
 	PeakBytes int64  `json:"peak_bytes"` // highest level in a run: occupied
 	LeftBytes int64  `json:"left_bytes"` // most that a run allocated and that was alive when the next phase began
 	Left      []Part `json:"left"`       // what that was, by category
+
+	how purpose.How
 }
 
 // Name returns the phase and its part: "other, setup".
@@ -42,15 +45,17 @@ func layersOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, r
 		return []Layer{}
 	}
 	of := map[string][]lifetime.Row{}
-	layerOf := func(r *lifetime.Row) string { return layers.OfBuffer(r.Site, r.Purpose) }
+	layerOf := func(r *lifetime.Row) (string, purpose.How) {
+		return layers.OfBuffer(r.Site, r.Purpose), t.Purpose(r.Purpose).ModuleHow()
+	}
 	for i := range rows {
-		name := cmp.Or(layerOf(&rows[i]), purpose.UnknownCategory.String())
+		name, _ := layerOf(&rows[i])
+		name = cmp.Or(name, purpose.UnknownCategory.String())
 		of[name] = append(of[name], rows[i])
 	}
 	all := []Layer{}
 	for _, p := range partsBy(rows, layerOf) {
-		all = append(all, Layer{p,
-			partsBy(of[p.Name], func(r *lifetime.Row) string { return t.Category(s, r.Kind, r.Site, r.Purpose) })})
+		all = append(all, Layer{p, categoriesOf(t, s, of[p.Name])})
 	}
 	return all
 }
@@ -73,10 +78,11 @@ func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 		if !ok {
 			k = len(all)
 			index[phase{span.Phase, span.Part}] = k
-			all, most = append(all, PhasePeak{Phase: span.Phase.String(), Part: span.Part.String(), Left: []Part{}}), append(most, span)
+			all, most = append(all, PhasePeak{Phase: span.Phase.String(), Part: span.Part.String(), Left: []Part{}, how: span.How}), append(most, span)
 		}
 		p := &all[k]
 		p.Runs++
+		p.how = min(p.how, span.How)
 		if span.Peak.Bytes > p.PeakBytes {
 			p.PeakAt, p.PeakBytes = span.Peak.At, span.Peak.Bytes
 		}
@@ -85,9 +91,8 @@ func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
 		}
 	}
 	for k, span := range most {
-		all[k].LeftBytes = span.Left
-		all[k].Left = partsBy(leftOf(s, span),
-			func(r *lifetime.Row) string { return t.Category(&s.SpaceInfo, r.Kind, r.Site, r.Purpose) })
+		all[k].LeftBytes, all[k].How = span.Left, all[k].how.String()
+		all[k].Left = categoriesOf(t, &s.SpaceInfo, leftOf(s, span))
 	}
 	return all
 }

@@ -204,6 +204,7 @@ func (o *Overrides) Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 // purpose returns p with the category of the line.
 func (o *override) purpose(p purpose.Purpose) purpose.Purpose {
 	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = o.category, "", purpose.FromUser, 1, o.at
+	p.How = p.Evidence.How()
 	if o.category == purpose.UnknownCategory {
 		p.Own = o.name
 	}

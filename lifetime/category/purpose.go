@@ -57,6 +57,9 @@ func (j *Judge) Add(s *lifetime.Space) {
 	}
 	s.Purposes = make([]lifetime.PurposeID, len(a.out))
 	for i := range a.out {
+		if a.isTorch {
+			a.out[i].PhaseHow = a.phaseHow(i)
+		}
 		s.Purposes[i] = j.n.of(&a.out[i], a.isTorch)
 	}
 }
@@ -179,6 +182,17 @@ func (a *analysis) phaseOf(b *lifetime.Buffer) purpose.Phase {
 		}
 	}
 	return phase
+}
+
+// phaseHow returns how the phase of an allocation is known: its stack or the record of a step says it, or it follows from
+// the order of phases, or from a stack that lacks the root of all others.
+func (a *analysis) phaseHow(i int) purpose.How {
+	b := &a.s.Buffers[i]
+	phase, f := a.phaseOf(b), a.at(b)
+	if phase == purpose.UnknownPhase || phase != a.out[i].Phase || !f.engine && a.r.inEngine(f) {
+		return purpose.Inferred
+	}
+	return purpose.Recorded
 }
 
 // judge gives each buffer the category of the first rule that fits.

@@ -171,13 +171,16 @@ func (a *analysis) scopes() {
 			continue
 		}
 		s, p := scopes[b.Site], &a.out[i]
-		p.Phase, p.Module = s.phase, s.module
+		p.Phase, p.Module, p.PhaseHow = s.phase, s.module, purpose.Recorded
 		if p.Phase == purpose.UnknownPhase && a.s.ValueIDs != nil {
-			p.Phase = later[a.s.ValueIDs[i]]
+			p.Phase, p.PhaseHow = later[a.s.ValueIDs[i]], purpose.Derived
+		}
+		if p.Phase == purpose.UnknownPhase {
+			p.PhaseHow = purpose.Inferred
 		}
 		// Of TensorFlow, only the backward pass has a scope of its own.
 		if differentiates && p.Phase == purpose.UnknownPhase && p.Module != 0 {
-			p.Phase = purpose.Forward
+			p.Phase, p.PhaseHow = purpose.Forward, purpose.Inferred
 		}
 	}
 	a.firstBackward = a.beginOfBackward()

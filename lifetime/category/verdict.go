@@ -14,6 +14,7 @@ type verdict struct {
 	Evidence       purpose.Evidence
 	Rule           ruleID
 	ModuleInferred bool
+	PhaseHow       purpose.How
 	Own, Module    textID
 }
 
@@ -67,6 +68,7 @@ func (n *numbers) of(v *verdict, isJudged bool) lifetime.PurposeID {
 	if slot.id == 0 || slot.verdict != *v {
 		slot.verdict, slot.id = *v, n.number(purpose.Purpose{
 			Category: v.Category, Phase: v.Phase, Part: v.Part, Evidence: v.Evidence, Confidence: measured[v.Rule], Rule: v.Rule.name(),
+			How: v.Evidence.How(), PhaseHow: v.PhaseHow,
 			Own: n.texts.all[v.Own], Module: n.texts.all[v.Module], ModuleInferred: v.ModuleInferred,
 		}, true)
 	}

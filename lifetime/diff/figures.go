@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // AllocatedOf returns the bytes that a place allocated in the window; with perStep and marked steps, the mean per step.
@@ -92,6 +93,7 @@ func Difference(before, after int64) string {
 type CategoryChange struct {
 	Name          string
 	Before, After int64 // bytes
+	How           purpose.How
 }
 
 // Delta returns the change in bytes.
@@ -105,15 +107,17 @@ func (p *Pair) Categories() (all []CategoryChange) {
 	at := map[string]int{}
 	change := func(name string) *CategoryChange {
 		if _, ok := at[name]; !ok {
-			at[name], all = len(all), append(all, CategoryChange{Name: name})
+			at[name], all = len(all), append(all, CategoryChange{Name: name, How: purpose.Recorded})
 		}
 		return &all[at[name]]
 	}
 	for _, c := range p.Before.Categories {
-		change(c.Name).Before = c.Bytes
+		of := change(c.Name)
+		of.Before, of.How = c.Bytes, min(of.How, c.How)
 	}
 	for _, c := range p.After.Categories {
-		change(c.Name).After = c.Bytes
+		of := change(c.Name)
+		of.After, of.How = c.Bytes, min(of.How, c.How)
 	}
 	size := func(c CategoryChange) int64 { return max(c.Delta(), -c.Delta()) }
 	slices.SortFunc(all, func(x, y CategoryChange) int {

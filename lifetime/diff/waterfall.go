@@ -11,8 +11,9 @@ import (
 // Step is a part of the way from the peak before to the peak after.
 type Step struct {
 	Name         string
-	Category     bool  // Name is that of a category
-	Delta, Level int64 // bytes: the change, and the sum with it
+	Category     bool        // Name is that of a category
+	Delta, Level int64       // bytes: the change, and the sum with it
+	How          purpose.How // Name
 }
 
 // Words returns the name for sentences and pictures.
@@ -38,7 +39,10 @@ func (r *Result) Waterfall(pair int) (steps []Step) {
 	if all == nil {
 		for i := range r.Rows {
 			if row := &r.Rows[i]; row.Pair == pair && row.DeltaPeak() != 0 {
-				step := Step{Name: name(row.Place().String()), Delta: row.DeltaPeak()}
+				step := Step{Name: name(row.Place().String()), Delta: row.DeltaPeak(), How: purpose.Recorded}
+				if row.Place().Inferred {
+					step.How = purpose.Inferred
+				}
 				if row.Unseen {
 					step.Name = "memory from before the recording"
 				}
@@ -57,7 +61,7 @@ func (r *Result) Waterfall(pair int) (steps []Step) {
 		steps = append(steps, s)
 	}
 	if rest := units.AddSat(p.After.Peak, -level); rest != 0 {
-		steps = append(steps, Step{Name: "others", Delta: rest, Level: p.After.Peak})
+		steps = append(steps, Step{Name: "others", Delta: rest, Level: p.After.Peak, How: purpose.Derived})
 	}
 	return steps
 }
@@ -73,7 +77,7 @@ func (p *Pair) steps() (all []Step) {
 			known = units.AddSat(known, size(d))
 		}
 		if d != 0 {
-			all = append(all, Step{Name: c.Name, Category: true, Delta: d})
+			all = append(all, Step{Name: c.Name, Category: true, Delta: d, How: c.How})
 		}
 	}
 	if known < unknown {

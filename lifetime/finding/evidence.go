@@ -1,6 +1,10 @@
 package finding
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/memlane/memlane/lifetime/purpose"
+)
 
 // Unit is the unit of a figure.
 type Unit string
@@ -22,20 +26,25 @@ const (
 type Figure struct {
 	Name string // as in JSON
 	Unit Unit
-	Doc  string // meaning, in one line
+	Doc  string      // meaning, in one line
+	How  purpose.How // how it is usually known
 }
 
 // Figures are all figures of the rules.
 var Figures []Figure
 
-// newFigure adds a figure to Figures.
+// newFigure adds a figure to Figures. Most are counted: derived from recorded events.
 func newFigure(name string, unit Unit, doc string) Figure {
-	Figures = append(Figures, Figure{name, unit, doc})
+	return newFigureKnown(purpose.Derived, name, unit, doc)
+}
+
+func newFigureKnown(how purpose.How, name string, unit Unit, doc string) Figure {
+	Figures = append(Figures, Figure{name, unit, doc, how})
 	return Figures[len(Figures)-1]
 }
 
 // ForeignFigure returns a figure of another tool with the name that the tool uses.
-func ForeignFigure(name string) Figure { return Figure{Name: name} }
+func ForeignFigure(name string) Figure { return Figure{Name: name, How: purpose.Derived} }
 
 // Figures about buffers that were retained or freed late.
 var (
@@ -47,13 +56,13 @@ var (
 	FigFirstBytes    = newFigure("first_bytes", UnitBytes, "occupied size of the first buffer that grew")
 	FigLastBytes     = newFigure("last_bytes", UnitBytes, "occupied size of the last buffer that grew")
 	FigBeganAfter    = newFigure("began_after", UnitTime, "when the first of the buffers was allocated, since the recording began")
-	FigSteps         = newFigure("steps", UnitSteps, "steps in the recording")
+	FigSteps         = newFigureKnown(purpose.Recorded, "steps", UnitSteps, "steps in the recording")
 	FigBeganStep     = newFigure("began_step", UnitSteps, "step in which the first of the buffers was allocated")
 	FigInferred      = newFigure("steps_inferred", UnitCount, "1 where memlane inferred the steps, because nothing marks them")
-	FigProjected     = newFigure("projected_step", UnitSteps, "step in which the growth reaches the capacity")
+	FigProjected     = newFigureKnown(purpose.Inferred, "projected_step", UnitSteps, "step in which the growth reaches the capacity")
 	FigOutlives      = newFigure("outlives_releases", UnitCount, "releases of cached memory that the buffers outlived")
-	FigCausePlace    = newFigure("cause", UnitText, "place of the largest finding that one change may fix together with this one")
-	FigLikelyCause   = newFigure("likely_cause", UnitText, "probable reason why the buffers stay alive; of the first of held_by, if the recorder saw what holds them")
+	FigCausePlace    = newFigureKnown(purpose.Inferred, "cause", UnitText, "place of the largest finding that one change may fix together with this one")
+	FigLikelyCause   = newFigureKnown(purpose.Inferred, "likely_cause", UnitText, "probable reason why the buffers stay alive; of the first of held_by, if the recorder saw what holds them")
 	FigShareInBursts = newFigure("share_in_bursts", UnitShare, "frees of the call site that came many at a time, as a share of all its frees")
 	FigFreedBy       = newFigure("freed_by", UnitText, "place that freed most buffers of the call site, if few places freed them")
 )
@@ -62,18 +71,18 @@ var (
 var (
 	FigFailures         = newFigure("failures", UnitCount, "allocations that failed")
 	FigAfter            = newFigure("after", UnitTime, "when the allocation failed, since the recording began")
-	FigRequested        = newFigure("requested", UnitBytes, "size of the failed allocation")
+	FigRequested        = newFigureKnown(purpose.Recorded, "requested", UnitBytes, "size of the failed allocation")
 	FigInUse            = newFigure("in_use", UnitBytes, "memory in use when the allocation failed")
 	FigReason           = newFigure("reason", UnitText, "reason of the failure, as memlane oom names it")
-	FigDeviceFree       = newFigure("device_free", UnitBytes, "memory of the device that was free when the allocation failed")
+	FigDeviceFree       = newFigureKnown(purpose.Recorded, "device_free", UnitBytes, "memory of the device that was free when the allocation failed")
 	FigOutside          = newFigure("outside", UnitBytes, "memory of the device in use outside this allocator")
-	FigLimit            = newFigure("limit", UnitBytes, "capacity of the device")
+	FigLimit            = newFigureKnown(purpose.Recorded, "limit", UnitBytes, "capacity of the device")
 	FigReserved         = newFigure("reserved", UnitBytes, "memory that the allocator took from the device")
 	FigFree             = newFigure("free_in_reserved", UnitBytes, "reserved memory that is not in use")
 	FigLargestHole      = newFigure("largest_hole", UnitBytes, "largest hole in the reserved memory")
 	FigHoleAddress      = newFigure("hole_address", UnitAddress, "address of the largest hole")
 	FigFragmentation    = newFigure("fragmentation", UnitShare, "share of the free memory outside the largest hole")
-	FigMaxFragmentation = newFigure("fragmentation_max", UnitShare, "highest fragmentation in the recording")
+	FigMaxFragmentation = newFigureKnown(purpose.Recorded, "fragmentation_max", UnitShare, "highest fragmentation in the recording")
 	FigForced           = newFigure("forced_bytes", UnitBytes,
 		"memory that was reserved although that much reserved memory was free, in smaller holes")
 	FigSinceReserved = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
@@ -120,8 +129,8 @@ var (
 	FigMedian          = newFigure("median", UnitBytes, "median of the measure over all ranks")
 	FigMedianDeviation = newFigure("median_deviation", UnitBytes, "median absolute deviation of the measure")
 	FigMeasure         = newFigure("measure", UnitText, "the measure that differs: peak, growth or leaked bytes")
-	FigRank            = newFigure("rank", UnitText, "the rank that differs")
-	FigFile            = newFigure("file", UnitText, "capture file of the rank")
+	FigRank            = newFigureKnown(purpose.Recorded, "rank", UnitText, "the rank that differs")
+	FigFile            = newFigureKnown(purpose.Recorded, "file", UnitText, "capture file of the rank")
 )
 
 // Evidence is one figure behind a finding, with its value.
@@ -129,15 +138,24 @@ type Evidence struct {
 	Figure
 	Value float64
 	Text  string // replaces Value unless it is ""
+	How   purpose.How
 }
 
 // figure returns evidence with a number.
 func figure[N int | int64 | float64](of Figure, value N) Evidence {
-	return Evidence{Figure: of, Value: float64(value)}
+	return Evidence{Figure: of, Value: float64(value), How: of.How}
+}
+
+// known returns evidence that is known in another way than usual.
+func (e Evidence) known(how purpose.How) Evidence {
+	e.How = how
+	return e
 }
 
 // textFigure returns evidence with a text.
-func textFigure(of Figure, text string) Evidence { return Evidence{Figure: of, Text: text} }
+func textFigure(of Figure, text string) Evidence {
+	return Evidence{Figure: of, Text: text, How: of.How}
+}
 
 // add adds evidence to a finding. It sums the numbers of a figure that is already there.
 func (f *Finding) add(evidence ...Evidence) {

@@ -30,6 +30,9 @@ func (p *Pass) explain(findings []Finding) {
 		}
 		for _, f := range g.findings {
 			f.blame(cause, place)
+			if f.Held != nil && largest.Held != nil { // by one variable
+				f.Evidence[f.index(FigCausePlace)].How = min(f.Held[0].How, largest.Held[0].How)
+			}
 			if cause == Gradients && p.clearsGradients() {
 				f.Suggestions = []string{"Do not store gradients: zero_grad frees the others."}
 			}

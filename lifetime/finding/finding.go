@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Severity is the urgency of a finding.
@@ -64,6 +65,14 @@ func (f *Finding) Place() lifetime.SiteID {
 		return 0
 	}
 	return f.Sites[0]
+}
+
+// How returns how a finding is known. About a leak whose holder was recorded, all but its name is recorded or counted.
+func (f *Finding) How() purpose.How {
+	if f.Confidence == recorded || f.IsLeak() && f.Held != nil {
+		return purpose.Derived
+	}
+	return purpose.Inferred
 }
 
 // IsLeak reports whether a finding is a confirmed leak.

@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Held says what the recorder found to hold buffers of a finding.
@@ -20,6 +21,7 @@ type Held struct {
 	Container string // class of the list, dict and so on that it leads through; "" = none
 	Count     int    // buffers that By holds, of Of that are alive at the end
 	Of        int
+	How       purpose.How
 }
 
 const maxHeld = 3 // holders that a text names
@@ -43,7 +45,7 @@ func (p *Pass) heldOf(buffers []int) (all []Held) {
 		k, ok := index[by]
 		if !ok {
 			k = len(all)
-			index[by], all = k, append(all, Held{By: by, Kind: h.Kind, Where: h.Where, Container: h.Container})
+			index[by], all = k, append(all, Held{By: by, Kind: h.Kind, Where: h.Where, Container: h.Container, How: purpose.Recorded})
 		}
 		all[k].Count++
 	}
@@ -75,7 +77,7 @@ func (p *Pass) hold(f *Finding) {
 	}
 	f.Cause, _ = named[0].cause()
 	if i := f.index(FigLikelyCause); i >= 0 {
-		f.Evidence[i].Text = f.Cause.String()
+		f.Evidence[i].Text, f.Evidence[i].How = f.Cause.String(), named[0].How
 	}
 	if !f.loads {
 		f.Suggestions = advice

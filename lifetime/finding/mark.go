@@ -32,6 +32,7 @@ func leaked(t *lifetime.Tables, f *Finding, was lifetime.PurposeID) lifetime.Pur
 		return was
 	}
 	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = purpose.Leaked, "", purpose.FromLifetime, float32(f.Confidence), f.Rule
+	p.How = f.How()
 	t.Purposes = append(t.Purposes, p)
 	return lifetime.PurposeID(len(t.Purposes) - 1)
 }

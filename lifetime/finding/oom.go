@@ -77,7 +77,7 @@ func outOfMemory(p *Pass) []Finding {
 	if d.Caught() {
 		f.Severity = Info
 	}
-	f.add(textFigure(FigReason, string(d.Reason)))
+	f.add(textFigure(FigReason, string(d.Reason)).known(d.How()))
 	largest, sites, amount := p.holders(instant)
 	f.Sites, f.Amount = sites, amount
 	if d.Inferred {

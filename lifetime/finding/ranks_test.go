@@ -94,17 +94,17 @@ func TestCategoryOfRank(t *testing.T) {
 		last parts // of four ranks; the others have 500 of activations and 500 of parameters
 		want string
 	}{
-		{"the first", parts{{"activation", 1400}, {"parameter", 600}}, "; mostly activation, 900 B more"},
-		{"the second", parts{{"activation", 600}, {"parameter", 1400}}, "; mostly parameter, 900 B more"},
-		{"less", parts{{"activation", 600}, {"parameter", 100}}, "; mostly parameter, 400 B less"},
-		{"less, then more", parts{{"activation", 100}, {"parameter", 600}}, "; mostly activation, 400 B less"},
-		{"the same", parts{{"activation", 500}, {"parameter", 500}}, ""},
+		{"the first", parts{{Name: "activation", Bytes: 1400}, {Name: "parameter", Bytes: 600}}, "; mostly activation, 900 B more"},
+		{"the second", parts{{Name: "activation", Bytes: 600}, {Name: "parameter", Bytes: 1400}}, "; mostly parameter, 900 B more"},
+		{"less", parts{{Name: "activation", Bytes: 600}, {Name: "parameter", Bytes: 100}}, "; mostly parameter, 400 B less"},
+		{"less, then more", parts{{Name: "activation", Bytes: 100}, {Name: "parameter", Bytes: 600}}, "; mostly activation, 400 B less"},
+		{"the same", parts{{Name: "activation", Bytes: 500}, {Name: "parameter", Bytes: 500}}, ""},
 		{"not known", nil, ""},
 	} {
 		var all []finding.RankFigures
 		for n := range 4 {
 			r := finding.RankFigures{Rank: fmt.Sprint("rank ", n), Space: &lifetime.Space{}, Peak: 1000,
-				Categories: parts{{"activation", 500}, {"parameter", 500}}}
+				Categories: parts{{Name: "activation", Bytes: 500}, {Name: "parameter", Bytes: 500}}}
 			if n == 3 {
 				r.Peak, r.Categories = 2000, c.last
 			}

@@ -6,6 +6,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -153,6 +154,11 @@ func (p *Pass) run(r Rule) []Finding {
 		}
 		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || r.byNumber && p.undecidable(f)) {
 			f.Severity, f.minor = Info, true
+		}
+		for k := range f.Evidence {
+			if e := &f.Evidence[k]; e.Unit == UnitSteps && p.steps != nil && p.steps.Inferred() {
+				e.How = purpose.Inferred
+			}
 		}
 		for _, site := range f.Sites {
 			p.explained[site] = p.explained[site] || r.Explains

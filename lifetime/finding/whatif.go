@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -44,15 +45,16 @@ func (p *Pass) replayed(f *Finding, instant int64) (parts []string) {
 	f.add(figure(FigReplayedOwn, own.PeakReserved))
 	var advice string
 	if better {
-		conf := cmp.Or(best.Settings.String(), `""`)
-		f.add(textFigure(FigReplayedConf, conf), figure(FigReplayed, best.PeakReserved), figure(FigReplayedExact, certain(&best)))
+		conf, how := cmp.Or(best.Settings.String(), `""`), replayedHow(&best)
+		f.add(textFigure(FigReplayedConf, conf).known(how), figure(FigReplayed, best.PeakReserved).known(how), figure(FigReplayedExact, int(how)))
 		parts = []string{f.gives("other settings", &own, &best)}
 		advice = fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s to save %s.", conf, units.Bytes(own.PeakReserved-best.High))
 	} else {
 		parts = []string{"a replay shows that no other settings help"}
 	}
 	if pool := oom.Apart(&p.Tables, p.Space, h.History, d, &own, instant); pool != nil {
-		f.add(textFigure(FigPinnedBy, pool.Place.String()), figure(FigPinned, pool.Holes), figure(FigApart, pool.Least.PeakReserved))
+		f.add(textFigure(FigPinnedBy, pool.Place.String()), figure(FigPinned, pool.Holes),
+			figure(FigApart, pool.Least.PeakReserved).known(replayedHow(&pool.Least)))
 		if pool.Least.OOM || float64(pool.Least.High) > (1-leastApart)*float64(own.PeakReserved) {
 			parts = append(parts, fmt.Sprintf("%s is next to %s of holes", pool.Place, units.Bytes(pool.Holes)))
 		} else {
@@ -70,12 +72,12 @@ func (p *Pass) expandable() bool {
 		slices.ContainsFunc(p.Space.Regions, func(r lifetime.Region) bool { return r.Kind == lifetime.Expandable })
 }
 
-// certain returns 1 if the recording determines an outcome.
-func certain(o *replay.Outcome) int {
+// replayedHow returns how an outcome is known: Derived if the recording determines it.
+func replayedHow(o *replay.Outcome) purpose.How {
 	if o.Exact {
-		return 1
+		return purpose.Derived
 	}
-	return 0
+	return purpose.Inferred
 }
 
 // gives says what a change gives, compared with the recorded outcome, if that is not what the finding is about.

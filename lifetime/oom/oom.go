@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
 )
@@ -46,6 +47,14 @@ type Diagnosis struct {
 	held                    int64        // of a text of PyTorch: reserved, also if only its parts are known
 	idle, unalloc           int64        // of a text of PyTorch, 0 if not known
 	unexplained             int64        // used, but by neither the allocator nor a listed process
+}
+
+// How returns how the reason is known: an exact replay may prove it.
+func (d *Diagnosis) How() purpose.How {
+	if d.Reason == Fragmented && d.Replayed != nil && d.Replayed.Conf != "" {
+		return purpose.Derived
+	}
+	return purpose.Inferred
 }
 
 // Grown is a leak below a failure.

@@ -210,6 +210,7 @@ func (r *Optimization) Findings(capture *lifetime.Capture, calls []lifetime.Call
 // evidenceOf converts a figure of a preset to evidence.
 func evidenceOf(f Figure) finding.Evidence {
 	e := finding.Evidence{Figure: finding.ForeignFigure(f.Name)}
+	e.How = e.Figure.How
 	switch v := f.Value.(type) {
 	case Float:
 		e.Value = float64(v)

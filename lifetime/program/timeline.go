@@ -21,6 +21,7 @@ type PhaseSpan struct {
 	Begin, End int64 // first allocation; that of the next span, or the end of the window
 	Phase      purpose.Phase
 	Part       purpose.Part   // the only one of its allocations, or of those that have one; Recomputation is none
+	How        purpose.How    // of what its allocations tell
 	Step       int            // index of the step in which it begins; -1 = none
 	Peak       lifetime.Level // highest level of occupied bytes in it
 	Left       int64          // bytes that it allocated and that were alive at its end
@@ -76,7 +77,7 @@ func phaseSpans(t *lifetime.Tables, s *lifetime.Space, e Evidence) (spans []Phas
 		if n := len(spans); n > 0 {
 			last := &spans[n-1]
 			if last.Phase == p.Phase && (part == last.Part || part == purpose.UnknownPart || last.Part == purpose.UnknownPart) {
-				last.Part = cmp.Or(last.Part, part)
+				last.Part, last.How = cmp.Or(last.Part, part), min(last.How, p.PhaseHow)
 				continue
 			}
 			if last.Begin == b.Begin { // the clock does not tell the order
@@ -84,7 +85,7 @@ func phaseSpans(t *lifetime.Tables, s *lifetime.Space, e Evidence) (spans []Phas
 			}
 			last.End = b.Begin
 		}
-		spans = append(spans, PhaseSpan{Begin: b.Begin, End: s.End, Phase: p.Phase, Part: part, Step: -1})
+		spans = append(spans, PhaseSpan{Begin: b.Begin, End: s.End, Phase: p.Phase, Part: part, How: p.PhaseHow, Step: -1})
 	}
 	return spans
 }

@@ -19,6 +19,8 @@ type Purpose struct {
 	// Confidence is the share of bytes, 0 to 1, for which the rule was right on captures whose truth is known; 0 if
 	// Category is Unknown.
 	Confidence float32
+	How        How // how Category or Own is known, PhaseHow how Phase is
+	PhaseHow   How
 	Rule       string // name of the rule of package category, or FILE:LINE of a person's own; "" if not known
 	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
 	Module     string // the module that allocated it: a path, a name, or the lines that call it, outermost first; "" = not known
@@ -32,6 +34,22 @@ func (p Purpose) Name() string {
 		return p.Own
 	}
 	return p.Category.String()
+}
+
+// ModuleHow returns how Module is known.
+func (p Purpose) ModuleHow() How {
+	if p.ModuleInferred {
+		return Inferred
+	}
+	return Recorded
+}
+
+// HowNamed returns how Name is known, or what is said where it is not: the kind of memory, or the producer's words.
+func (p Purpose) HowNamed() How {
+	if p.Category == UnknownCategory && p.Own == "" {
+		return Recorded
+	}
+	return p.How
 }
 
 // Category is the role of a buffer in a training or inference program.
@@ -103,7 +121,20 @@ var partNames = [...]string{"", "setup", "data", "evaluation", "recomputation", 
 // String returns the name used in JSON.
 func (p Part) String() string { return partNames[p] }
 
-// Evidence is how a category is known, weakest first.
+// How is how a statement is known, weakest first. A weaker one fills gaps and never replaces a stronger one. A sum is known
+// as well as its weakest part.
+type How uint8
+
+const (
+	Inferred How = iota // by a rule that is right as often as was measured
+	Derived             // from recorded facts by arithmetic, an exact replay or a person's rule
+	Recorded            // by the program, its libraries or the recorder: counters, marks, names, holders, annotations
+)
+
+// String returns the name used in JSON.
+func (h How) String() string { return [...]string{"inferred", "derived", "recorded"}[h] }
+
+// Evidence is what a category is known by, weakest first.
 type Evidence uint8
 
 // Evidence of categories.
@@ -120,3 +151,14 @@ var evidenceNames = [...]string{"none", "size", "lifetime", "frames", "recorded"
 
 // String returns the name used in JSON.
 func (e Evidence) String() string { return evidenceNames[e] }
+
+// How returns how a category with this evidence is known.
+func (e Evidence) How() How {
+	switch e {
+	case FromRecord:
+		return Recorded
+	case FromUser:
+		return Derived
+	}
+	return Inferred
+}

@@ -65,6 +65,7 @@ class DiffCategory(TypedDict):
     before_bytes: int
     after_bytes: int
     delta_bytes: int
+    how: str
 
 
 class DiffFigure(TypedDict):
@@ -108,6 +109,7 @@ class DiffStep(TypedDict):
     name: str
     delta_bytes: int
     level_bytes: int
+    how: str
 
 
 class DiffWaterfall(TypedDict):
@@ -187,6 +189,7 @@ class Finding(TypedDict):
     bytes_per_step: int | None
     description: str
     evidence: dict[str, Any]
+    evidence_how: dict[str, str]
     suggestions: list[str]
     held_by: list[HeldBy]
 
@@ -225,6 +228,7 @@ class HeldBy(TypedDict):
     container: str
     count: int
     of: int
+    how: str
 
 
 class Holder(TypedDict):
@@ -232,6 +236,7 @@ class Holder(TypedDict):
 
     site: Site
     category: str
+    how: str
     bytes: int
     buffers: int
 
@@ -253,6 +258,7 @@ class Layer(TypedDict):
     requested_bytes: int
     count: int
     share: float
+    how: str
     categories: list[Part]
 
 
@@ -344,6 +350,7 @@ class Part(TypedDict):
     requested_bytes: int
     count: int
     share: float
+    how: str
 
 
 class Parts(TypedDict):
@@ -387,6 +394,7 @@ class PhasePeak(TypedDict):
 
     phase: str
     part: str
+    how: str
     runs: int
     peak_at: int
     peak_bytes: int
@@ -453,6 +461,7 @@ class Row(TypedDict):
     shape: str
     dtype: str
     category: str
+    how: str
     bytes: int
     requested_bytes: int
     count: int
