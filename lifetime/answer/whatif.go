@@ -3,7 +3,6 @@ package answer
 import (
 	"cmp"
 	"iter"
-	"math"
 	"slices"
 	"strings"
 
@@ -129,22 +128,6 @@ func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
 		}
 		return slices.Insert(all, 0, Remedy{start, e, e.Start()})
 	})
-}
-
-// LargestSavingOf returns the one of RemediesOf that lowers the peak most, the cheapest of several; nil if there is
-// none. It takes less time than all.
-func LargestSavingOf(c *judge.Capture, s *lifetime.Space) *WhatIfScenario {
-	e := autoEngine(c, s)
-	if e == nil {
-		return nil
-	}
-	r, ok := e.Lowest(max(1, int64(math.Ceil(worthwhile*float64(e.Needs.Peak)))))
-	if !ok {
-		return nil
-	}
-	one := scenarioOf(e, r.Scenario, 0)
-	one.Advice = r.Advice
-	return &one
 }
 
 // toggle is a kind of change with the values that a program allows.

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -67,10 +68,8 @@ func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine
 		e.Needs = e.Run(e.Start(), replay.Device{})
 		return e, ""
 	}
-	if short, ok := e.base.shorten(); ok {
-		if e.short = short; e.Run(nil, replay.Device{}) != e.Recorded {
-			e.short = nil
-		}
+	if e.short = e.base.shorten(); e.Run(nil, replay.Device{}) != e.Recorded {
+		e.short = nil
 	}
 	return e, ""
 }
@@ -200,28 +199,22 @@ const offMiddle = 0.02
 
 // edited returns the program after the edits, without most of the steps that it repeats.
 func (e *Engine) edited(s Scenario) (m *model, r Result) {
-	if e.short == nil {
-		return e.whole(s)
-	}
-	return e.change(e.short, s)
+	return e.change(cmp.Or(e.short, e.program), s)
 }
 
 // whole returns the program after the edits.
-func (e *Engine) whole(s Scenario) (m *model, r Result) {
-	if len(s) == 0 {
-		return e.base, r
-	}
-	return e.change(e.program, s)
-}
+func (e *Engine) whole(s Scenario) (m *model, r Result) { return e.change(e.program, s) }
 
 func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
-	if len(s) == 0 {
+	switch {
+	case len(s) == 0 && e.OneStep:
+		return e.base, r
+	case len(s) == 0:
 		return of, r
-	}
-	if edits := s.String(); e.last.m == nil || e.last.of != of || e.last.edits != edits {
+	case e.last.of != of || e.last.edits != s.String():
 		e.last.m = nil // not in memory beside the next one
 		e.last.m, e.last.result = e.edit(of, s)
-		e.last.of, e.last.edits = of, edits
+		e.last.of, e.last.edits = of, s.String()
 	}
 	return e.last.m, e.last.result
 }

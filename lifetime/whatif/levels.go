@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"iter"
-	"math"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -41,24 +40,11 @@ func (m *model) levels(sizeOf func(b *buffer) int64) iter.Seq2[int, int64] {
 	}
 }
 
-func (b *buffer) bytes() int64 { return b.size }
-
-// peakEvent returns the number of the event with which most bytes are in use.
-func (m *model) peakEvent() (event int) {
-	most := int64(math.MinInt64)
-	for n, level := range m.levels((*buffer).bytes) {
-		if level > most {
-			most, event = level, max(n, 0)
-		}
-	}
-	return event
-}
-
 // peaks returns the highest allocated memory in passes and in steps of optimizers, one of which is peak; steps is 0 if they are not known, as where
 // the optimizer calls the passes.
 func (m *model) peaks(peak int64) (passes, steps int64) {
 	k := 0 // the first round that does not end before
-	for event, level := range m.levels((*buffer).bytes) {
+	for event, level := range m.levels(func(b *buffer) int64 { return b.size }) {
 		for k < len(m.rounds) && event >= m.rounds[k].end {
 			k++
 		}
@@ -73,24 +59,6 @@ func (m *model) peaks(peak int64) (passes, steps int64) {
 		steps += split
 	}
 	return passes + split, steps
-}
-
-// inUse returns the bytes in use after an event of the recording, without what the allocator did not split off.
-func (m *model) inUse(event int) (bytes int64) {
-	if len(m.axis) == 0 {
-		return 0
-	}
-	then := at(m.axis[event])
-	for _, b := range m.buffers {
-		switch {
-		case b.begin.compare(then) > 0 || b.end.compare(then) <= 0:
-		case b.size == m.h.SizeOf(int(b.like)):
-			bytes += m.h.BlockSizeOf(int(b.like))
-		default:
-			bytes += b.size
-		}
-	}
-	return bytes
 }
 
 // least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single

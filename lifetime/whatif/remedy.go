@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Remedy is a change that may lower the peak.
@@ -40,42 +39,21 @@ var remedies = [...]Remedy{
 
 // Remedies returns the changes that the program allows, the cheapest first. They may also raise its peak: see Lowers.
 func (e *Engine) Remedies() []Remedy {
-	if e.remedies == nil {
-		e.remedies = slices.DeleteFunc(e.candidates(), func(r Remedy) bool {
-			_, of := e.edited(r.Scenario)
-			return of.Refused != ""
-		})
+	if e.remedies != nil {
+		return e.remedies
 	}
-	return e.remedies
-}
-
-// candidates returns the changes that the program may allow, the cheapest first.
-func (e *Engine) candidates() (all []Remedy) {
+	e.remedies = slices.Clone(remedies[:])
 	if line, site := e.base.longestHeld(); site != 0 {
-		all = append(all, Remedy{edits: "free-early=" + line, instead: "d", Held: site,
+		e.remedies = slices.Insert(e.remedies, 0, Remedy{edits: "free-early=" + line, instead: "d", Held: site,
 			Advice: "Delete the result of a pass before the next one: " + line + " holds it until then (del, or detach() what it needs)."})
 	}
-	all = append(all, remedies[:]...)
-	for i := range all {
-		all[i].Scenario, _ = Parse(all[i].edits)
+	e.remedies = slices.DeleteFunc(e.remedies, func(r Remedy) bool {
+		s, err := Parse(r.edits)
+		_, of := e.edited(s)
+		return err != nil || of.Refused != "" // a name that edits cannot have, or a change that the program does not allow
+	})
+	for i := range e.remedies {
+		e.remedies[i].Scenario, _ = Parse(e.remedies[i].edits)
 	}
-	return slices.DeleteFunc(all, func(r Remedy) bool { return r.Scenario == nil }) // a name that edits cannot have
-}
-
-// Lowest returns the one of Remedies with the lowest peak, the cheapest of several. ok is false if none surely lowers it and saves least bytes.
-func (e *Engine) Lowest(least int64) (lowest Remedy, ok bool) {
-	start, _ := e.edited(nil)
-	peak := start.peakEvent()
-	for _, r := range slices.Backward(e.candidates()) { // what costs more mostly saves more
-		m, of := e.edited(r.Scenario)
-		if of.Refused != "" || !e.OneStep && e.Recorded.Peak-m.inUse(peak) < least {
-			continue // it has as much in use there, and need not be replayed
-		}
-		if saved := e.Needs.Peak - m.peak(); saved >= least {
-			if e.Lowers(e.Run(r.Scenario, replay.Device{}).High) {
-				lowest, ok, least = r, true, saved
-			}
-		}
-	}
-	return lowest, ok
+	return e.remedies
 }

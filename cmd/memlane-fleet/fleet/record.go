@@ -246,9 +246,11 @@ func changeOf(c *judge.Capture, s *lifetime.Space) (most Change) {
 	if w := answer.WithoutLeaksOf(c, s); w != nil {
 		most = Change{"", "Free what its leaks keep.", w.PeakBytes, w.LowBytes, w.HighBytes, w.PeakBytes - w.HighBytes}
 	}
-	if one := answer.LargestSavingOf(c, s); one != nil && one.SavedBytes > most.Saved {
-		e, _ := c.WhatIf(s) // one is of it
-		most = Change{strings.Join(one.Edits, ","), one.Advice, e.Peak, one.LowBytes, one.HighBytes, one.SavedBytes}
+	for _, one := range answer.RemediesOf(c, s) {
+		if one.SavedBytes > most.Saved {
+			e, _ := c.WhatIf(s) // one is of it
+			most = Change{strings.Join(one.Edits, ","), one.Advice, e.Peak, one.LowBytes, one.HighBytes, one.SavedBytes}
+		}
 	}
 	return most
 }
