@@ -8,7 +8,6 @@ type Operator uint32
 const (
 	OpHalf       Operator = 1 << iota // autocast: its result has 16 bits, and so have copies of its operands
 	OpFloat                           // autocast: its result has 32 bits
-	OpFollows                         // its result has the type of its only operand
 	OpSavesOwn                        // it saves its result for the backward pass, not its operand
 	OpWeight                          // its second operand may be a weight
 	OpProduct                         // makes the gradient of a weight, and that of its input
@@ -38,14 +37,12 @@ var operators = []struct {
 	{"lstm_cell gru_cell", OpHalf | OpRecurrent},
 	{"rnn_tanh_cell rnn_relu_cell", OpRecurrent},
 	{"convolution_backward", OpProduct},
-	{"softmax", OpFloat | OpFollows | OpSavesOwn},
-	{"log_softmax exp", OpFloat | OpSavesOwn},
+	{"softmax log_softmax exp", OpFloat | OpSavesOwn},
 	{"group_norm sum log pow rsqrt cumsum norm softplus mse_loss nll_loss arange", OpFloat},
 	{"embedding layer_norm native_layer_norm", OpFloat | OpPerToken},
-	{"relu", OpFollows | OpSavesOwn | OpPerToken},
-	{"tanh sigmoid", OpFollows | OpSavesOwn},
-	{"gelu silu", OpFollows | OpPerToken},
-	{"elu leaky_relu hardtanh dropout clone contiguous reshape amax mean max_pool2d avg_pool2d", OpFollows},
+	{"relu", OpSavesOwn | OpPerToken},
+	{"tanh sigmoid", OpSavesOwn},
+	{"gelu silu", OpPerToken},
 	{"lstm gru rnn_tanh rnn_relu", OpOverTime | OpRecurrent},
 	{"eq ne lt le gt ge logical_not bitwise_not", OpCompares},
 }

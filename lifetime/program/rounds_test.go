@@ -99,7 +99,7 @@ func TestRounds(t *testing.T) {
 func TestOperators(t *testing.T) {
 	for name, want := range map[string]program.Operator{
 		"aten::mm":                   program.OpHalf | program.OpWeight | program.OpLinear | program.OpProduct,
-		"softmax":                    program.OpFloat | program.OpFollows | program.OpSavesOwn | program.OpSoftmax,
+		"softmax":                    program.OpFloat | program.OpSavesOwn | program.OpSoftmax,
 		"_log_softmax_backward_data": program.OpSoftmax | program.OpLogSoftmax,
 		"native_layer_norm":          program.OpFloat | program.OpPerToken | program.OpNorm,
 		"convolution":                program.OpHalf | program.OpWeight | program.OpConv,

@@ -82,10 +82,6 @@ const (
 	hasCast            // autocast: an operand that nothing saves is freed; a loss has its 32 bits
 	freesOperand       // autocast: what was cast is freed, as the copy is saved in its place
 	after              // what an operation used last is freed; a block runs backward again; a part of a loss takes its operand
-	freesSum           // autocast, at the end of a node: a sum in 16 bits
-	castsInputGradient // autocast, at the end of a node: the gradient of its input in 32 bits
-	leastInputGradient // autocast: it ends here at the earliest
-	freesHalfInput     // autocast: that gradient in 16 bits
 	freesWeightCopy    // autocast: the copy of a weight
 	castsGradient      // autocast: the gradient of a weight in 32 bits
 	leastGradient      // autocast: it ends here at the earliest
