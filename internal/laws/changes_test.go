@@ -463,13 +463,33 @@ func (s *snapshot) failing(size func(hole, reserved, last int64) int64) *snapsho
 		e.action, e.addr, e.size, e.stream = "segment_free", g.addr, g.size, g.stream
 		all = append(all, e)
 	}
-	oom := last
-	oom.action, oom.size, oom.noAddr = "oom", size(hole, reserved, last.size), true
-	oom.rest = append(slices.Clone(last.rest), "device_free", int64(0))
 	out := *s
 	out.traces, out.segments = slices.Clone(s.traces), kept
-	out.traces[device] = append(all, oom)
+	out.traces[device] = append(all, last.failed(size(hole, reserved, last.size)))
 	return &out
+}
+
+// retried returns a snapshot in which each nth request failed before it was served.
+func (s *snapshot) retried(n int) *snapshot {
+	return s.withEvents(func(_ int, trace []event) (all []event) {
+		k := 0
+		for _, e := range trace {
+			if e.action == "alloc" {
+				if k++; k%n == 0 {
+					all = append(all, e.failed(e.size))
+				}
+			}
+			all = append(all, e)
+		}
+		return all
+	})
+}
+
+// failed returns the event of a request for size bytes that fails, made as e was.
+func (e event) failed(size int64) event {
+	e.action, e.size, e.noAddr = "oom", size, true
+	e.rest = append(slices.Clone(e.rest), "device_free", int64(0))
+	return e
 }
 
 // busiest returns the device with most events.

@@ -308,7 +308,8 @@ func failing(s *snapshot) cases {
 		holds := alike{moreLeaks: true, moreBytes: true}.compare
 		piece := func(hole, _, last int64) int64 { return max(last, hole+512) }
 		all := func(hole, reserved, _ int64) int64 { return hole + 2*reserved }
-		_ = yield(evidenceCase{name: "a piece", changed: s.failing(piece), holds: holds}) && yield(evidenceCase{name: "all", changed: s.failing(all), holds: holds})
+		_ = yield(evidenceCase{name: "a piece", changed: s.failing(piece), holds: holds}) && yield(evidenceCase{name: "all", changed: s.failing(all), holds: holds}) &&
+			yield(evidenceCase{name: "1 in 8 tried again", changed: s.retried(8), holds: holds})
 	}
 }
 

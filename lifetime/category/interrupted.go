@@ -8,18 +8,49 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// failures returns the instants at which memory ran out, and the span of each: -1 if it was before all.
+// failures returns the failed requests that interrupted a span, as an exception does: the program frees most of what it
+// holds of the span before its thread allocates again, or some of it and its thread never allocates again. A failure alone
+// is no event of the program, and where the recording ends with it, it ends.
 func (a *analysis) failures() (all []failure) {
-	for _, m := range a.s.Marks {
-		if m.Kind == lifetime.OOM {
-			last, _ := a.around(m.Begin)
-			all = append(all, failure{t: m.Begin, span: last})
+	var failed *failure                                       // without an allocation since then
+	var holds, held, freed int64                              // bytes of the span: now, at the failure, freed since then
+	marks, span, thread := a.s.Marks, -1, lifetime.FrameID(0) // thread runs the span
+	settle := func(ended bool) {
+		if failed != nil && (2*freed > held || ended && freed > 0) {
+			all = append(all, *failed)
+		}
+		failed = nil
+	}
+	for c := range a.s.Changes() {
+		for ; len(marks) > 0 && marks[0].Begin < c.T; marks = marks[1:] {
+			if m := &marks[0]; m.Kind == lifetime.OOM && failed == nil && span >= 0 && a.spans[span].end <= m.Begin && !a.r.IsOther(a.r.place(m.Site).stack.root, thread) {
+				failed, held, freed = &failure{m.Begin, span}, holds, 0
+			}
+		}
+		b := &a.s.Buffers[c.Buffer]
+		if c.Begin && !a.r.IsOther(a.at(b).root, thread) {
+			settle(false)
+		}
+		for ; c.Begin && span+1 < len(a.spans) && a.spans[span+1].begin <= c.T; span++ {
+			holds = 0
+		}
+		switch {
+		case c.Begin:
+			if holds += b.Requested; !a.aside[c.Buffer] {
+				thread = cmp.Or(a.at(b).root, thread)
+			}
+		case span >= 0 && b.Begin >= a.spans[span].begin:
+			holds -= b.Requested
+			if failed != nil && b.Begin <= failed.t {
+				freed += b.Requested
+			}
 		}
 	}
+	settle(true)
 	return all
 }
 
-// failure is an instant at which memory ran out, in the middle of a span.
+// failure is an instant at which memory ran out and interrupted a span.
 type failure struct {
 	t    int64
 	span int
@@ -31,7 +62,7 @@ type failure struct {
 func (v *view) interruptedPass() *failure {
 	for i := range v.failed {
 		f := &v.failed[i]
-		if f.span < 0 || !v.aliveAt(f.t) || v.spans[f.span].phase != purpose.Forward && v.spans[f.span].phase != purpose.Backward {
+		if !v.aliveAt(f.t) || v.spans[f.span].phase != purpose.Forward && v.spans[f.span].phase != purpose.Backward {
 			continue
 		}
 		whole := func(s span) bool { // the graph of the pass is gone after it
@@ -151,7 +182,7 @@ func (a *analysis) stays(span, i int) bool {
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
 // the rest.
 func (a *analysis) inFailedSpan(t int64) bool {
-	return slices.ContainsFunc(a.failed, func(f failure) bool { return f.span >= 0 && a.spans[f.span].begin <= t && t <= f.t })
+	return slices.ContainsFunc(a.failed, func(f failure) bool { return a.spans[f.span].begin <= t && t <= f.t })
 }
 
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
@@ -206,9 +237,7 @@ func (a *analysis) resumeSpan(span int, instant int64) {
 
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
 func (a *analysis) allocatedIn(span int) (all []int) {
-	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int {
-		return cmp.Compare(b.Begin, t)
-	})
+	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
 	for i := from; i < len(a.s.Buffers) && (span+1 == len(a.spans) || a.s.Buffers[i].Begin < a.spans[span+1].begin); i++ {
 		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && !a.aside[i] {
 			all = append(all, i)

@@ -90,11 +90,20 @@ func cut(t *testing.T, c *lifetime.Capture, all truth, r *rand.Rand) (found []ju
 	}
 	at := s.Buffers[len(s.Buffers)/5+r.IntN(len(s.Buffers)*4/5)].Begin + 1
 	part := selection.Slice(c, s.Begin, at).Spaces[slices.Index(c.Spaces, s)]
+	judge := func() lifetime.Tables {
+		part.Purposes = nil
+		tables := c.Tables
+		tables.Purposes = make([]purpose.Purpose, 1)
+		category.NewJudge(&tables).Add(part)
+		return tables
+	}
+	part.Marks = slices.DeleteFunc(part.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM })
+	without, ended := judge(), part.Purposes
 	part.Marks = append(part.Marks, lifetime.Mark{Kind: lifetime.OOM, Begin: at - 1, End: at - 1, Requested: 1})
-	part.Purposes = nil
-	tables := c.Tables
-	tables.Purposes = make([]purpose.Purpose, 1)
-	category.NewJudge(&tables).Add(part)
+	tables := judge()
+	if !slices.Equal(tables.Purposes, without.Purposes) || !slices.Equal(part.Purposes, ended) {
+		t.Errorf("+%d ns: the failure at the end changes what buffers are for", at-s.Begin)
+	}
 	next := 0
 	for i, b := range part.Buffers {
 		var of row

@@ -328,7 +328,7 @@ func (a *analysis) fewServeHopper() bool {
 // leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one,
 // while it was alive. If memory ran out, the phase had not ended.
 func (v *view) leftAtEnd() bool {
-	return v.open && v.next == len(v.spans) && v.over && len(v.failed) == 0
+	return v.open && v.next == len(v.spans) && v.over && !slices.ContainsFunc(v.failed, func(f failure) bool { return f.span == v.next-1 })
 }
 
 // leavesSeveral reports whether several buffers that modules allocated in a call are alive when the next call begins.
