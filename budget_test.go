@@ -60,7 +60,7 @@ var budgets = []struct {
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
 	{"lifetime/internal", 350, true},
-	{"lifetime/judge", 200, true},
+	{"lifetime/judge", 250, true},
 	{"lifetime/layer", 250, true},
 	{"lifetime/loss", 200, true},
 	{"lifetime/native", 800, true},

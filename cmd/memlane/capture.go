@@ -18,6 +18,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
@@ -88,11 +89,24 @@ func selected(selection *selection.Selection, c *judge.Capture) (*judge.Capture,
 		return nil, err
 	}
 	all := judge.Of(part)
+	all.Settings, all.Finds = c.Settings, c.Finds && selection.AllBuffers() && selection.By == ""
 	all.Mark()
 	if part, err = selection.Buffers(part); part == all.Capture {
 		return all, nil
 	}
-	return judge.Of(part), err
+	rest := judge.Of(part)
+	rest.Settings = c.Settings
+	return rest, err
+}
+
+// thatFind is captures whose findings will be asked for.
+func thatFind(settings finding.Settings) reading[*judge.Capture] {
+	r := captures(0)
+	r.part = func(selection *selection.Selection, c *judge.Capture) (*judge.Capture, error) {
+		c.Settings, c.Finds = settings, true
+		return selected(selection, c)
+	}
+	return r
 }
 
 // outlines reads only the peak and the end of captures. If the selection leaves out
@@ -145,12 +159,13 @@ func has(c *judge.Capture, s *lifetime.Space) bool {
 	})
 }
 
-// openAll reads the captures of a command line and returns the parts that its flags select.
+// openAll reads the captures of a command line, of which findings will be asked for, and returns the parts that its flags
+// select.
 func openAll(c *cli.Context) (all []*judge.Capture, selection selection.Selection, err error) {
 	if selection, err = selectionOf(c); err != nil {
 		return nil, selection, err
 	}
-	err = captures(0).each(c, &selection, func(capture *judge.Capture) error {
+	err = thatFind(finding.Settings{}).each(c, &selection, func(capture *judge.Capture) error {
 		all = append(all, capture)
 		return nil
 	})

@@ -27,6 +27,9 @@ func TestJudgedOnce(t *testing.T) {
 			spaces = c.Spaces
 		}
 		for _, s := range spaces {
+			if name == "leaks" || name == "findings" && c.Settings.Function == nil { // those of a function are another question
+				name = "rules"
+			}
 			all[part{name, s}]++
 		}
 	}
@@ -35,7 +38,8 @@ func TestJudgedOnce(t *testing.T) {
 	sum := map[string]int{}
 	for _, file := range []string{"torchsnap/frag_oom.pickle", "whatif/leak.pickle.zst", "torchsnap/twodev.pickle", "chrome/cuprof_leak.json.gz", "xplane/seed_oom.hlo.pb"} {
 		for _, command := range []string{"brief", "info", "leaks", "peak", "peak --at end", "oom", "tune", "whatif", "report", "report --json", "report -o " + page,
-			"svg -o " + picture, "svg --remedy best -o " + picture, "pprof -o " + profile, "diff ../../testdata/torchsnap/healthy.pickle"} {
+			"svg -o " + picture, "svg --remedy best -o " + picture, "svg --view usage -o " + picture, "svg --by function -o " + picture, "tune -o " + picture, "whatif --set batch=2 -o " + picture, "export --to json",
+			"leaks --fail-on critical", "leaks --threshold min_leak_bytes=1", "leaks --function forward", "leaks --rules stormlog", "peak --by category", "oom --capacity 1GiB", "pprof -o " + profile, "diff ../../testdata/torchsnap/healthy.pickle"} {
 			all = map[part]int{}
 			memlane("", append(strings.Fields(command), "--quiet", "../../testdata/"+file)...)
 			for p, n := range all {
@@ -46,7 +50,7 @@ func TestJudgedOnce(t *testing.T) {
 		}
 	}
 	t.Log(sum)
-	for _, name := range []string{"program", "leaks", "failures", "replay", "whatif", "remedies", "outline"} {
+	for _, name := range []string{"program", "rules", "failures", "replay", "whatif", "remedies", "outline"} {
 		if sum[name] == 0 {
 			t.Errorf("no command asks for %s", name)
 		}

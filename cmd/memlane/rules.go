@@ -213,15 +213,16 @@ func (r *rules) each(c *cli.Context, take func(*judge.Capture)) error {
 	if err != nil {
 		return err
 	}
-	reading := captures(0)
+	reading := thatFind(r.settings)
 	if r.preset != nil {
-		reading.in.Keep = build.Calls
+		reading = captures(build.Calls)
 	}
+	part := reading.part
 	reading.part = func(selection *selection.Selection, capture *judge.Capture) (*judge.Capture, error) {
 		if len(capture.Spaces) == 0 && capture.Sources[0].Traits.Calls {
 			return capture, nil
 		}
-		return selected(selection, capture)
+		return part(selection, capture)
 	}
 	err = reading.each(c, &chosen, func(capture *judge.Capture) error {
 		r.find(capture)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
@@ -151,7 +152,7 @@ func localAddress(listening net.Addr) string {
 
 // readForPage reads the captures of a command line, with their findings.
 func readForPage(c *cli.Context, selection *selection.Selection, started func(string, int64) func(int)) (all []*judge.Capture, err error) {
-	r := captures(0)
+	r := thatFind(finding.Settings{})
 	r.in.Progress = started
 	err = r.each(c, selection, func(capture *judge.Capture) error {
 		all = append(all, capture)

@@ -29,6 +29,7 @@ type Capture struct {
 	// Set before the first question.
 	Settings finding.Settings  // of the rules; Limit is the capacity of the device for all answers
 	Found    []finding.Finding // those of another tool's rules; nil = of memlane's rules, see Findings
+	Finds    bool              // Findings will be asked for: leaks are taken from them, so that each rule runs once
 	Limits   Limits
 
 	known map[part]any // of spaces, or with nil of the capture
@@ -74,8 +75,8 @@ func Once[T any](c *Capture, name string, of *lifetime.Space, find func() T) T {
 func New(c *lifetime.Capture, settings finding.Settings) *Capture {
 	category.Of(c, nil)
 	j := Of(c)
-	j.Settings = settings
-	finding.Mark(c, j.Findings())
+	j.Settings, j.Finds = settings, true
+	j.Mark()
 	return j
 }
 
@@ -101,13 +102,16 @@ func (c *Capture) Program() *program.Program {
 // Findings returns the findings of all spaces.
 func (c *Capture) Findings() []finding.Finding {
 	if c.Found == nil {
-		c.Found = finding.Find(c, c.Spaces, c.Settings)
+		c.Found = Once(c, "findings", nil, func() []finding.Finding { return finding.Find(c, c.Spaces, c.Settings) })
 	}
 	return c.Found
 }
 
 // Leaks returns the findings of a space that are leaks. Without those of other kinds, if these are not known yet, it takes less time.
 func (c *Capture) Leaks(s *lifetime.Space) (leaks []finding.Finding) {
+	if c.Finds && c.Settings.Function == nil {
+		c.Findings()
+	}
 	found := c.Found
 	if found == nil {
 		found = Once(c, "leaks", s, func() []finding.Finding {

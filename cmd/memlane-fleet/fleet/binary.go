@@ -17,9 +17,10 @@ import (
 )
 
 // Version is the version of the content of records. It is part of their binary form. Those since oldest are read too;
-// what they do not have is unknown.
+// what they do not have is unknown, and their steps, leaks and categories are as the version judged that made them. Since 8 a
+// call site is judged by its own thread.
 const (
-	Version = 7
+	Version = 8
 	oldest  = 5
 )
 
