@@ -159,7 +159,6 @@ func (m *model) sumMore(times float64) {
 		more.add(b, scratch, scratch.by(1), size).category = purpose.TemporaryData
 	}
 	if more != nil {
-		m.sums = more.buffers[n:]
 		m.leaveOpen(more)
 	}
 }

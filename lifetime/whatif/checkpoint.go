@@ -60,8 +60,7 @@ func (m *model) checkpoint(v string) string {
 	}
 	c := checkpointed{m: m, ends: map[*buffer]moment{}}
 	for k := range m.passes {
-		blocks := m.blocks(k)
-		units := blocks
+		units := m.blocks(k)
 		if modules != "" {
 			units = m.modules(k, modules)
 		}
@@ -71,7 +70,7 @@ func (m *model) checkpoint(v string) string {
 		if c.units = len(units); modules == "" && !m.holdMost(k, units) {
 			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
 		}
-		c.pass(k, m.redoneOf(k, units, chosen), m.lastUses(k, blocks))
+		c.pass(k, m.redoneOf(k, units, chosen), m.lastUses(k))
 	}
 	switch {
 	case c.units == 0 && modules != "":

@@ -263,27 +263,5 @@ func (e *Engine) Fits(s Scenario, r *Result, capacity int64) (fits, sure bool) {
 	if by <= 0 {
 		return fits, false
 	}
-	sure = e.fits(s, int64(min(float64(capacity)/by, math.MaxInt64/2))) == fits
-	return fits, sure && (!fits || e.fitsWithSums(s, r, capacity))
-}
-
-// fitsWithSums reports whether a program that fits a capacity with a margin does so also with what sums over more rows may need.
-func (e *Engine) fitsWithSums(s Scenario, r *Result, capacity int64) bool {
-	m, _ := e.edited(s)
-	if len(m.sums) == 0 {
-		return true
-	}
-	capacity = int64(float64(capacity) / (float64(r.High-m.more)/float64(r.Peak) + offFits.above))
-	run := func(m *model) replay.Outcome {
-		more := m.clone()
-		more.buffers, more.moved = append(more.buffers, m.sums...), true
-		h, _ := more.program()
-		return h.Range(h.Settings, replay.Device{Capacity: capacity})
-	}
-	o := run(m)
-	if !o.Repeats {
-		m, _ = e.whole(s)
-		o = run(m)
-	}
-	return !o.OOM
+	return fits, e.fits(s, int64(min(float64(capacity)/by, math.MaxInt64/2))) == fits
 }

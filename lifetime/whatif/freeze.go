@@ -102,7 +102,7 @@ func (f *freezer) pass() {
 			f.gone[input] = true
 		}
 	}
-	f.uses = f.m.lastUses(f.k, f.m.blocks(f.k))
+	f.uses = f.m.lastUses(f.k)
 	f.free(f.end, noEvent)
 	for _, w := range f.frozen {
 		if g := f.gradients[w]; g != nil && g.begin.event < f.end {

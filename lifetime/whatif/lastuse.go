@@ -11,14 +11,9 @@ import (
 //   - an inner buffer of an operation ends with it; the same buffers several times in a row are as many operations, as in a loop;
 //   - a result ends when the next operation has its buffers; if that is in a deeper function of the program, the result is an argument, and
 //     ends when that function returns;
-//   - a sum lives until the same statement makes the next one;
-//   - the output of a block that repeats lives until the next one's.
-func (m *model) lastUses(k int, units []unit) map[*buffer]moment {
+//   - a sum lives until the same statement makes the next one.
+func (m *model) lastUses(k int) map[*buffer]moment {
 	all, returns := m.computed(k), at(m.passes[k].backward)
-	starts := map[*buffer]bool{}
-	for _, u := range units {
-		starts[u.first()] = true
-	}
 	uses := map[*buffer]moment{}
 	ends := m.operations(all)
 	for q, b := range all {
@@ -41,7 +36,7 @@ func (m *model) lastUses(k int, units []unit) map[*buffer]moment {
 		uses[b] = after.at(all[ends[next]-1].begin.event)
 		if depth := m.paths.Deeper(b.site, all[next].site); depth > 0 {
 			last := next // in that function
-			for last+1 < len(all) && m.paths.Below(all[last+1].site, all[next].site, depth) && !starts[all[last+1]] {
+			for last+1 < len(all) && m.paths.Below(all[last+1].site, all[next].site, depth) {
 				last++
 			}
 			uses[b] = returns
@@ -51,7 +46,6 @@ func (m *model) lastUses(k int, units []unit) map[*buffer]moment {
 		}
 	}
 	m.keepSums(all, uses)
-	m.keepOutputs(all, units, uses)
 	return uses
 }
 
@@ -90,36 +84,6 @@ func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
 			uses[b] = uses[b].later(after.at(next.event))
 		}
 		last[m.stack(b)] = b.begin
-	}
-}
-
-// keepOutputs keeps the outputs of units, and what is added to them, until the next one.
-func (m *model) keepOutputs(all []*buffer, units []unit, uses map[*buffer]moment) {
-	if units == nil {
-		return
-	}
-	sizes, stacks := map[int64]int{}, map[int32]bool{}
-	for _, u := range units {
-		sizes[u.last().size]++
-		stacks[m.stack(u.last())] = true
-	}
-	size, most := int64(0), 0
-	for n, count := range sizes {
-		if cmp.Or(cmp.Compare(count, most), cmp.Compare(n, size)) > 0 {
-			size, most = n, count
-		}
-	}
-	var last *buffer
-	for _, b := range all {
-		op := m.op(b)
-		isOutput := stacks[m.stack(b)] && (op == "" || op == "add_" || op == "embedding")
-		if !b.saved || b.size != size || !m.paths.IsUser(b.site) || op != "add" && !isOutput {
-			continue
-		}
-		if last != nil {
-			uses[last] = uses[last].later(after.at(b.begin.event))
-		}
-		last = b
 	}
 }
 

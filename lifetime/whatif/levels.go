@@ -1,8 +1,6 @@
 package whatif
 
 import (
-	"iter"
-
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
@@ -14,29 +12,23 @@ func (m *model) peak() int64 {
 	return h.Run(h.Settings, replay.Device{}).PeakLive // it does not depend on addresses
 }
 
-// levels yields what is in use after each call and its event, in order; first what is at the start, at -1.
-func (m *model) levels(sizeOf func(b *buffer) int64) iter.Seq2[int, int64] {
-	return func(yield func(event int, level int64) bool) {
-		level := int64(0)
-		for _, b := range m.buffers {
-			if b.begin.event < 0 {
-				level += sizeOf(b)
-			}
+// levels calls yield with what is in use after each call and its event, in order; first with what is at the start, at -1.
+func (m *model) levels(sizeOf func(b *buffer) int64, yield func(event int, level int64)) {
+	level := int64(0)
+	for _, b := range m.buffers {
+		if b.isOlder() {
+			level += sizeOf(b)
 		}
-		if !yield(-1, level) {
-			return
+	}
+	yield(-1, level)
+	for event, it := range m.order() {
+		switch it.kind {
+		case isAllocation:
+			level += sizeOf(m.buffers[it.index])
+		case isFree:
+			level -= sizeOf(m.buffers[it.index])
 		}
-		for _, it := range m.order() {
-			switch it.kind {
-			case isAllocation:
-				level += sizeOf(m.buffers[it.index])
-			case isFree:
-				level -= sizeOf(m.buffers[it.index])
-			}
-			if !yield(m.at(it).event, level) {
-				return
-			}
-		}
+		yield(event, level)
 	}
 }
 
@@ -44,7 +36,7 @@ func (m *model) levels(sizeOf func(b *buffer) int64) iter.Seq2[int, int64] {
 // the optimizer calls the passes.
 func (m *model) peaks(peak int64) (passes, steps int64) {
 	k := 0 // the first round that does not end before
-	for event, level := range m.levels(func(b *buffer) int64 { return b.size }) {
+	m.levels(func(b *buffer) int64 { return b.size }, func(event int, level int64) {
 		for k < len(m.rounds) && event >= m.rounds[k].end {
 			k++
 		}
@@ -53,7 +45,7 @@ func (m *model) peaks(peak int64) (passes, steps int64) {
 		} else {
 			passes = max(passes, level)
 		}
-	}
+	})
 	split := peak - max(passes, steps) // what the allocator did not split off
 	if steps > 0 {
 		steps += split
@@ -64,14 +56,12 @@ func (m *model) peaks(peak int64) (passes, steps int64) {
 // least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single
 // calls, which libraries choose anew for other sizes. A program that only takes more has as much in use.
 func (m *model) least() (most int64) {
-	for _, level := range m.levels(func(b *buffer) int64 {
+	m.levels(func(b *buffer) int64 {
 		if b.category == purpose.Workspace && b.isFreed() {
 			return 0
 		}
 		return m.h.BlockSizeOf(int(b.like))
-	}) {
-		most = max(most, level)
-	}
+	}, func(_ int, level int64) { most = max(most, level) })
 	return most
 }
 

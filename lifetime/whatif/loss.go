@@ -36,8 +36,7 @@ func (m *model) chunkLoss(parts int) string {
 			b.size /= int64(parts)
 		}
 	}
-	m.buffers = slices.DeleteFunc(m.buffers, func(b *buffer) bool { return c.gone[b] })
-	m.moved, m.sorted = true, len(m.buffers)
+	m.drop(func(b *buffer) bool { return c.gone[b] })
 	return ""
 }
 

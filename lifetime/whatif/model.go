@@ -81,10 +81,9 @@ type model struct {
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 
-	recomputed int64     // buffers that are computed again, in the last step
-	copied     int64     // bytes that are copied from and to the host, in the last step
-	sums       []*buffer // scratch that sums over more rows may need; see sumMore
-	less, more int64     // bytes by which the peak may be lower and higher, as the recording leaves it open
+	recomputed int64 // buffers that are computed again, in the last step
+	copied     int64 // bytes that are copied from and to the host, in the last step
+	less, more int64 // bytes by which the peak may be lower and higher, as the recording leaves it open
 }
 
 // clone returns a model that edits may change.

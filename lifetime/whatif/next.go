@@ -43,89 +43,71 @@ func (m *model) firstStep() (step int, ok bool) {
 	return step, !m.any(isOlder) && m.any(isLeft)
 }
 
-// addedStep is a step that runs again after all that was recorded.
-type addedStep struct {
-	begin, end int // of the recorded step
-	shift      int
-	passes     map[int32]int32 // from recorded to added ones
-	rounds     map[int]int
-	last       int // recorded round
-}
-
-// moved returns where a moment of the recorded step is in the added one.
-func (a *addedStep) moved(of moment) moment {
-	if of != never {
-		of.event += a.shift
-	}
-	return of
-}
-
 // addStep runs a step, the first one, again after all that was recorded. What it holds until the end of the recording is freed when the next
 // one makes it anew, gradients before that: those that may be freed as late as right before the backward pass are marked as late.
 func (m *model) addStep(step int) {
 	m.leaveOutExit()
-	added := m.startStep(step)
-	last := m.n // event
+	first, last := -1, -1 // rounds
+	for k, r := range m.rounds {
+		if r.step == step && !r.open {
+			if last = k; first < 0 {
+				first = k
+			}
+		}
+	}
+	begin, end := m.rounds[first].begin, m.rounds[last].end
+	shift := m.n - begin
+	passes := m.addRounds(first, last, shift)
 	for _, b := range m.buffers {
-		pass, inPass := added.passes[b.pass]
-		inRound := b.pass < 0 && b.begin.event >= added.begin && b.begin.event < added.end && b.isFreed()
-		isKept := program.Outlives(b.category) && b.end.event > added.end
-		switch {
-		case m.roundOf(b) > added.last && !b.isFreed() && !program.Outlives(b.category): // of a pass that was cut off
+		pass, inPass := passes[b.pass]
+		inRound := b.pass < 0 && b.begin.event >= begin && b.begin.event < end && b.isFreed()
+		switch isKept := program.Outlives(b.category); {
+		case m.roundOf(b) > last && !b.isFreed() && !isKept: // of a pass that was cut off
 			m.until(b, before.at(m.n))
 			continue
-		case !inPass && !inRound || isKept:
+		case !inPass && !inRound || isKept && b.end.event > end:
 			continue
 		}
 		again := *b
-		again.begin, again.end, again.requestFree = added.moved(b.begin), added.moved(b.end), added.moved(at(b.requestFree)).event
+		again.begin.event += shift
 		if inPass {
 			again.pass = pass
 		}
-		if !b.isFreed() {
-			b.end, b.requestFree = released.at(again.begin.event), noEvent
-			if b.category == purpose.Gradient {
-				b.end, b.late = before.at(m.n), true
-			}
+		if b.requestFree != noEvent {
+			again.requestFree += shift
 		}
-		last = max(last, again.begin.event)
-		if again.isFreed() {
-			last = max(last, again.end.event)
+		switch {
+		case b.isFreed():
+			again.end.event += shift
+		case b.category == purpose.Gradient:
+			b.end, b.requestFree, b.late = before.at(m.n), noEvent, true
+		default:
+			b.end, b.requestFree = released.at(again.begin.event), noEvent
 		}
 		m.buffers = append(m.buffers, &again)
 	}
-	m.n, m.moved, m.longer = last+1, true, true
+	m.n, m.moved, m.longer = m.n+end-begin, true, true
 	m.settle()
 }
 
-// startStep adds the rounds and passes of a step after all that was recorded.
-func (m *model) startStep(step int) (a addedStep) {
-	a.passes, a.rounds = map[int32]int32{}, map[int]int{}
-	for k, r := range m.rounds {
-		if r.step != step || r.open {
-			continue
-		}
-		if len(a.rounds) == 0 {
-			a.begin, a.shift = r.begin, m.n-r.begin
-		}
-		a.last, a.end, a.rounds[k] = k, r.end, len(m.rounds)
-		m.rounds = append(m.rounds, round{r.begin + a.shift, r.optimizer + a.shift, r.end + a.shift, step + 1, false})
-	}
+// addRounds adds some rounds, and their passes, once more so many events later. It returns the new passes by those that they are like.
+func (m *model) addRounds(first, last, shift int) (passes map[int32]int32) {
+	passes = map[int32]int32{}
 	for k, p := range m.passes {
-		if of, is := a.rounds[p.round]; is && !p.cut {
-			a.passes[int32(k)] = int32(len(m.passes))
-			m.passes = append(m.passes, pass{p.begin + a.shift, p.backward + a.shift, p.end + a.shift, of, false})
+		if p.round >= first && p.round <= last && !p.cut {
+			passes[int32(k)] = int32(len(m.passes))
+			m.passes = append(m.passes, pass{p.begin + shift, p.backward + shift, p.end + shift, p.round + len(m.rounds) - first, false})
 		}
 	}
-	return a
+	for _, r := range m.rounds[first : last+1] {
+		m.rounds = append(m.rounds, round{r.begin + shift, r.optimizer + shift, r.end + shift, r.step + 1, false})
+	}
+	return passes
 }
 
 // leaveOutExit does not free what a program frees as it ends, among it its parameters.
 func (m *model) leaveOutExit() {
-	last := 0 // request
-	for _, b := range m.buffers {
-		last = max(last, b.begin.event)
-	}
+	last := m.buffers[len(m.buffers)-1].begin.event // request
 	for _, o := range m.others {
 		last = max(last, o.at.event)
 	}
@@ -133,10 +115,8 @@ func (m *model) leaveOutExit() {
 	if !m.any(func(b *buffer) bool { return isParameter(b) && isFreed(b) }) {
 		return
 	}
-	for _, b := range m.buffers {
-		if isFreed(b) {
-			m.until(b, never)
-		}
+	for _, b := range filter(m.buffers, isFreed) {
+		m.until(b, never)
 	}
 }
 

@@ -23,7 +23,7 @@ func (m *model) offload() string {
 		if !p.trains() && !p.cut {
 			continue
 		}
-		uses, unpacked, dead, nodes := m.lastUses(k, m.blocks(k)), m.unpacked(k), m.deaths(k), m.backward(k)
+		uses, unpacked, dead, nodes := m.lastUses(k), m.unpacked(k), m.deaths(k), m.backward(k)
 		copied := int64(0)
 		for _, b := range m.ofPass(k) {
 			switch {
@@ -72,7 +72,7 @@ func nodeOf(backward []*buffer, dead []int, begin, event int) int {
 func (m *model) noGrad(v string) string {
 	all, ends := v == "", map[*buffer]moment{}
 	for k := range m.passes {
-		uses := m.lastUses(k, m.blocks(k))
+		uses := m.lastUses(k)
 		for _, b := range m.ofPass(k) {
 			if use, isUsed := uses[b]; isUsed && (b.dropped || all && b.saved) {
 				ends[b] = b.end.earlier(use)

@@ -50,11 +50,9 @@ func (m *model) items(yield func(at moment, it item) bool) {
 	}
 }
 
+// order returns all calls of the program, by event.
 func (m *model) order() (all []item) {
-	if m.moved {
-		all, _ = m.byEvent()
-		return all
-	}
+	m.settle()
 	all = make([]item, m.n)
 	for at, it := range m.items {
 		all[at.event] = it
