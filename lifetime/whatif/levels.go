@@ -67,7 +67,7 @@ func (m *model) least() (most int64) {
 
 // Levels returns the bytes in use of a scenario at the times of the recording: at each recorded call of the allocator the highest until the
 // next one, and what is in use right before that one. on is the space of the engine, on its own axis or by event. nil if the scenario is refused.
-func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
+func (e *Engine) Levels(s Scenario, on *lifetime.Space) (all []lifetime.Level) {
 	m, r := e.whole(s)
 	if r.Refused != "" {
 		return nil
@@ -80,10 +80,9 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 			level += places[i].Size
 		}
 	}
-	all := []lifetime.Level{{At: on.Begin, Bytes: level}}
-	now, next := on.Begin, 0 // call of the scenario
-	upTo := func(end int) {
-		last := &all[len(all)-1]
+	next := 0                           // call of the scenario
+	until := func(now int64, end int) { // those of calls before one, all at a time
+		most := level
 		for ; next < min(end, len(calls)); next++ {
 			switch c := calls[next]; c.Kind {
 			case replay.Allocate:
@@ -91,28 +90,29 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) []lifetime.Level {
 			case replay.Free:
 				level -= places[c.Request].Size
 			case replay.Fail: // the peak of a scenario has what did not get memory
-				last.Bytes = max(last.Bytes, level+h.BlockSizeOf(c.Request))
+				most = max(most, level+h.BlockSizeOf(c.Request))
 			}
-			last.Bytes = max(last.Bytes, level)
+			most = max(most, level)
 		}
-		if last.Bytes > level {
-			all = append(all, lifetime.Level{At: last.At, Bytes: level})
+		if all = append(all, lifetime.Level{At: now, Bytes: most}); most > level {
+			all = append(all, lifetime.Level{At: now, Bytes: level})
 		}
 	}
-	k := 0 // recorded call
+	now, k := on.Begin, 0 // k is the recorded call
 	for c := range e.history.Calls() {
+		until(now, m.axis[k])
 		switch c.Kind {
 		case replay.Allocate:
 			now = on.Buffers[c.Request].Begin
 		case replay.Free:
 			now = on.Buffers[c.Request].End
 		}
-		upTo(m.axis[k])
-		all = append(all, lifetime.Level{At: now, Bytes: level})
 		k++
 	}
-	if !m.longer { // the step after the recorded ones has no time
-		upTo(len(calls))
+	last := len(calls)
+	if m.longer { // the step after the recorded ones has no time
+		last = next
 	}
+	until(now, last)
 	return all
 }

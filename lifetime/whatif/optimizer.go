@@ -12,15 +12,15 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// temporaries are those of a step of an optimizer.
-type temporaries int
+// temporaries are those of a step of an optimizer for each parameter: when one is made, how many parameters later it is freed, and when then.
+type temporaries [][3]int
 
-const (
-	none    temporaries = iota
-	forLoop             // two of one parameter at a time
-	forEach             // one of each parameter at once
-	inCall              // two of one parameter, until its function returns
-	chained             // one of one parameter, until the next one has its own
+var (
+	none    temporaries
+	forLoop = temporaries{{0, 0, 3}, {1, 1, 2}} // two of one parameter at a time: the second one lives until the next parameter has its own
+	forEach = temporaries{{0, 1 << 24, 0}}      // one of each parameter at once
+	inCall  = temporaries{{0, 0, 2}, {1, 0, 3}} // two of one parameter, until its function returns
+	chained = temporaries{{0, 1, 1}}            // one of one parameter, until the next one has its own
 )
 
 // states returns the sizes of what an optimizer keeps of a parameter.
@@ -195,27 +195,13 @@ func (m *model) mayHaveStates(parameters []*buffer, first int) bool {
 
 // addTemporaries adds those of a step of an optimizer for parameter q, in round k.
 func (m *model) addTemporaries(of temporaries, p *buffer, q, k int) {
-	r := m.rounds[k]
-	begin := steps.at(r.optimizer)
-	put := func(begin, end moment) {
-		b := m.add(p, begin, end, p.size)
-		b.category, b.phase, b.pass = purpose.TemporaryData, purpose.OptimizerPhase, -1
-	}
-	if of == forEach && !r.open {
-		put(begin.in(q, 0), hasStepped.at(r.optimizer))
-	}
-	if r.optimizer == r.end {
+	if m.rounds[k].open {
 		return
 	}
-	switch of {
-	case forLoop: // the second one lives until the next parameter has its own
-		put(begin.in(q, 0), begin.in(q, 3))
-		put(begin.in(q, 1), begin.in(q+1, 2))
-	case inCall:
-		put(begin.in(q, 0), begin.in(q, 2))
-		put(begin.in(q, 1), begin.in(q, 3))
-	case chained:
-		put(begin.in(q, 0), begin.in(q+1, 1))
+	begin := steps.at(m.rounds[k].optimizer)
+	for _, t := range of {
+		b := m.add(p, begin.in(q, t[0]), begin.in(q+t[1], t[2]), p.size)
+		b.category, b.phase, b.pass = purpose.TemporaryData, purpose.OptimizerPhase, -1
 	}
 }
 

@@ -26,7 +26,7 @@ type rank int8
 const (
 	// Before the event.
 
-	comesBack           rank = iota - 23 // what was kept on the host is copied back for the next node
+	comesBack           rank = iota - 22 // what was kept on the host is copied back for the next node
 	weightComesBack                      // so is a weight
 	before                               // what an operation used last is freed; what is repeated runs; what is older is there
 	freesHalfLoss                        // autocast: the 16 bits before a loss are freed
@@ -38,7 +38,6 @@ const (
 	hasGathered                          // sharding: what the ranks sent is freed
 	makesStates                          // an optimizer makes its states
 	steps                                // an optimizer steps
-	hasStepped                           // what it needed for that is freed
 	gradientOfScaled                     // LoRA, backward: the gradient of what was scaled
 	gradientOfInner                      // LoRA, backward: that of what is between the factors
 	gradientOfSecond                     // LoRA, backward: that of the second factor
