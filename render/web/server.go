@@ -50,6 +50,7 @@ type Server struct {
 	status   status
 	captures []*judge.Capture
 	page     []byte
+	stamp    string // of the files before they were read last
 
 	start  sync.Once
 	making chan struct{} // semaphore for answers of the api
@@ -76,6 +77,9 @@ type fileStatus struct {
 
 // Load reads the captures and builds their page. The old page stays until then, and also if Load fails.
 func (s *Server) Load() error {
+	if s.Stamp != nil {
+		s.stamp = s.Stamp()
+	}
 	s.set(func(st *status) { st.State, st.Read, st.Size, st.Error, st.Files = "reading", 0, 0, "", nil })
 	captures, err := s.Read(s.started)
 	var page bytes.Buffer
@@ -121,11 +125,10 @@ func (s *Server) started(file string, size int64) func(n int) {
 	}
 }
 
-// Watch reads the captures again when their files changed and then stayed the same for an
+// Watch reads the captures again when their files changed since Load began and then stayed the same for an
 // interval, until done is closed. It calls failed with the errors of Load.
 func (s *Server) Watch(done <-chan struct{}, interval time.Duration, failed func(error)) {
-	read := s.Stamp()
-	before := read
+	before := s.stamp
 	for {
 		select {
 		case <-done:
@@ -133,8 +136,7 @@ func (s *Server) Watch(done <-chan struct{}, interval time.Duration, failed func
 		case <-time.After(interval):
 		}
 		now := s.Stamp()
-		if now != read && now == before {
-			read = now
+		if now != s.stamp && now == before {
 			if err := s.Load(); err != nil {
 				failed(err)
 			}
