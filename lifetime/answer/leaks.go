@@ -39,7 +39,7 @@ type Leaks struct {
 type WithoutLeaks struct {
 	File      string `json:"file"`       // capture
 	Space     string `json:"space"`      // memory ID
-	PeakBytes int64  `json:"peak_bytes"` // highest allocated memory, as recorded
+	PeakBytes int64  `json:"peak_bytes"` // highest allocated memory, as recorded or, if a request failed, replayed with it
 	LowBytes  int64  `json:"low_bytes"`  // without leaks it is at least this
 	HighBytes int64  `json:"high_bytes"` // and at most this
 }

@@ -39,7 +39,7 @@ type WhatIfScenario struct {
 	Refused           string      `json:"refused"`                  // why there are no figures; empty if there are
 	Exact             bool        `json:"exact"`                    // the peak was right to the byte for all programs that were tried
 	How               string      `json:"how"`                      // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
-	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded
+	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded or, if failed is set, replayed with the failed request
 	ReplayedBytes     int64       `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending
 	LowBytes          int64       `json:"low_bytes"`                // the highest allocated memory is at least this
 	HighBytes         int64       `json:"high_bytes"`               // and at most this
