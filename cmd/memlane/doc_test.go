@@ -649,7 +649,7 @@ func TestDocumentedRules(t *testing.T) {
 			t.Errorf("leaks.md lacks Silent or Do of %s", r.Name)
 		}
 	}
-	for _, c := range finding.Causes() {
+	for c := finding.FailedAllocations; c <= finding.Concatenation; c++ {
 		lacks("leaks", page, fmt.Sprintf("\n| `%s` | %s | %s |\n", c, c.Doc(), c.Advice()))
 	}
 	for _, r := range failures.Reasons() {

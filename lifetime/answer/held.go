@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/holder"
@@ -36,15 +37,10 @@ type sums struct {
 
 func (s *sums) add(name string, how purpose.How, more lifetime.Amount) {
 	name = cmp.Or(name, purpose.UnknownCategory.String())
-	i, ok := s.index[name]
-	if !ok {
-		if s.index == nil {
-			s.index = map[string]int{}
-		}
-		i = len(s.of)
-		s.index[name], s.of = i, append(s.of, Part{Name: name, how: how})
+	if s.index == nil {
+		s.index = map[string]int{}
 	}
-	p := &s.of[i]
+	p := keyed.At(s.index, &s.of, name, Part{Name: name, how: how})
 	p.Count, p.how = p.Count+more.Count, min(p.how, how)
 	p.Bytes, p.RequestedBytes = units.AddSat(p.Bytes, more.Bytes), units.AddSat(p.RequestedBytes, more.Requested)
 	s.total = units.AddSat(s.total, more.Bytes)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
@@ -353,15 +354,9 @@ func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime
 		if static(&s.SpaceInfo) {
 			k.row = i
 		}
-		n, ok := index[k]
-		if !ok {
-			n = len(f.Holders)
-			index[k] = n
-			f.Holders = append(f.Holders, Holder{Category: k.category, Name: k.name, site: r.Site, how: purpose.Recorded})
-		}
-		f.Holders[n].Bytes = units.AddSat(f.Holders[n].Bytes, r.Bytes)
-		f.Holders[n].Buffers += r.Count
-		f.Holders[n].how = min(f.Holders[n].how, t.Purpose(r.Purpose).HowNamed())
+		h := keyed.At(index, &f.Holders, k, Holder{Category: k.category, Name: k.name, site: r.Site, how: purpose.Recorded})
+		h.Bytes, h.Buffers = units.AddSat(h.Bytes, r.Bytes), h.Buffers+r.Count
+		h.how = min(h.how, t.Purpose(r.Purpose).HowNamed())
 	}
 	slices.SortStableFunc(f.Holders, func(x, y Holder) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	f.sumCategories()

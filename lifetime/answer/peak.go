@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -194,13 +195,9 @@ func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) 
 	index := map[key]int{}
 	for _, r := range rows {
 		k, how := key{r.Site, r.Kind, t.Category(s, r.Kind, r.Site, r.Purpose)}, t.Purpose(r.Purpose).HowNamed()
-		i, ok := index[k]
-		if !ok {
-			i = len(all)
-			index[k], all = i, append(all, categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, k.category, how})
-		}
-		all[i].Add(r.Amount)
-		all[i].how = min(all[i].how, how)
+		row := keyed.At(index, &all, k, categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, k.category, how})
+		row.Add(r.Amount)
+		row.how = min(row.how, how)
 	}
 	slices.SortStableFunc(all, func(x, y categoryRow) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	return all

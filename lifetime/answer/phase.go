@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/layer"
@@ -107,12 +108,7 @@ func leftOf(s *lifetime.Space, span program.PhaseSpan) (rows []lifetime.Row) {
 			continue
 		}
 		key := lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
-		k, ok := index[key]
-		if !ok {
-			k = len(rows)
-			index[key], rows = k, append(rows, key)
-		}
-		rows[k].Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+		keyed.At(index, &rows, key, key).Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
 	}
 	return rows
 }

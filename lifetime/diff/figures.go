@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -106,10 +107,7 @@ func (p *Pair) Categories() (all []CategoryChange) {
 	}
 	at := map[string]int{}
 	change := func(name string) *CategoryChange {
-		if _, ok := at[name]; !ok {
-			at[name], all = len(all), append(all, CategoryChange{Name: name, How: purpose.Recorded})
-		}
-		return &all[at[name]]
+		return keyed.At(at, &all, name, CategoryChange{Name: name, How: purpose.Recorded})
 	}
 	for _, c := range p.Before.Categories {
 		of := change(c.Name)

@@ -59,14 +59,6 @@ var causes = [...]struct {
 		"Keep only the last entries, or allocate the full size once and fill it.", nil},
 }
 
-// Causes returns all causes but NoCause.
-func Causes() (all []Cause) {
-	for c := range causes[1:] {
-		all = append(all, Cause(c+1))
-	}
-	return all
-}
-
 // String returns the name used in JSON.
 func (c Cause) String() string { return causes[c].name }
 

@@ -39,7 +39,7 @@ func TestFigures(t *testing.T) {
 		}
 		names[f.Name] = true
 	}
-	for _, c := range finding.Causes() {
+	for c := finding.FailedAllocations; c <= finding.Concatenation; c++ {
 		if names[c.String()] || c.String() == "" || c.Doc() == "" || !isLine(c.Advice()) {
 			t.Errorf("%s: %q %q", c, c.Doc(), c.Advice())
 		}

@@ -1,6 +1,7 @@
 package preset
 
 import (
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/region"
@@ -115,13 +116,7 @@ func (d *deriver) ofSteps() {
 			if _, known := names[b.Site]; !known {
 				names[b.Site] = d.c.FunctionName(b.Site)
 			}
-			i, ok := index[names[b.Site]]
-			if !ok {
-				i = len(work)
-				index[names[b.Site]] = i
-				work = append(work, lifetime.Call{Site: b.Site})
-			}
-			f := &work[i]
+			f := keyed.At(index, &work, names[b.Site], lifetime.Call{Site: b.Site})
 			f.Allocated, f.Freed = units.AddSat(f.Allocated, max(size, 0)), units.AddSat(f.Freed, max(-size, 0))
 			f.After = units.AddSat(f.After, size)
 			f.Peak = max(f.Peak, f.After)

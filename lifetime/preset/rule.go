@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 )
@@ -81,14 +82,8 @@ func (l *input) read(c *lifetime.Capture, calls []lifetime.Call) {
 	index, sum := map[string]int{}, &l.report.Summary
 	for i := range calls {
 		one := call{&calls[i], c.FunctionName(calls[i].Site)}
-		at, ok := index[one.function]
-		if !ok {
-			at = len(l.functions)
-			index[one.function] = at
-			l.functions = append(l.functions, function{name: one.function})
-		}
-		l.calls = append(l.calls, one)
-		l.functions[at].calls = append(l.functions[at].calls, one)
+		of := keyed.At(index, &l.functions, one.function, function{name: one.function})
+		l.calls, of.calls = append(l.calls, one), append(of.calls, one)
 		end := Float(one.End)
 		sum.TotalMemoryAllocated, sum.AnalysisTimestamp = units.AddSat(sum.TotalMemoryAllocated, one.Allocated), &end
 		sum.TotalExecutionTime += Float(one.Seconds)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
@@ -177,15 +178,10 @@ func (p *picture) usages() []usage {
 			continue
 		}
 		l := p.label(lifetime.SiteID(id))
-		i, ok := index[l]
-		if !ok {
-			i = len(list)
-			index[l] = i
-			list = append(list, usage{label: l})
-		}
-		list[i].atPeak += atPeak[id]
-		list[i].area += areas[id]
-		list[i].sites = append(list[i].sites, lifetime.SiteID(id))
+		u := keyed.At(index, &list, l, usage{label: l})
+		u.atPeak += atPeak[id]
+		u.area += areas[id]
+		u.sites = append(u.sites, lifetime.SiteID(id))
 	}
 	slices.SortStableFunc(list, func(a, b usage) int {
 		if (a.leak != "") != (b.leak != "") {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/region"
@@ -115,14 +116,9 @@ func (p *Plot) FindRefusals() {
 			continue
 		}
 		text := refusedText(m)
-		k, seen := index[text]
-		if !seen {
-			k = len(p.refused)
-			index[text] = k
-			p.refused = append(p.refused, refusal{text: text, requested: m.Requested})
-		}
-		p.refused[k].at, p.refused[k].site = m.Begin, m.Site
-		p.refused[k].times++
+		r := keyed.At(index, &p.refused, text, refusal{text: text, requested: m.Requested})
+		r.at, r.site = m.Begin, m.Site
+		r.times++
 	}
 	slices.SortStableFunc(p.refused, func(a, b refusal) int { return cmp.Compare(a.at, b.at) })
 	p.refused = p.refused[max(len(p.refused)-refusedMost, 0):]

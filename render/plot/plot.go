@@ -157,15 +157,8 @@ func Still(s *lifetime.Space) bool {
 	return s.Facts&lifetime.History == 0 && s.Axis != lifetime.ProgramOrder && len(s.Buffers) > 0
 }
 
-// TextAt writes a text after x if it then ends before right, otherwise before x. A text
-// that does not fit there either starts at the left edge of the plot.
-func (p *Plot) TextAt(x, y, right canvas.Length, t canvas.Text) {
-	t = p.beside(x, right, t)
-	t.Y = y
-	p.Page.Text(t)
-}
-
-// beside places a text as TextAt does.
+// beside places a text after x if it then ends before right, otherwise before x. A text that does not fit there either
+// starts at the left edge of the plot.
 func (p *Plot) beside(x, right canvas.Length, t canvas.Text) canvas.Text {
 	t = t.Fit(right - p.Left)
 	width := t.Extent()

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
@@ -38,13 +39,8 @@ func (p *Page) failures(all []answer.Failure) {
 			program = f.Of.Module
 		}
 		key := strings.Join([]string{f.Source, program, f.Reason, asked(f)}, "\x00")
-		k, ok := index[key]
-		if !ok {
-			k = len(groups)
-			index[key] = k
-			groups = append(groups, nil)
-		}
-		groups[k] = append(groups[k], f)
+		group := keyed.At(index, &groups, key, nil)
+		*group = append(*group, f)
 	}
 	for i, group := range groups[:min(len(groups), maxFailures)] {
 		if i > 0 {
