@@ -8,70 +8,40 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// perSample tells how what passes make grows with the batch.
-type perSample struct {
-	m          *model
-	parameters map[int64]bool
-	copies     map[int32]bool // of weights
-	embedded   int64          // the largest result of an embedding
-	pairs      map[int64]bool // sizes of the scores of a loss whose classes are its numbered samples, as of pairs of a batch: may grow with the square
-	scratch    map[int64]bool // sizes of scratch of convolutions: it may be that of one sample
-}
-
-func (m *model) perSample() perSample {
-	g := perSample{m: m, parameters: m.sizes(isParameter), copies: m.weightCopies()}
-	for size := range m.sizes(g.isEmbedding) {
-		g.embedded = max(g.embedded, size)
-	}
+// scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes. Scores of a loss whose classes are its
+// numbered samples, as of pairs of a batch, may grow with the square; scratch of convolutions may be that of one sample.
+func (m *model) scale(factor float64) string {
 	numbers := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "arange" }) // of samples, perhaps
-	g.pairs = m.sizes(func(b *buffer) bool {
+	pairs := m.sizes(func(b *buffer) bool {
 		n := int64(math.Sqrt(float64(b.size / 4)))
 		isSquare := b.size > smallest && b.size == 4*n*n && numbers[8*n]
-		return isSquare && b.phase == purpose.Forward && (m.op(b) == "log_softmax" || m.hasCall(b, "cross_entropy"))
+		return isSquare && b.phase == purpose.Forward && (m.op(b) == "log_softmax" || m.isOfLoss(b))
 	})
-	g.scratch = m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && g.isOfConv(b) && b.size > smallest })
-	return g
-}
-
-func (g *perSample) isEmbedding(b *buffer) bool {
-	return b.phase == purpose.Forward && g.m.op(b) == "embedding"
-}
-
-func (g *perSample) isOfConv(b *buffer) bool {
-	return b.category == purpose.TemporaryData && g.m.does(b, program.OpConv)
-}
-
-// resize multiplies the sizes of m, a program equal to that of g, by a factor, or by others for pairs and scratch.
-func (g *perSample) resize(m *model, factor, ofPairs, ofScratch float64) string {
-	return m.resize(func(b *buffer) float64 {
-		isOfPositions := g.isEmbedding(b) && g.parameters[b.size] && b.size < g.embedded
-		switch {
-		case g.copies[b.like] || isOfPositions || m.op(b) == "arange":
-			return 1
-		case g.pairs[b.size]:
-			return ofPairs
-		case g.scratch[b.size] && g.isOfConv(b):
-			return ofScratch
+	isOfConv := func(b *buffer) bool { return b.category == purpose.TemporaryData && m.does(b, program.OpConv) }
+	scratch := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && isOfConv(b) && b.size > smallest })
+	copies := m.weightCopies()
+	by := func(ofPairs, ofScratch float64) func(b *buffer) float64 {
+		return func(b *buffer) float64 {
+			switch {
+			case copies[b.like] || m.op(b) == "arange":
+				return 1
+			case pairs[b.size]:
+				return ofPairs
+			case scratch[b.size] && isOfConv(b):
+				return ofScratch
+			}
+			return factor
 		}
-		return factor
-	})
-}
-
-// scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes.
-func (m *model) scale(factor float64) string {
-	g := m.perSample()
-	var others []*model
-	if len(g.pairs) > 0 {
-		others = append(others, m.clone())
-		g.resize(others[0], factor, factor*factor, factor)
 	}
-	if len(g.scratch) > 0 {
-		others = append(others, m.clone())
-		g.resize(others[len(others)-1], factor, factor, 1)
+	squared, alone := m.clone(), m.clone()
+	refused := m.resize(by(factor, factor))
+	if len(pairs) > 0 {
+		squared.resize(by(factor*factor, factor))
+		m.leaveOpen(squared)
 	}
-	refused := g.resize(m, factor, factor, factor)
-	for _, other := range others {
-		m.leaveOpen(other)
+	if len(scratch) > 0 {
+		alone.resize(by(factor, 1))
+		m.leaveOpen(alone)
 	}
 	return refused
 }
@@ -200,7 +170,7 @@ func (m *model) isComputed(b *buffer) bool {
 // softmax itself.
 func (m *model) scores() (scores map[int64]bool, refused string) {
 	scores = m.sizes(func(b *buffer) bool {
-		isLoss := m.does(b, program.OpLogSoftmax) || m.hasCall(b, "cross_entropy")
+		isLoss := m.does(b, program.OpLogSoftmax) || m.isOfLoss(b)
 		return m.isComputed(b) && m.does(b, program.OpSoftmax) && !isLoss
 	})
 	for k := range m.passes {

@@ -96,9 +96,8 @@ var nextStep = func() Edit {
 }()
 
 // Parse reads edits that are separated by commas: "batch=2,optimizer=adam8bit". They are returned in the order in which they are applied.
-func Parse(text string) ([]Edit, error) {
-	kinds := Kinds()
-	var edits []Edit
+func Parse(text string) (edits []Edit, err error) {
+	kinds, given := Kinds(), map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		k := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })
@@ -112,13 +111,16 @@ func Parse(text string) ([]Edit, error) {
 		if err := kinds[k].check(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", strings.TrimSpace(part), err)
 		}
-		if slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name }) {
+		if _, isGiven := given[name]; isGiven {
 			return nil, fmt.Errorf("%s is given twice", name)
 		}
-		edits = append(edits, Edit{name, value, &kinds[k]})
+		given[name] = value
 	}
-	order := func(e Edit) int { return slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == e.Name }) }
-	slices.SortStableFunc(edits, func(x, y Edit) int { return order(x) - order(y) })
+	for i := range kinds {
+		if value, isGiven := given[kinds[i].Name]; isGiven {
+			edits = append(edits, Edit{kinds[i].Name, value, &kinds[i]})
+		}
+	}
 	return edits, nil
 }
 
