@@ -371,3 +371,31 @@ func TestManySites(t *testing.T) {
 		t.Errorf("%d sites, %d bytes, at least %d; the last is %+v", len(sites), sum, least, last)
 	}
 }
+
+// TestJudgedOnce checks that a record makes each part of the judgement of a memory ID at most once. Findings are made before leaks
+// are asked for, so that those are no part of their own.
+func TestJudgedOnce(t *testing.T) {
+	type part struct {
+		name string
+		of   *lifetime.Space
+	}
+	made := judge.Made
+	defer func() { judge.Made = made }()
+	for _, file := range []string{"torchsnap/frag_oom.pickle", "whatif/leak.pickle.zst", "torchsnap/twodev.pickle", "chrome/cuprof_leak.json.gz"} {
+		c, err := formats.Open("../../../testdata/"+file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[part]int{}
+		judge.Made = func(_ *judge.Capture, name string, of *lifetime.Space) { all[part{name, of}]++ }
+		fleet.Of(judge.New(c, finding.Settings{}))
+		for p, n := range all {
+			if n > 1 || p.name == "leaks" {
+				t.Errorf("%s: %s is made %d times", file, p.name, n)
+			}
+		}
+		if all[part{"findings", nil}] != 1 || all[part{"program", nil}] != 1 {
+			t.Errorf("%s: %v", file, all)
+		}
+	}
+}
