@@ -33,15 +33,19 @@ func (m *model) scale(factor float64) string {
 			return factor
 		}
 	}
-	squared, alone := m.clone(), m.clone()
+	other := m
+	if len(pairs)+len(scratch) > 0 {
+		other = m.clone()
+	}
 	refused := m.resize(by(factor, factor))
 	if len(pairs) > 0 {
+		squared := other.clone()
 		squared.resize(by(factor*factor, factor))
 		m.leaveOpen(squared)
 	}
 	if len(scratch) > 0 {
-		alone.resize(by(factor, 1))
-		m.leaveOpen(alone)
+		other.resize(by(factor, 1))
+		m.leaveOpen(other)
 	}
 	return refused
 }

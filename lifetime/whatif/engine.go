@@ -125,8 +125,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		o = h.Range(h.Settings, d)
 	}
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
-	known := e.Law.First < 0 && h.FromStart()
-	below, above, exact, onlyAdds := 0.0, 0.0, known, true
+	below, above, exact, onlyAdds := 0.0, 0.0, e.known(), true
 	var inPasses off // beside both, of what passes need
 	for _, edit := range s {
 		of := edit.kind.off
@@ -143,7 +142,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	if e.OneStep && len(s) > 0 {
 		below, above = below+offNextStep.below, above+offNextStep.above
 	}
-	if !known {
+	if !e.known() {
 		below, above = below+offMiddle, above+offMiddle
 	}
 	r.Exact = exact && m.less+m.more == 0
@@ -221,7 +220,6 @@ func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
 
 func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
 	m = of.clone()
-	m.recomputed, m.copied, m.less, m.more = 0, 0, 0, 0
 	rows := 1.0 // times as many
 	for _, edit := range s {
 		m.settle()

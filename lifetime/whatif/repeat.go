@@ -11,7 +11,8 @@ type gap struct{ begin, end int }
 // shorten returns the program without most of the steps that it repeats; nil if there are not enough of them.
 func (m *model) shorten() *model {
 	begins, calls, first := m.stepBegins(), m.order(), 0
-	short, left := m.clone(), make([]int, m.n+1) // by event: how many are left out around it
+	var gaps []gap
+	left := make([]int, m.n+1) // by event: how many are left out around it
 	for k := 1; k < len(begins); k++ {
 		if k+1 < len(begins) && m.isRepeated(calls, begins[k-1:k+2]) {
 			continue
@@ -22,12 +23,14 @@ func (m *model) shorten() *model {
 			left[event] = to - from
 		}
 		if first = k; from < to {
-			short.gaps = append(short.gaps, gap{to, begins[k]})
+			gaps = append(gaps, gap{to, begins[k]})
 		}
 	}
-	if short.gaps == nil {
+	if gaps == nil {
 		return nil
 	}
+	short := m.clone()
+	short.gaps = gaps
 	for _, b := range short.buffers {
 		if !b.isOlder() && b.isFreed() && left[b.begin.event] == 0 { // freed in what is left out: in the next step that remains instead
 			if b.end.event += left[b.end.event]; b.requestFree != noEvent {
