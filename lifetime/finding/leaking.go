@@ -230,8 +230,7 @@ func (p *Pass) inOrder(h *history) bool {
 		}
 		waited++
 		if f.buffer > last {
-			n++
-			last = f.buffer
+			n, last = n+1, f.buffer
 		}
 	}
 	return float64(n) >= queueShare*float64(waited)
@@ -342,8 +341,7 @@ func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
 // laplace returns the statistic of Laplace's trend test for a series of events, observed from the first one until a
 // moment: about standard normal at a steady rate, negative if the events get rarer.
 func laplace(rises []moment, until int) float64 {
-	first := rises[0].work
-	sum := 0.0
+	first, sum := rises[0].work, 0.0
 	for _, r := range rises {
 		sum += float64(r.work - first)
 	}

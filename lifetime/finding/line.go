@@ -34,8 +34,7 @@ func (p *Pass) linesOf() (lines map[lifetime.Place]*line, order []lifetime.Place
 		l := lines[place]
 		if l == nil {
 			l = &line{}
-			lines[place] = l
-			order = append(order, place)
+			lines[place], order = l, append(order, place)
 		}
 		l.sites = append(l.sites, site)
 		if rises := p.rises(h); len(h.open) > 0 && (len(rises) < enough || len(rises) < 2*enough && p.recent(rises)) {
@@ -118,8 +117,7 @@ func (p *Pass) leakToo(l *line, leaks map[lifetime.SiteID]bool) (more []lifetime
 // callPath returns the number of the stack of a site without its native frames, 0 if it has no others.
 func (p *Pass) callPath(site lifetime.SiteID) int {
 	return p.python.number(&p.Tables, p.Sites[site].Stack, func(f *frame.Frame) (string, bool) {
-		return f.Function,
-			f.Kind <= frame.Framework
+		return f.Function, f.Kind <= frame.Framework
 	})
 }
 

@@ -62,9 +62,18 @@ func (p *Pass) undecidable(f *Finding) bool {
 		(f.Cause == Collection || f.Cause == UnboundedCache)
 }
 
-// growth sets BytesPerStep and returns it as a part of the text.
+// growth sets BytesPerStep and returns it as a part of the text. What a stack retains of one step only, such as an
+// evaluation after the loop, does not grow.
 func (p *Pass) growth(f *Finding, n, first int) string {
-	f.BytesPerStep = float64(f.Amount.Bytes) / float64(n)
+	bytes := f.Amount.Bytes
+	for _, site := range f.Sites {
+		if kept := p.survivors(p.histories.sites[site]); len(kept) > 1 && p.inOneStep(kept) {
+			for _, i := range kept {
+				bytes -= p.Space.Buffers[i].Size
+			}
+		}
+	}
+	f.BytesPerStep = float64(cmp.Or(max(bytes, 0), f.Amount.Bytes)) / float64(n) // all may be of one step
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
 		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps",
@@ -81,7 +90,7 @@ func (p *Pass) leastLeak() int64 { return cmp.Or(p.Least, leastLeakBytes) }
 // its first step; "" if the limit is unknown.
 func (p *Pass) project(f *Finding, n, first int, replaced int64) string {
 	limit := p.limit()
-	rate := float64(f.Amount.Bytes) / float64(n-first)
+	rate := f.BytesPerStep * float64(n) / float64(n-first)
 	if limit <= 0 || rate <= 0 {
 		return ""
 	}

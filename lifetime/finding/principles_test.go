@@ -512,6 +512,28 @@ func TestLuckOfPaths(t *testing.T) {
 	}
 }
 
+// TestEvaluationAfterLoop: a line that also retains buffers in an evaluation after the loop grows by what each step retains.
+func TestEvaluationAfterLoop(t *testing.T) {
+	p := newProgram(1)
+	p.steps = 60
+	_, leaks := p.run(t, func(step int) {
+		at := func(name string, n int) {
+			p.frames = []lifetime.FrameID{p.b.Frame(frame.Frame{Function: name, File: "sim.py", Line: 2})}
+			for range n {
+				p.alloc("leak", 1<<20)
+			}
+			p.frames = nil
+		}
+		at("train", 1)
+		if step == p.steps-1 {
+			at("evaluate", 8)
+		}
+	})
+	if len(leaks) != 1 || leaks[0].Amount.Count <= 60 || leaks[0].BytesPerStep > 1<<20 || leaks[0].BytesPerStep < 59.0/60*(1<<20) {
+		t.Error(leaks)
+	}
+}
+
 // TestTraces: TensorFlow numbers the traces of a tf.function. One that is traced again and again leaks; functions that each keep a buffer
 // do not. The parameter is the number of steps between two traces.
 func TestTraces(t *testing.T) {
