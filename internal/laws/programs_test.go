@@ -106,7 +106,8 @@ func (j *job) marked(name string, run func()) {
 	note1("END")
 }
 
-// drawnProgram returns the recording of a random program: it trains a model or serves one, may leak, and may have been recorded from the middle.
+// drawnProgram returns the recording of a random program: it trains a model or serves one, may leak, and may have been recorded
+// from a later step on.
 func drawnProgram(t *rapid.T) *snapshot {
 	j := &job{now: 1_752_000_000_000_000, room: map[bool]int64{}, free: map[int64][]int64{}, live: map[int64]block{}, stacks: map[string]*callers{}}
 	sizes := rapid.SliceOfN(rapid.Map(rapid.Int64Range(1, 1<<14), func(n int64) int64 { return 1<<12 + n*1024 }), 2, 5).Draw(t, "layers")
@@ -119,7 +120,11 @@ func drawnProgram(t *rapid.T) *snapshot {
 		j.alloc(n/2, j.at(call{name: "__init__", file: modelFile, line: int64(10 + i)}))
 	}
 	var states []int64
+	third := 0 // event with which a third of the steps is over
 	for step := range steps {
+		if step == steps/3 {
+			third = len(j.trace)
+		}
 		name := each
 		if name != "" {
 			name = fmt.Sprintf(each, step)
@@ -130,11 +135,11 @@ func drawnProgram(t *rapid.T) *snapshot {
 				j.alloc(leak, j.at(call{name: "remember", file: mainFile, line: 33}))
 			}
 		})
-		if step%evaluates == evaluates-1 {
+		if trains && step%evaluates == evaluates-1 {
 			j.step(sizes, false, "", nil)
 		}
 	}
-	from := rapid.SampledFrom([]int{0, 0, len(j.trace) / 3}).Draw(t, "from")
+	from := rapid.SampledFrom([]int{0, 0, third}).Draw(t, "from")
 	return j.snapshot(from)
 }
 
@@ -174,7 +179,7 @@ func (j *job) step(sizes []int64, trains bool, optimizer string, states *[]int64
 	j.release(gradients...)
 }
 
-// snapshot returns the recording from an event on.
+// snapshot returns the recording from an event on. A ring that drops events keeps annotations: they are in a ring of their own.
 func (j *job) snapshot(from int) *snapshot {
 	state := &state{0, map[int64]segment{}, j.live}
 	for _, g := range j.segments {
@@ -184,7 +189,5 @@ func (j *job) snapshot(from int) *snapshot {
 	if !ok {
 		panic("a block lies in no segment")
 	}
-	s := &snapshot{traces: [][]event{j.trace[from:]}, segments: segments, notes: j.notes, rest: []any{"allocator_settings", &dict{}}}
-	begin := s.traces[0][0].time
-	return s.withNotes(func(n *note) bool { return n.time > begin })
+	return &snapshot{traces: [][]event{j.trace[from:]}, segments: segments, notes: j.notes, rest: []any{"allocator_settings", &dict{}}}
 }
