@@ -24,10 +24,7 @@ func (p *Program) InOneCall(s *lifetime.Space, site lifetime.SiteID) bool {
 	if len(buffers) == 0 { // all are older than the recording
 		return false
 	}
-	if h.backward == nil {
-		h.backward = p.backwardRuns(h)
-	}
-	return h.inOne(h.backward, buffers) || p.inModule(site) && len(p.forwardOf(h)) > 0 && !h.turns && h.inOne(h.forward, buffers)
+	return h.inOne(p.backwardOf(h), buffers) || p.inModule(site) && len(p.forwardOf(h)) > 0 && !h.turns && h.inOne(h.forward, buffers)
 }
 
 // inOne reports whether a pass, of those that begin one after the other, contains some buffers. Few run at once.
@@ -42,16 +39,13 @@ func (h *history) inOne(passes []interval, buffers []int) bool {
 	return false
 }
 
-// backwardRuns returns the runs of buffers that were allocated by backward passes. A thread that runs no passes ends
+// backwardOf returns the runs of buffers that were allocated by backward passes. A thread that runs no passes ends
 // none.
-func (p *Program) backwardRuns(h *history) []interval {
-	s, runs, ended, computes := h.s, []interval{}, true, map[ThreadID]bool{}
-	for _, site := range h.order {
-		f := p.At(site)
-		if phase := p.stacks.PhaseOf(f); f.Thread != 0 && phase != purpose.UnknownPhase && phase != purpose.OtherPhase {
-			computes[f.Thread] = true
-		}
+func (p *Program) backwardOf(h *history) []interval {
+	if h.backward != nil {
+		return h.backward
 	}
+	s, runs, ended, computes := h.s, []interval{}, true, p.computing(h)
 	for i := range s.Buffers {
 		if !h.begins(i) {
 			continue
@@ -66,5 +60,18 @@ func (p *Program) backwardRuns(h *history) []interval {
 		}
 		runs[len(runs)-1].last, ended = i, false
 	}
+	h.backward = runs
 	return runs
+}
+
+// computing returns the threads that run passes.
+func (p *Program) computing(h *history) map[ThreadID]bool {
+	computes := map[ThreadID]bool{}
+	for _, site := range h.order {
+		f := p.At(site)
+		if phase := p.stacks.PhaseOf(f); f.Thread != 0 && phase != purpose.UnknownPhase && phase != purpose.OtherPhase {
+			computes[f.Thread] = true
+		}
+	}
+	return computes
 }

@@ -454,17 +454,87 @@ func TestCallsOfStep(t *testing.T) {
 			}
 		}
 		p, space := r.program(t)
-		for _, s := range p.Spaces {
-			p.Purposes, s.Purposes = append(p.Purposes, purpose.Purpose{}), make([]lifetime.PurposeID, len(s.Buffers))
-			for i := range s.Buffers {
-				p.Purposes = append(p.Purposes, purpose.Purpose{Phase: program.NewStacks(&p.Tables).PhaseOf(p.At(s.Buffers[i].Site))})
-				s.Purposes[i] = lifetime.PurposeID(len(p.Purposes) - 1)
-			}
-		}
+		givePhases(p)
 		for _, device := range []string{"cuda:0", "cuda:1"} {
 			if steps := p.Steps(space(device)); len(steps.Begins) != want || steps.Source != program.Annotated {
 				t.Errorf("%s, %s: %d steps", name, device, len(steps.Begins))
 			}
+		}
+	}
+}
+
+// givePhases gives all buffers the phases of their stacks.
+func givePhases(p *program.Program) {
+	for _, s := range p.Spaces {
+		p.Purposes, s.Purposes = append(p.Purposes, purpose.Purpose{}), make([]lifetime.PurposeID, len(s.Buffers))
+		for i := range s.Buffers {
+			p.Purposes = append(p.Purposes, purpose.Purpose{Phase: p.PhaseOf(s.Buffers[i].Site)})
+			s.Purposes[i] = lifetime.PurposeID(len(p.Purposes) - 1)
+		}
+	}
+}
+
+// TestTurns: optimizers that step in turns make one step, and so do the passes that one optimizer calls. What is trained once on
+// other lines is a step like others; turns without an order are none.
+func TestTurns(t *testing.T) {
+	for turns, want := range map[string][2]int{ // with marks of optimizers, without
+		"dgdgdgdg": {4, 4}, "dgdgdgd": {4, 4}, "ddgddg": {6, 0}, "dddddd": {6, 6}, "wdddddd": {7, 7}, "ddddddxddddddddd": {16, 16}, "dgddgdddg": {9, 0},
+		"ABBBABBBABBB": {3, 3},
+	} {
+		for k, marked := range []bool{true, false} {
+			r := record()
+			for _, turn := range strings.Split(turns, "") {
+				begin := r.t + 1
+				if turn < "a" {
+					r.alloc("cuda:0", "train adam "+turn+" call forward layer", false)
+					r.alloc("cuda:0", "train adam "+turn+" backward", false)
+				} else {
+					r.alloc("cuda:0", "train "+turn+" call forward layer", false)
+					r.alloc("cuda:0", "train "+turn+" backward", false)
+					begin = r.t + 1
+				}
+				r.alloc("cuda:0", "train "+strings.ToLower(turn)+"steps adam", false)
+				if r.t += 10; marked {
+					r.b.Mark(r.space("cuda:0"), lifetime.Mark{Begin: begin, End: r.t, Kind: lifetime.Annotation, Text: program.OptimizerStep + "Adam.step"})
+				}
+			}
+			p, space := r.program(t)
+			givePhases(p)
+			s := space("cuda:0")
+			if steps := p.Steps(s); len(steps.Begins) != want[k] {
+				t.Errorf("%s, marked: %v: %d steps", turns, marked, len(steps.Begins))
+			}
+			rounds := slices.DeleteFunc(p.Work(s).Rounds, func(r program.Round) bool { return r.Open })
+			if len(rounds) != len(turns) {
+				t.Errorf("%s, marked: %v: %d rounds", turns, marked, len(rounds))
+			}
+		}
+	}
+}
+
+// TestPassesOfSteps: an iteration of a program that trains has a backward pass, and as many as others. A loop within a step has not.
+func TestPassesOfSteps(t *testing.T) {
+	for _, c := range []struct{ steps, passes, samples, want int }{{6, 1, 0, 6}, {6, 4, 0, 6}, {6, 1, 40, 0}} {
+		r := record()
+		for range c.steps {
+			for pass := range c.passes {
+				where := "train more "
+				if pass+1 == c.passes {
+					where = "train last "
+				}
+				for _, stack := range []string{"call forward layer", "loss", "backward"} {
+					r.alloc("cuda:0", where+stack, false)
+				}
+			}
+		}
+		for range c.samples {
+			r.alloc("cuda:0", "train sample call forward layer", false)
+			r.alloc("cuda:0", "train sample choose", false)
+		}
+		p, space := r.program(t)
+		givePhases(p)
+		if n := len(p.Steps(space("cuda:0")).Begins); n != c.want {
+			t.Errorf("%+v: %d steps", c, n)
 		}
 	}
 }

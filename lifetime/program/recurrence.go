@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -24,7 +25,6 @@ type history struct {
 
 	// Computed when first needed.
 	backward []interval // runs of buffers of backward passes
-	passes   int        // backward passes or, if there are none, forward passes; 0 = not counted
 	forward  []interval // forward passes
 	turns    bool       // the only forward pass is several; see callsIn
 	recurs   *Steps     // see recurrence
@@ -111,7 +111,7 @@ func (p *Program) recurrence(h *history, least int) *Steps {
 			s.Buffers[first[n-1]].Begin; 2*h.allocatedBetween(from, to) < h.allocatedBetween(s.Begin, s.End) {
 			continue // a loop within an iteration
 		}
-		if first = h.leaders(first); len(first) < leastSteps {
+		if first = h.leaders(first); len(first) < leastSteps || p.passesDiffer(h, first) {
 			continue
 		}
 		n = len(first)
@@ -149,6 +149,23 @@ func (h *history) leaders(buffers []int) []int {
 		}
 		buffers = first
 	}
+}
+
+// passesDiffer reports whether a program trains, but not as often in each iteration, at least once: what iterates is a loop within
+// a step, or something else than the training.
+func (p *Program) passesDiffer(h *history, first []int) bool {
+	runs, passes, off := p.backwardOf(h), make([]int, len(first)-1), 0
+	before := func(i int) int { return sort.Search(len(runs), func(k int) bool { return runs[k].first >= i }) }
+	for k := range passes {
+		passes[k] = before(first[k+1]) - before(first[k])
+	}
+	usual := slices.Sorted(slices.Values(passes))[len(passes)/2]
+	for _, n := range passes {
+		if n != usual {
+			off++
+		}
+	}
+	return len(runs) > 0 && (usual == 0 || off > len(passes)/10)
 }
 
 // inTurns reports whether a site allocates once from each buffer of first to the next one, but for a tenth of them: what
@@ -208,20 +225,14 @@ func (p *Program) sizesDiffer(h *history, n int) bool {
 // passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than
 // two are known.
 func (p *Program) passesOf(h *history) int {
-	if h.passes == 0 {
-		for _, span := range phaseSpans(&p.Tables, h.s, h.Evidence) {
-			if span.Phase == purpose.Backward {
-				h.passes++
-			}
-		}
-		if h.passes == 0 {
-			h.passes = len(p.forwardOf(h))
-		}
-		if h.passes < 2 {
-			h.passes = math.MaxInt - 1
-		}
+	n := len(p.backwardOf(h))
+	if n == 0 {
+		n = len(p.forwardOf(h))
 	}
-	return h.passes
+	if n < 2 {
+		return math.MaxInt - 1
+	}
+	return n
 }
 
 // Passes returns the number of forward passes in a space that other allocations tell apart.

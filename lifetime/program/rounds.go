@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"sort"
 	"strings"
 
@@ -95,17 +96,17 @@ type optimizerRun struct{ begin, end int64 }
 // optimizerRuns returns when an optimizer runs: at the end of each annotated step, else as PyTorch annotates it, else by what they allocate. A
 // run begins when the last backward pass in it is over.
 func (p *Program) optimizerRuns(s *lifetime.Space, steps *Steps) (runs []optimizerRun, closure bool) {
-	last := -1
+	last, turns := -1, cmp.Or(steps.turns, steps)
 	for _, m := range s.Marks {
 		if !strings.HasPrefix(m.Text, OptimizerStep) || m.End <= m.Begin {
 			continue
 		}
-		step := steps.At(m.Begin)
-		if steps.Source == Annotated && step >= 0 && m.Begin < steps.Ends[step] {
-			if step > last {
-				runs = append(runs, optimizerRun{m.Begin, steps.Ends[step]})
+		turn := turns.At(m.Begin)
+		if turns.Source == Annotated && turn >= 0 && m.Begin < turns.Ends[turn] {
+			if turn > last {
+				runs = append(runs, optimizerRun{m.Begin, turns.Ends[turn]})
 			}
-			last = max(last, step)
+			last = max(last, turn)
 			continue
 		}
 		runs = append(runs, optimizerRun{m.Begin, m.End})

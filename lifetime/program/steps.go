@@ -28,7 +28,8 @@ type Steps struct {
 	Begins, Ends []int64
 	Names        []string // of the marks; nil if nothing marks them
 	Source       Source
-	Lost         int // marked steps before these, whose events the ring buffer dropped
+	Lost         int    // marked steps before these, whose events the ring buffer dropped
+	turns        *Steps // of optimizers that step in turns; nil = each step is one turn
 }
 
 // Inferred reports whether neither the program nor PyTorch recorded the steps.
@@ -187,7 +188,54 @@ func (p *Program) annotatedSteps(s *lifetime.Space, end int64, group []*lifetime
 			break
 		}
 	}
+	steps, _ = p.inTurn(p.historyOf(group[0]), steps)
 	return steps
+}
+
+// inTurn joins turns of optimizers that make one step, as nets are trained in turns, or one optimizer calls several passes: the
+// program comes from the lines of each again after so many turns, first of all from those of the first. ok is false if it does not.
+func (p *Program) inTurn(h *history, turns *Steps) (steps *Steps, ok bool) {
+	n, k, computes, through := len(turns.Begins), 0, p.computing(h), map[PathID][]int{} // turns
+	closure := slices.ContainsFunc(h.order, func(site lifetime.SiteID) bool {
+		return p.At(site).Has(InOptimizer) && p.PhaseOf(site) == purpose.Forward
+	})
+	for i := range h.s.Buffers {
+		b, f := &h.s.Buffers[i], p.At(h.s.Buffers[i].Site)
+		for k < n && b.Begin >= turns.Ends[k] {
+			k++
+		}
+		if k == n || b.Begin < turns.Begins[k] || !h.begins(i) || !computes[f.Thread] || closure && p.phase(h.s, i) == purpose.OptimizerPhase {
+			continue
+		}
+		if of := through[f.Path]; of == nil || of[len(of)-1] < k {
+			through[f.Path] = append(of, k)
+		}
+	}
+	period, again, off := n, make([]bool, n), 0
+	for _, of := range through {
+		if of[0] == 0 && len(of) > 1 {
+			period = min(period, of[1])
+		}
+	}
+	for _, of := range through {
+		for _, k := range of {
+			_, found := slices.BinarySearch(of, k-period)
+			again[k] = again[k] || found
+		}
+	}
+	for _, found := range again[period:] {
+		if !found {
+			off++
+		}
+	}
+	if period == n || period == 1 || off > 0 {
+		return turns, period == n || period == 1 && off <= max(2, n/10) // what is done once on other lines is a turn like others
+	}
+	steps = &Steps{Source: turns.Source, turns: turns}
+	for k := 0; k < n; k += period {
+		steps.add(turns.Begins[k], turns.Ends[min(k+period, n)-1])
+	}
+	return steps, true
 }
 
 // phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have
@@ -199,25 +247,32 @@ func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
 	steps := &Steps{Source: Phases}
 	begin, backward, h := int64(0), 0, p.historyOf(s)
 	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s, h.Evidence), func(span PhaseSpan) bool { return span.Part == purpose.Setup })
-	var passes []int // backward passes of each step
+	var passes []int64 // when backward passes begin
 	for i, span := range spans {
 		if i == 0 {
 			begin = span.Begin
 		}
 		if span.Phase == purpose.Backward && (backward == 0 || spans[i-1].Phase != purpose.OptimizerPhase) {
 			// not of an optimizer within it
-			backward++
+			passes, backward = append(passes, span.Begin), backward+1
 		}
 		last := i+1 == len(spans) || spans[i+1].Phase != purpose.OptimizerPhase && spans[i+1].Phase != purpose.Backward
 		if span.Phase == purpose.OptimizerPhase && backward > 0 && last {
 			steps.add(begin, span.End)
-			passes = append(passes, backward)
 			begin, backward = span.End, 0
 		}
 	}
-	n := len(passes)
-	if n == 0 || n == 1 && passes[0] > 1 || slices.Max(passes) > 2*slices.Min(passes) ||
-		backward > slices.Max(passes) || 2*h.allocatedBetween(steps.Begins[0], begin) < h.allocatedBetween(steps.Begins[0], s.End) {
+	steps, ok := p.inTurn(h, steps)
+	n := len(steps.Begins)
+	if !ok || n == 0 {
+		return noSteps
+	}
+	of := make([]int, n) // passes of each step
+	for _, at := range passes[:len(passes)-backward] {
+		of[steps.At(at)]++
+	}
+	if n == 1 && of[0] > 1 || slices.Max(of) > 2*slices.Min(of) || backward > slices.Max(of) ||
+		2*h.allocatedBetween(steps.Begins[0], begin) < h.allocatedBetween(steps.Begins[0], s.End) {
 		return noSteps
 	}
 	return steps
