@@ -149,6 +149,7 @@ type part struct {
 const leastEvents = 40
 
 func extend(s *snapshot) cases {
+	s = s.unnamed()
 	return func(yield func(evidenceCase) bool) {
 		times, ends := s.times(), s.stepEnds()
 		var parts []part
@@ -229,6 +230,7 @@ func growth(x *verdict, l *leak, y *verdict, m *leak) breach {
 }
 
 func late(s *snapshot) cases {
+	s = s.unnamed()
 	return func(yield func(evidenceCase) bool) {
 		times := s.times()
 		if len(times) < leastEvents {

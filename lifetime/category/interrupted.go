@@ -158,23 +158,20 @@ func (a *analysis) stays(span, i int) bool {
 			site lifetime.SiteID
 			size int64
 		}
-		staying := map[int]bool{}
-		all, longest, made := a.allocatedIn(span), map[line]int{}, map[line]int{}
-		for k, i := range all {
-			b := &a.s.Buffers[i]
-			of := line{b.Site, b.Requested}
-			if made[of]++; b.Edge&lifetime.EndOpen == 0 {
-				later, _ := slices.BinarySearchFunc(all[k:], b.End, func(i int, t int64) int { return cmp.Compare(a.s.Buffers[i].Begin, t) })
-				longest[of] = max(longest[of], later)
+		all, longest, made := a.allocatedIn(span), map[line]int32{}, map[line]int{}
+		of := func(i int) line { return line{a.s.Buffers[i].Site, a.s.Buffers[i].Requested} }
+		open := func(i int) bool { return a.s.Buffers[i].Edge&lifetime.EndOpen != 0 }
+		for _, i := range all {
+			if made[of(i)]++; !open(i) {
+				longest[of(i)] = max(longest[of(i)], a.age(i))
 			}
 		}
-		for k, i := range all {
-			b := &a.s.Buffers[i]
-			of := line{b.Site, b.Requested}
-			staying[i] = b.Edge&lifetime.EndOpen != 0 && len(all)-k > longest[of] && (longest[of] > 0 || made[of] > 2)
-			staying[-1] = staying[-1] || staying[i]
+		a.staying[span] = map[int]bool{}
+		for _, i := range all {
+			if open(i) && a.age(i) > longest[of(i)] && (longest[of(i)] > 0 || made[of(i)] > 2) {
+				a.staying[span][i], a.staying[span][-1] = true, true
+			}
 		}
-		a.staying[span] = staying
 	}
 	return a.staying[span][i]
 }
@@ -187,12 +184,12 @@ func (a *analysis) inFailedSpan(t int64) bool {
 
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
 
-// resume gives buffers of passes in which memory ran out or the recording ends the purposes of those that an earlier
-// pass allocated at the same place of its order.
+// resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the
+// same place of its order. Where the recording ends in a pass, nothing is known of those about which they differ.
 func (a *analysis) resume() {
 	done, cut := map[int]bool{}, a.failed
 	if !a.over {
-		cut = append(slices.Clip(cut), failure{a.s.End - 1, len(a.spans) - 1})
+		cut = append(slices.Clip(cut), failure{a.s.End, len(a.spans) - 1})
 	}
 	for _, f := range cut {
 		for span := f.span; span >= 0 && !done[span]; span-- {
@@ -229,8 +226,12 @@ func (a *analysis) resumeSpan(span int, instant int64) {
 	for k, like := range best {
 		p, from := &a.out[mine[k]], &a.out[like]
 		v := a.view(mine[k])
-		if v.aliveAt(instant) && from.Category != purpose.UnknownCategory && p.Evidence < purpose.FromFrames {
+		switch {
+		case !v.aliveAt(instant) || from.Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames:
+		case instant < a.s.End:
 			p.Category, p.Evidence, p.Rule = from.Category, purpose.FromLifetime, repeats
+		case from.Category != p.Category:
+			p.Category, p.Evidence, p.Rule = purpose.UnknownCategory, purpose.NoEvidence, 0
 		}
 	}
 }

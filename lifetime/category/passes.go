@@ -72,7 +72,8 @@ func (a *analysis) phases() {
 	hasPasses := slices.ContainsFunc(a.spans, func(s span) bool { return s.phase != purpose.OptimizerPhase })
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != purpose.UnknownPhase || !hasPasses && !a.at(b).python {
+		if !a.isTorch || b.Edge&lifetime.BeginUnseen != 0 || a.out[i].Phase != purpose.UnknownPhase || !hasPasses && !a.at(b).python ||
+			lines && !a.at(b).python && b.Begin < a.begun { // perhaps a backward pass
 			continue
 		}
 		a.out[i].Phase, a.sure[i] = a.between(b)
@@ -218,24 +219,39 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 	return begin, end, ok
 }
 
-// edges finds whether the last span was seen to end: the thread that ran it goes on with something else. What is alive
-// where a recording ends in the middle of a span may be anything that the rest of it would use.
+// edges finds what the recording has of the passes at its ends. The first pass is over when the thread that runs passes does
+// something else; so is the last one. What is alive where a recording ends in the middle of a span may be anything that the
+// rest of it would use.
 func (a *analysis) edges(thread lifetime.FrameID) {
-	a.whole = math.MaxInt64
+	a.whole, a.begun = math.MaxInt64, math.MaxInt64
 	if a.over = len(a.spans) == 0; a.over {
 		return
 	}
-	last := a.spans[len(a.spans)-1]
-	goesOn := func(p *place) bool {
-		f := p.stack
-		return f.python && f.rooted && !a.r.IsOther(f.root, thread) && p.phase != last.phase
+	if i := slices.IndexFunc(a.spans, func(s span) bool { return s.phase != purpose.Backward }); i >= 0 {
+		a.begun = a.spans[i].begin
 	}
+	last := a.spans[len(a.spans)-1]
 	n, inStep := a.stepAt(last.end)
 	a.over = inStep && a.steps[n].End < a.s.End
+	does := func(t int64, p *place) {
+		if f := p.stack; f.python && f.rooted && !a.r.IsOther(f.root, thread) {
+			a.over = a.over || t > last.end && p.phase != last.phase
+			if p.phase != purpose.Backward {
+				a.begun = min(a.begun, t)
+			}
+		}
+	}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		a.over = a.over || !a.aside[i] && (b.Begin > last.end && goesOn(a.r.place(b.Site)) ||
-			b.End > last.end && a.freed(i) != nil && goesOn(a.r.place(a.freeSite(i))))
+		if a.aside[i] {
+			continue
+		}
+		if b.Edge&lifetime.BeginUnseen == 0 {
+			does(b.Begin, a.r.place(b.Site))
+		}
+		if a.freed(i) != nil {
+			does(b.End, a.r.place(a.freeSite(i)))
+		}
 	}
 	first := 1 + slices.IndexFunc(a.spans[1:], func(s span) bool { return s.phase == purpose.Backward })
 	if first > 0 && first+1 < len(a.spans) {

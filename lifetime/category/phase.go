@@ -24,6 +24,7 @@ type timeline struct {
 	names  []string        // classes of optimizers
 	trains bool            // a backward pass allocated
 	over   bool            // the last span was seen to end
+	begun  int64           // until then, the recording may be in a backward pass that began before it
 	whole  int64           // when the first backward pass of which the recording has all ended; the highest number if there is none
 
 	before [purpose.OtherPhase + 1][]int32 // spans of each phase before a span

@@ -1,6 +1,7 @@
 package category
 
 import (
+	"cmp"
 	"hash/maphash"
 	"math/bits"
 	"slices"
@@ -117,6 +118,7 @@ type analysis struct {
 	staying       map[int]map[int]bool                  // by span: see stays
 	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
 	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then
+	ages          []int32                               // by buffer: allocations before it in the recording; nil = not computed
 	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed
 }
@@ -263,75 +265,87 @@ func (a *analysis) apply(i int) {
 }
 
 // repeat gives buffers without an answer the category that all buffers of the same size and site have or, from before the
-// window, of the same size and place of their free.
+// window, of the same size and place of their free, if one of these was alive for as long: older inputs are inputs, too.
 func (a *analysis) repeat() {
 	type key struct {
 		site lifetime.SiteID
 		size int64
 		free bool
 	}
-	of := func(i int) (made, freed key) {
-		if b := &a.s.Buffers[i]; b.Edge&lifetime.BeginUnseen == 0 {
-			made = key{b.Site, b.Requested, false}
-		}
-		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 {
-			freed = key{a.s.FreeSites[i], a.s.Buffers[i].Requested, true}
-		}
-		return made, freed
+	type like struct {
+		category purpose.Category // unknown if they differ
+		age      int32
 	}
-	asks := func(i int) (k key) {
-		b, p := &a.s.Buffers[i], &a.out[i]
-		switch made, freed := of(i); {
-		case b.Edge&lifetime.BeginUnseen != 0 && (p.Rule == 0 || p.Evidence == purpose.FromSize) && !a.atEdge(i):
-			return freed
-		case b.Edge&lifetime.EndOpen != 0 && p.Rule == 0 && !a.atEdge(i):
-			return made
+	made := func(i int) key { return key{a.s.Buffers[i].Site, a.s.Buffers[i].Requested, false} }
+	freed := func(i int) (k key) {
+		if a.s.FreeSites != nil && a.s.FreeSites[i] != 0 {
+			k = key{a.s.FreeSites[i], a.s.Buffers[i].Requested, true}
 		}
 		return k
 	}
-	all := map[key]purpose.Category{} // unknown if they differ
-	sites := make([]bool, len(a.t.Sites))
+	asked, sites := map[int]key{}, make([]bool, len(a.t.Sites))
 	for i := range a.s.Buffers {
-		sites[asks(i).site] = true
+		k, p := key{}, &a.out[i]
+		switch edge := a.s.Buffers[i].Edge; {
+		case edge&(lifetime.BeginUnseen|lifetime.EndOpen) == 0 || a.atEdge(i):
+		case edge&lifetime.BeginUnseen == 0 && p.Rule == 0:
+			k = made(i)
+		case edge&lifetime.BeginUnseen != 0 && (p.Rule == 0 || p.Evidence == purpose.FromSize):
+			k = freed(i)
+		}
+		if k.size != 0 {
+			asked[i], sites[k.site] = k, true
+		}
 	}
+	all := map[key]like{}
 	for i := range a.s.Buffers {
 		b, c := &a.s.Buffers[i], a.out[i].Category
 		if c == purpose.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
 			continue
 		}
-		made, freed := of(i)
-		for _, k := range []key{made, freed} {
-			if old, ok := all[k]; sites[k.site] && ok && old != c {
-				all[k] = purpose.UnknownCategory
-			} else if sites[k.site] {
-				all[k] = c
+		for _, k := range []key{made(i), freed(i)} {
+			if !sites[k.site] {
+				continue
+			}
+			if old, ok := all[k]; !ok || old.category == c {
+				all[k] = like{c, max(old.age, a.age(i))}
+			} else {
+				all[k] = like{}
 			}
 		}
 	}
-	for i := range a.s.Buffers {
-		k, p := asks(i), &a.out[i]
-		c := all[k]
-		if k.size == 0 || c == purpose.UnknownCategory || c == purpose.TemporaryData &&
-			(k.free && !a.beforeAll(a.s.Buffers[i].End) || !k.free && (p.Phase == purpose.OptimizerPhase || p.Phase == purpose.Backward || a.flags[i]&isLong != 0)) {
-			continue // if others like it are temporary, but something says that this one is kept
+	for i, k := range asked {
+		p, c := &a.out[i], all[k].category
+		isKept := c == purpose.TemporaryData && (p.Phase == purpose.OptimizerPhase || p.Phase == purpose.Backward)
+		if c != purpose.UnknownCategory && (c == purpose.Input || a.age(i) <= all[k].age) && !isKept {
+			p.Category, p.Evidence, p.Rule = c, purpose.FromLifetime, repeats
 		}
-		p.Category, p.Evidence, p.Rule = c, purpose.FromLifetime, repeats
 	}
 }
 
-// atEdge reports whether the recording ends in the span that allocated a buffer, or begins in the backward pass that freed
-// it.
+// age returns how many allocations came while a buffer was alive in the recording.
+func (a *analysis) age(i int) int32 {
+	if a.ages == nil {
+		a.ages = make([]int32, len(a.s.Buffers)+1)
+		for k, b := range a.s.Buffers {
+			if a.ages[k+1] = a.ages[k]; b.Edge&lifetime.BeginUnseen == 0 && !a.aside[k] {
+				a.ages[k+1]++
+			}
+		}
+	}
+	after, _ := slices.BinarySearchFunc(a.s.Buffers, a.s.Buffers[i].End, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	return a.ages[max(after, i)] - a.ages[i]
+}
+
+// atEdge reports whether the recording ends in the span that allocated a buffer, or may have begun in the backward pass
+// that freed it.
 func (a *analysis) atEdge(i int) bool {
 	b := &a.s.Buffers[i]
 	if b.Edge&lifetime.BeginUnseen == 0 {
 		return b.Edge&lifetime.EndOpen != 0 && int(a.next[i]) == len(a.spans) && !a.over
 	}
-	return a.trains && a.spans[0].phase == purpose.Backward && a.beforeAll(b.End)
+	return b.End < a.begun
 }
-
-// beforeAll reports whether t is in the phase in which the window began. Only a temporary of that phase can be older
-// than the window.
-func (a *analysis) beforeAll(t int64) bool { return len(a.spans) < 2 || t <= a.spans[1].begin }
 
 // correspond gives identical buffers of corresponding passes one category: passes correspond if they allocate the same
 // sizes at the same sites in the same order, and buffers are identical if they have the same place in it and the same

@@ -124,7 +124,8 @@ var groups = []group{
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
 			// aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize
 			always(purpose.Workspace, func(v *view) bool {
-				return !v.byGraph && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper())
+				return !v.byGraph && (v.open || v.outlives) && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper() &&
+					(v.long || v.open && (v.unseen || v.next+1 < len(v.spans) || v.over))) // it outlived the next pass
 			})},
 	}},
 	{func(v *view) bool { return v.sizes != nil && v.sizes.marks[v.i] != 0 }, []Rule{
@@ -203,7 +204,8 @@ var groups = []group{
 			// torch/optim/optimizer.py, profile_hook_step
 			always(purpose.OptimizerState, func(v *view) bool {
 				inStep := v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
-				return (v.f.flags&makesState != 0 || inStep) && (v.outlives || v.leftAtEnd())
+				isFirst := v.f.flags&makesState != 0 || v.before[purpose.OptimizerPhase][v.next] <= 1
+				return (v.f.flags&makesState != 0 || inStep) && (v.outlives || isFirst && v.leftAtEnd())
 			})},
 	}},
 	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
@@ -251,7 +253,7 @@ var groups = []group{
 					if v.phase == purpose.Forward && v.follow(purpose.Backward) > 0 {
 						return purpose.Activation, keep, true // attention keeps the keys and values, whoever holds the cache
 					}
-					return c, keep, !v.trains
+					return c, keep, !v.trains && (v.phase != purpose.Forward || !v.unseen || v.follow(purpose.Forward) > 1)
 				default:
 					return c, keep, c != purpose.UnknownCategory && (v.open || v.long)
 				}
@@ -269,7 +271,7 @@ var groups = []group{
 			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() || v.isHeldResult() })},
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
-			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return !v.unseen && v.phase == purpose.OtherPhase && v.isData() })},
+			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return !v.unseen && !v.open && v.phase == purpose.OtherPhase && v.isData() })},
 		{"freed_by_zero_grad", purpose.FromFrames,
 			"older than the recording; zero_grad freed it",
 			// torch/optim/optimizer.py, zero_grad
@@ -480,7 +482,7 @@ const beforeLoss = 8
 // it may be the update or work on a result; in the size of a parameter, a copy of it.
 func (v *view) isData() bool {
 	z, size := v.sizes, v.b.Requested
-	inOneStep := !v.open && v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1 // several passes may belong to a step
+	inOneStep := v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1 // several passes may belong to a step
 	return z != nil && v.outlives && v.spans[v.next].phase == purpose.Forward && (!v.long || inOneStep) && v.f.within == noPart &&
 		v.f.flags&losses == 0 && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
 }

@@ -137,9 +137,13 @@ func (a *analysis) oldBySize() map[int64][]int {
 	if a.trains && a.whole >= a.s.End {
 		return old // they may be what the backward pass uses
 	}
+	next, _ := slices.BinarySearchFunc(a.spans, a.whole, func(s span, t int64) int { return cmp.Compare(s.begin, t) })
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
+		if a.trains && a.crosses(next, b.End, purpose.Forward) == 0 {
+			continue // data of a step may live until the next one begins
+		}
 		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == purpose.UnknownCategory &&
 			a.out[i].Phase != purpose.Forward {
 			old[b.Requested] = append(old[b.Requested], i)
@@ -401,7 +405,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 				z.mark(counted, buffers[:g])
 				z.mark(stateSized, buffers[g:])
 			}
-		case size > counter && n == told[size]:
+		case size > counter && n == told[size] && !slices.ContainsFunc(buffers, func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }):
 			z.mark(byEngine, buffers)
 		case a.trains && share > 1 && n%share == 0:
 			z.mark(trained, buffers[:n/share])
