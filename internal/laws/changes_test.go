@@ -517,7 +517,11 @@ func (s *snapshot) twice() *snapshot {
 		}
 	}
 	later := last - times[0] + 2_001_000
-	again := s.moved(moving{addr: func(a int64) int64 { return a + 1<<44 }})
+	apart := int64(1 << 44)
+	for _, g := range s.segments { // a program that ran twice is elsewhere again
+		apart = max(apart, (g.addr+g.size+1<<44-1)>>44<<44)
+	}
+	again := s.moved(moving{addr: func(a int64) int64 { return a + apart }})
 	traces := out.traces
 	out.traces = nil
 	for i := range traces {
