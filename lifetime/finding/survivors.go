@@ -2,6 +2,7 @@ package finding
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sort"
 
@@ -11,13 +12,14 @@ import (
 
 // The bounds of set-up.
 const (
-	maxSetUp = 3 // sizes of a site
-	earliest = 4 // set-up is among the first so many buffers of its site on its stream
+	maxSetUp = 3             // sizes of a site
+	earliest = 4             // set-up is among the first so many buffers of its site on its stream
+	leastRun = 2 * leastLoop // buffers of a site after which another run may allocate it again
 )
 
 // survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size
 // that is allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product.
-// Set-up is few sizes, and early, but for workspaces: a second run or handle allocates one more. A site with more sizes
+// Set-up is few sizes, and early, but for workspaces; a second run or handle allocates one more. A site with more sizes
 // that occur once is one whose sizes vary. What waits for a backward pass is left out too.
 func (p *Pass) survivors(h *history) []int {
 	if h.counted { // several rules need them
@@ -43,24 +45,20 @@ func (p *Pass) setUp(h *history) []int {
 }
 
 func (p *Pass) findSetUp(h *history) (all []int) {
-	once, n, sizes := p.oncePerStream(h), 0, 0
-	for _, streams := range once {
-		n += len(streams)
-		sizes += min(len(streams), 1) // none for a size that repeats
+	once := p.fewPerStream(h)
+	for _, made := range once {
+		all = append(all, made...)
 	}
-	few := sizes <= maxSetUp && 2*n <= len(h.buffers)
-	seen := map[int64]int{} // buffers so far by stream
-	for _, i := range h.buffers {
-		if n == 0 {
-			break
-		}
+	few := len(once) <= maxSetUp && 2*len(all) <= len(h.buffers)
+	seen, early := map[int64]int{}, map[int64]bool{} // buffers so far by stream; sizes of set-up
+	for _, i := range h.buffers[:min(len(all), 1)*len(h.buffers)] {
 		b := &p.Space.Buffers[i]
 		on := p.streamOf(b)
-		if seen[on]++; once[b.Requested] != nil && (few && seen[on] <= earliest || p.isWorkspace(i)) {
-			all = append(all, i)
-		}
+		seen[on]++
+		early[b.Requested] = early[b.Requested] || seen[on] <= earliest
 	}
-	return all
+	slices.Sort(all)
+	return slices.DeleteFunc(all, func(i int) bool { return !(few && early[p.Space.Buffers[i].Requested] || p.isWorkspace(i)) })
 }
 
 // rises returns the moments at which the floor of a site rises, without set-up: a few early buffers that stay would
@@ -87,30 +85,29 @@ func (p *Pass) isWorkspace(i int) bool {
 	return p.Purpose(p.Space.PurposeOf(i)).Category == purpose.Workspace
 }
 
-// oncePerStream returns the requested sizes that a site allocated once per stream, workspaces a few times, and never
-// freed, with their number on each stream.
-func (p *Pass) oncePerStream(h *history) map[int64]map[int64]int {
-	once := map[int64]map[int64]int{} // nil for sizes that repeat on a stream
+// fewPerStream returns the buffers of each size that a site never freed and allocated once per stream, or a few times:
+// in other runs, or as workspaces.
+func (p *Pass) fewPerStream(h *history) map[int64][]int {
+	few := map[int64][]int{} // nil for sizes that repeat
 	for _, i := range h.open {
 		b := &p.Space.Buffers[i]
-		on, seen := once[b.Requested]
-		stream := p.streamOf(b)
-		switch {
-		case !seen:
-			once[b.Requested] = map[int64]int{stream: 1}
-		case on[stream] > 0 && !p.isWorkspace(i), on[stream] >= minRises-1:
-			once[b.Requested] = nil
-		case on != nil:
-			on[stream]++
+		made, seen := few[b.Requested]
+		on := slices.DeleteFunc(slices.Clone(made), func(k int) bool { return p.streamOf(&p.Space.Buffers[k]) != p.streamOf(b) })
+		if n := len(on); seen && made == nil || n == minRises-1 || n > 0 && !p.isWorkspace(i) &&
+			sort.SearchInts(h.buffers, i)-sort.SearchInts(h.buffers, on[n-1]) < leastRun {
+			few[b.Requested] = nil
+			continue
 		}
+		few[b.Requested] = append(made, i)
 	}
 	for _, f := range h.freed {
-		if len(once) == 0 {
+		if len(few) == 0 {
 			break
 		}
-		delete(once, p.Space.Buffers[f.buffer].Requested)
+		delete(few, p.Space.Buffers[f.buffer].Requested)
 	}
-	return once
+	maps.DeleteFunc(few, func(_ int64, made []int) bool { return made == nil })
+	return few
 }
 
 // streamOf returns the stream of the region that contains a live buffer, 0 if there is none.
