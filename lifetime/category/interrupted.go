@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -14,7 +15,7 @@ import (
 func (a *analysis) failures() (all []failure) {
 	var failed *failure                                       // without an allocation since then
 	var holds, held, freed int64                              // bytes of the span: now, at the failure, freed since then
-	marks, span, thread := a.s.Marks, -1, lifetime.FrameID(0) // thread runs the span
+	marks, span, thread := a.s.Marks, -1, program.ThreadID(0) // thread runs the span
 	settle := func(ended bool) {
 		if failed != nil && (2*freed > held || ended && freed > 0) {
 			all = append(all, *failed)
@@ -23,12 +24,12 @@ func (a *analysis) failures() (all []failure) {
 	}
 	for c := range a.s.Changes() {
 		for ; len(marks) > 0 && marks[0].Begin < c.T; marks = marks[1:] {
-			if m := &marks[0]; m.Kind == lifetime.OOM && failed == nil && span >= 0 && a.spans[span].end <= m.Begin && !a.r.IsOther(a.r.place(m.Site).stack.root, thread) {
+			if m := &marks[0]; m.Kind == lifetime.OOM && failed == nil && span >= 0 && a.spans[span].end <= m.Begin && !a.r.place(m.Site).stack.thread.IsOther(thread) {
 				failed, held, freed = &failure{m.Begin, span}, holds, 0
 			}
 		}
 		b := &a.s.Buffers[c.Buffer]
-		if c.Begin && !a.r.IsOther(a.at(b).root, thread) {
+		if c.Begin && !a.at(b).thread.IsOther(thread) {
 			settle(false)
 		}
 		for ; c.Begin && span+1 < len(a.spans) && a.spans[span+1].begin <= c.T; span++ {
@@ -37,7 +38,7 @@ func (a *analysis) failures() (all []failure) {
 		switch {
 		case c.Begin:
 			if holds += b.Requested; !a.aside[c.Buffer] {
-				thread = cmp.Or(a.at(b).root, thread)
+				thread = cmp.Or(a.at(b).thread, thread)
 			}
 		case span >= 0 && b.Begin >= a.spans[span].begin:
 			holds -= b.Requested

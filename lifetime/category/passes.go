@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -18,7 +19,7 @@ func (a *analysis) phases() {
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	calls, lines := rootCalls{last: -1}, a.hasLines()
 	between := false              // the program allocated outside of all passes since the last span
-	thread := lifetime.FrameID(0) // what runs the passes
+	thread := program.ThreadID(0) // what runs the passes
 	a.aside = a.fleeting()
 	returned := a.returned()
 	for i := range a.s.Buffers {
@@ -32,10 +33,10 @@ func (a *analysis) phases() {
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)
-		calls.ended = calls.ended || returned[i] != 0 && !a.r.IsOther(returned[i], thread)
+		calls.ended = calls.ended || returned[i] != 0 && !returned[i].IsOther(thread)
 		told := a.r.place(b.Site).phase != purpose.UnknownPhase // by the stack, not by a mark
 		a.isTorch = a.isTorch || told
-		if a.aside[i] = a.aside[i] || !told && a.r.IsOther(f.root, thread); a.aside[i] {
+		if a.aside[i] = a.aside[i] || !told && f.thread.IsOther(thread); a.aside[i] {
 			a.out[i].Phase, a.sure[i] = phase, phase != purpose.UnknownPhase
 			if told && phase == purpose.OptimizerPhase && a.last() == purpose.Backward && f.rooted && !a.r.isUsers(f.path) {
 				a.add(phase, b.Begin, false) // the backward pass is over
@@ -43,7 +44,7 @@ func (a *analysis) phases() {
 			continue
 		}
 		if told && f.rooted {
-			thread = f.root
+			thread = f.thread
 		}
 		if phase == purpose.UnknownPhase {
 			calls.ended = calls.ended || f.python
@@ -117,8 +118,8 @@ func (a *analysis) fleeting() []bool {
 
 // returned returns, by buffer, what runs in the thread that freed something outside of all calls since the allocation
 // before; 0 if none did. What a line assigns the result of a call to is freed when the call has ended.
-func (a *analysis) returned() []lifetime.FrameID {
-	all, by := make([]lifetime.FrameID, len(a.s.Buffers)), lifetime.FrameID(0)
+func (a *analysis) returned() []program.ThreadID {
+	all, by := make([]program.ThreadID, len(a.s.Buffers)), program.ThreadID(0)
 	if a.s.FreeSites == nil || !a.hasLines() {
 		return all
 	}
@@ -129,7 +130,7 @@ func (a *analysis) returned() []lifetime.FrameID {
 		if c.Begin {
 			all[c.Buffer], by = by, 0
 		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == noPart {
-			by = f.root
+			by = f.thread
 		}
 	}
 	return all
@@ -222,7 +223,7 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 // edges finds what the recording has of the passes at its ends. The first pass is over when the thread that runs passes does
 // something else; so is the last one. What is alive where a recording ends in the middle of a span may be anything that the
 // rest of it would use.
-func (a *analysis) edges(thread lifetime.FrameID) {
+func (a *analysis) edges(thread program.ThreadID) {
 	a.whole, a.begun = math.MaxInt64, math.MaxInt64
 	if a.over = len(a.spans) == 0; a.over {
 		return
@@ -234,7 +235,7 @@ func (a *analysis) edges(thread lifetime.FrameID) {
 	n, inStep := a.stepAt(last.end)
 	a.over = inStep && a.steps[n].End < a.s.End
 	does := func(t int64, p *place) {
-		if f := p.stack; f.python && f.rooted && !a.r.IsOther(f.root, thread) {
+		if f := p.stack; f.python && f.rooted && !f.thread.IsOther(thread) {
 			a.over = a.over || t > last.end && p.phase != last.phase
 			if p.phase != purpose.Backward {
 				a.begun = min(a.begun, t)

@@ -15,7 +15,8 @@ type facts struct {
 	python, engine, rooted bool
 	within                 part
 	flags                  flag
-	converts, root         lifetime.FrameID
+	converts               lifetime.FrameID
+	thread                 program.ThreadID
 	path, rootCall         pathID
 	call                   callID
 	module                 textID // the innermost module that a trace names
@@ -85,7 +86,7 @@ var noFacts facts
 // of returns what a stack says.
 func (r *reader) of(id lifetime.StackID) (facts, purpose.Phase) {
 	f := r.Of(id)
-	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Root, f.Path, f.RootCall, f.Call, 0}
+	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Thread, f.Path, f.RootCall, f.Call, 0}
 	if f.Module != 0 {
 		name, _ := program.ModuleName(r.t.Frames[f.Module].Function)
 		out.module = r.texts.ids.ID(path.Base(name))

@@ -12,6 +12,9 @@ import (
 // of the autograd engine.
 type ThreadID uint32
 
+// IsOther reports whether two threads are known and differ.
+func (t ThreadID) IsOther(u ThreadID) bool { return t != u && t != 0 && u != 0 }
+
 // function names a function, whichever line of it a frame is at.
 type function struct{ name, file string }
 

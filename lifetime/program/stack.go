@@ -27,7 +27,6 @@ type Facts struct {
 	ranBy    frame.Kind       // Engine or Node, if no frame of Python is inside of it
 	isPart   bool             // it has frames that are not in Path
 	Path     PathID           // its Python frames
-	Root     lifetime.FrameID // the outermost of these that does not start a thread: what runs in the thread; 0 = none
 	RootCall PathID           // those of the caller of the outermost call of a module
 	Call     CallID           // the calls of modules
 	caller   lifetime.FrameID // the line that calls a module whose forward is not yet on the stack; 0 = none
@@ -229,11 +228,8 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 		return f
 	}
 	f.isPart = isPart
-	switch {
-	case !f.Python:
-		f.Python, f.Rooted, f.Root = true, roots[l.Function], inner
-	case strings.HasSuffix(r.t.Frames[f.Root].File, "threading.py"):
-		f.Root = inner
+	if !f.Python {
+		f.Python, f.Rooted = true, roots[l.Function]
 	}
 	if f.Rooted && f.Thread == 0 && !f.Engine {
 		f.Thread = r.threadOf(l.Function, l.File)
@@ -338,12 +334,6 @@ func (r *Stacks) path(id lifetime.StackID, c call, isPart bool) PathID {
 		r.paths[c], r.callers, r.lines = path, append(r.callers, c.caller), append(r.lines, c.frame)
 	}
 	return path
-}
-
-// IsOther reports whether two functions that run in threads are known and differ. Their lines may differ in one thread.
-func (r *Stacks) IsOther(x, y lifetime.FrameID) bool {
-	f, g := &r.t.Frames[x], &r.t.Frames[y]
-	return x != y && x != 0 && y != 0 && (f.Function != g.Function || f.File != g.File)
 }
 
 // Reaches reports whether path is at the end of a path that begins with caller.
