@@ -89,6 +89,7 @@ var allowed = []struct {
 		"lifetime/failure", "lifetime/frame"}, true},
 	{"internal/trainingtest", []string{"lifetime", "lifetime/build", "lifetime/frame", "internal/units"}, false},
 	{"internal/nativetest", []string{"lifetime", "lifetime/build", "lifetime/native", "lifetime/loss"}, true},
+	{"internal/mcptest", nil, true},
 	{"internal/mutants", nil, true},
 	{"formats/torchsnap/internal/pickle", nil, false},
 	{"formats/torchsnap", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/failure", "lifetime/frame",

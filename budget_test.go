@@ -42,6 +42,7 @@ var budgets = []struct {
 	{"internal/judged", 30, false},
 	{"internal/keyed", 20, true},
 	{"internal/laws", 20, false},
+	{"internal/mcptest", 150, false},
 	{"internal/memlimit", 250, true},
 	{"internal/mutants", 450, false},
 	{"internal/nativetest", 150, false},

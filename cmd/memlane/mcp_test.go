@@ -16,9 +16,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/memlane/memlane/cmd/memlane/internal/mcp/mcptest"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/hostile"
+	"github.com/memlane/memlane/internal/mcptest"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/native"
 )

@@ -12,7 +12,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/memlane/memlane/cmd/memlane/internal/mcp/mcptest"
+	"github.com/memlane/memlane/internal/mcptest"
 )
 
 // connected returns a client of a server whose only root is folder.

@@ -1,4 +1,4 @@
-// Package mcptest asks tools of package mcp as an agent does.
+// Package mcptest asks the tools of an MCP server as an agent does.
 //
 // Its place in the pipeline: none; only tests import it.
 package mcptest
