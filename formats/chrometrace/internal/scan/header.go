@@ -45,15 +45,7 @@ func (s *scanner) members(i int) int {
 			return i
 		}
 		base := len(s.path)
-		switch s.b[i] {
-		case '"':
-			raw, next, f := s.str(i)
-			if next < 0 {
-				return next
-			}
-			s.pushKey(raw, f, next, depth > 0)
-			i = next
-		case '}':
+		if s.b[i] == '}' {
 			if comma {
 				s.count(TrailingComma, i)
 			}
@@ -68,15 +60,13 @@ func (s *scanner) members(i int) int {
 				return i
 			}
 			continue
-		default:
-			key, next := s.bareKey(i)
-			if next < 0 {
-				return next
-			}
-			s.pushKey(key, 0, next, depth > 0)
-			i = next
 		}
-		if i = s.colon(i); i < 0 {
+		key, next := s.anyKey(&s.scratch, i)
+		if next < 0 {
+			return next
+		}
+		s.pushKey(key, next, depth > 0)
+		if i = s.colon(next); i < 0 {
 			return i
 		}
 		if s.b[i] == '{' && depth < maxNested && len(s.path) < maxPath {
@@ -98,10 +88,7 @@ func (s *scanner) members(i int) int {
 
 // pushKey adds a key to the path and counts duplicates. It replaces dots in the key,
 // so that "a.b" differs from "b" in "a".
-func (s *scanner) pushKey(raw []byte, f flags, next int, nested bool) {
-	if f != 0 {
-		raw = s.clean(&s.scratch, raw, f, next)
-	}
+func (s *scanner) pushKey(raw []byte, next int, nested bool) {
 	if nested {
 		s.path = append(s.path, '.')
 	}
@@ -180,23 +167,12 @@ func (s *scanner) headerScalar(i int) int {
 	var text []byte
 	var next int
 	if s.b[i] == '"' {
-		var f flags
-		if text, next, f = s.str(i); next < 0 {
-			return next
-		}
-		if f != 0 {
-			text = s.clean(&s.scratch, text, f, next)
-		}
-	} else {
-		if text, next = s.bare(i); next < 0 {
-			return next
-		}
-		if len(text) == 0 {
-			return s.fail(i, ':')
-		}
-		if s.classify(text, next) == isNaN {
-			return next
-		}
+		text, next = s.text(&s.scratch, i)
+	} else if text, next = s.bare(i); next >= 0 && s.classify(text, next) == isNaN {
+		return next
+	}
+	if next < 0 {
+		return next
 	}
 	s.hasBegun = true
 	if s.h.Header != nil {

@@ -5,37 +5,30 @@ import (
 	"strconv"
 )
 
-// readKey reads the key whose opening quote has index i.
+// readKey reads the key at index i and its colon, and returns the index of the value.
 func (s *scanner) readKey(i int) (field, int) {
-	raw, next, f := s.str(i)
-	if next < 0 {
-		return other, next
-	}
-	k := texts // the last of kept
-	if f != 0 {
-		raw = s.clean(&s.kept[k], raw, f, next)
-	}
-	if s.level == inArgs && s.mayCount() {
-		s.key = raw
-	}
-	return fields[s.level][string(raw)], next
-}
-
-// unquotedKey reads a key without its first or both quotes.
-func (s *scanner) unquotedKey(i int) (field, int) {
-	key, next := s.bareKey(i)
+	key, next := s.anyKey(&s.kept[texts], i)
 	if next < 0 {
 		return other, next
 	}
 	if s.level == inArgs && s.mayCount() {
 		s.key = key
 	}
-	return fields[s.level][string(key)], next
+	return fields[s.level][string(key)], s.colon(next)
+}
+
+// anyKey returns the text of a key, which may lack its first or both quotes, and the index after it.
+func (s *scanner) anyKey(dst *[]byte, i int) (key []byte, next int) {
+	if s.b[i] == '"' {
+		return s.text(dst, i)
+	}
+	return s.bareKey(i)
 }
 
 // maxBareKey bounds the search for the end of a key without quotes.
 const maxBareKey = 64
 
+// bareKey reads a key without its first or both quotes.
 func (s *scanner) bareKey(i int) (key []byte, next int) {
 	i = s.look(i, maxBareKey+1)
 	j := i
@@ -143,15 +136,9 @@ func (s *scanner) phase(i int) int {
 	if s.b[i] != '"' {
 		return s.skip(i)
 	}
-	raw, next, f := s.str(i)
-	if next < 0 {
-		return next
-	}
-	if f != 0 {
-		raw = s.clean(&s.scratch, raw, f, next)
-	}
-	if len(raw) > 0 {
-		s.ev.Phase = raw[0]
+	text, next := s.text(&s.scratch, i)
+	if len(text) > 0 {
+		s.ev.Phase = text[0]
 	}
 	return next
 }
@@ -166,14 +153,8 @@ func (s *scanner) readText(k, i int) int {
 			*dst = s.b[i+1 : i+1+n]
 			return i + n + 2
 		}
-		raw, next, f := s.str(i)
-		if next < 0 {
-			return next
-		}
-		if f != 0 {
-			raw = s.clean(&s.kept[k], raw, f, next)
-		}
-		*dst = raw
+		text, next := s.text(&s.kept[k], i)
+		*dst = text
 		return next
 	case '{', '[':
 		return s.skip(i)
@@ -183,13 +164,7 @@ func (s *scanner) readText(k, i int) int {
 		return next
 	}
 	token, next := s.bare(i)
-	if next < 0 {
-		return next
-	}
-	if len(token) == 0 {
-		return s.fail(i, ':')
-	}
-	if s.classify(token, next) == isNumber {
+	if next >= 0 && s.classify(token, next) == isNumber {
 		*dst = token
 	}
 	return next

@@ -203,9 +203,6 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 		if next < 0 {
 			return d, next, false
 		}
-		if len(text) == 0 {
-			return d, s.fail(i, ':'), false
-		}
 		if kindOf(text) != isNumber {
 			s.classify(text, next)
 			return d, next, false

@@ -99,15 +99,7 @@ func (s *scanner) readEvent(i int) int {
 				f = closing
 				i++
 			} else {
-				if s.b[i] == '"' {
-					f, i = s.readKey(i)
-				} else {
-					f, i = s.unquotedKey(i)
-				}
-				if i < 0 {
-					return i
-				}
-				if i = s.colon(i); i < 0 {
+				if f, i = s.readKey(i); i < 0 {
 					return i
 				}
 			}

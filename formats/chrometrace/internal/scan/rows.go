@@ -97,10 +97,7 @@ func (s *scanner) rows(i int) int {
 // rowNumber reads any number. ok is false if it is not an integer.
 func (s *scanner) rowNumber(i int) (v int64, next int, ok bool) {
 	token, next := s.bare(i)
-	if next < 0 {
-		return 0, next, false
-	}
-	if s.classify(token, next) != isNumber {
+	if next < 0 || s.classify(token, next) != isNumber {
 		return 0, next, false
 	}
 	v, ok = wholeNumber(token)

@@ -9,10 +9,7 @@ const maxDepth = 1 << 16
 func (s *scanner) skip(i int) int {
 	switch s.b[i] {
 	case '"':
-		raw, next, f := s.str(i)
-		if f != 0 && next >= 0 {
-			s.check(raw, f, next)
-		}
+		_, next := s.text(&s.scratch, i)
 		return next
 	case '{', '[':
 		return s.skipNested(i)

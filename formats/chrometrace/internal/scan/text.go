@@ -6,6 +6,15 @@ import (
 	"unicode/utf8"
 )
 
+// text returns the text of the string whose opening quote has index i, as clean does, and the index after the string.
+func (s *scanner) text(dst *[]byte, i int) (text []byte, next int) {
+	raw, next, f := s.str(i)
+	if next >= 0 && f != 0 {
+		raw = s.clean(dst, raw, f, next)
+	}
+	return raw, next
+}
+
 // clean returns the text of a string with escapes or non-ASCII bytes as valid UTF-8:
 // raw, or a text in *dst, which it overwrites. next is the index after the string.
 func (s *scanner) clean(dst *[]byte, raw []byte, f flags, next int) []byte {

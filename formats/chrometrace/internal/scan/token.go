@@ -190,7 +190,7 @@ func (s *scanner) restOfString(i int) int {
 	}
 }
 
-// bare reads the number or word at index i. It may be empty.
+// bare reads the number or word at index i. It fails if there is none.
 func (s *scanner) bare(i int) (token []byte, next int) {
 	j := i
 	for {
@@ -198,14 +198,16 @@ func (s *scanner) bare(i int) (token []byte, next int) {
 		for j < len(b) && (class[b[j]] == number || class[b[j]] == letter) {
 			j++
 		}
-		if j < len(b) {
+		switch {
+		case j < len(b) && j > i:
 			return b[i:j], j
-		}
-		if !s.more(i) {
-			if !s.eof { // it fills the largest window
-				return nil, s.fail(i, ':')
-			}
+		case j < len(b):
+			return nil, s.fail(i, ':')
+		case s.more(i):
+		case s.eof:
 			return nil, ended
+		default: // it fills the largest window
+			return nil, s.fail(i, ':')
 		}
 		i, j = 0, j-i
 	}
@@ -251,13 +253,9 @@ func kindOf(token []byte) bareKind {
 // word skips a bare token.
 func (s *scanner) word(i int) int {
 	token, next := s.bare(i)
-	if next < 0 {
-		return next
+	if next >= 0 {
+		s.classify(token, next)
 	}
-	if len(token) == 0 {
-		return s.fail(i, ':')
-	}
-	s.classify(token, next)
 	return next
 }
 
