@@ -154,30 +154,17 @@ func (d *donor) order() (map[int64]int, bool) {
 			continue
 		}
 		key, sequence := int64(0), wire.Span{}
-		entry := wire.Scan(d.p.proto, f.Body)
-		for g, ok := entry.Next(); ok; g, ok = entry.Next() {
-			switch g.Tag {
-			case sequenceKey:
-				key = int64(g.Value)
-			case sequenceValue:
-				sequence = g.Body
-			}
-		}
+		err := wire.Read(d.p.proto, f.Body, wire.Into{sequenceKey: &key, sequenceValue: &sequence})
 		if key != d.p.entryID {
 			continue
 		}
 		var ids []int64
-		list := wire.Scan(d.p.proto, sequence)
-		for g, ok := list.Next(); ok; g, ok = list.Next() {
-			if g.Tag == sequenceID || g.Tag == sequenceIDs {
-				ids = list.Ints(ids, g)
-			}
-		}
+		err = cmp.Or(err, wire.Read(d.p.proto, sequence, wire.Into{sequenceIDs: &ids}))
 		order := make(map[int64]int, len(ids))
 		for i, id := range ids {
 			order[id] = i
 		}
-		return order, entry.Err == nil && list.Err == nil
+		return order, err == nil
 	}
 	return nil, false
 }

@@ -162,16 +162,7 @@ func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) 
 	for i, at := range aliases {
 		var path []int64
 		number := int64(0)
-		a := wire.Scan(p.proto, at)
-		for f, ok := a.Next(); ok; f, ok = a.Next() {
-			switch f.Tag {
-			case aliasOutput, aliasOutputs:
-				path = a.Ints(path, f)
-			case aliasParameter:
-				number = int64(f.Value)
-			}
-		}
-		m.Inside("entries", i, a.Err)
+		m.Inside("entries", i, wire.Read(p.proto, at, wire.Into{aliasOutputs: &path, aliasParameter: &number}))
 		of := result.set
 		if len(path) > 0 {
 			of = result.of(path[0])

@@ -120,20 +120,14 @@ func (p *program) readModule(message wire.Span) error {
 		case moduleSchedule:
 			p.schedule = f.Body
 		case moduleAliases:
-			a := wire.Scan(p.proto, f.Body)
-			for g, ok := a.Next(); ok; g, ok = a.Next() {
-				if g.Tag == aliasEntries {
-					aliases = append(aliases, g.Body)
-				}
-			}
-			m.Inside("input_output_alias", -1, a.Err)
+			m.Inside("input_output_alias", -1, wire.Read(p.proto, f.Body, wire.Into{aliasEntries: &aliases}))
 		case moduleOutputs:
 			p.shardings.results = f.Body
 		case moduleParameters:
 			p.shardings.parameters = append(p.shardings.parameters, f.Body)
 		case moduleDevices:
 			m.Inside("device_assignment", -1,
-				wire.Numbers(p.proto, f.Body, map[uint64]*int64{devicesComputations: &p.shardings.devices}))
+				wire.Read(p.proto, f.Body, wire.Into{devicesComputations: &p.shardings.devices}))
 		case moduleComputations:
 			m.Inside("computations", computations, p.readComputation(f.Body))
 			computations++

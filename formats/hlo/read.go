@@ -48,15 +48,20 @@ func first(head []byte) ([]byte, bool) {
 // maxBytes bounds a file, which is read into memory as a whole. Protocol buffers cannot exceed 2 GiB anyway.
 const maxBytes = 1 << 30
 
+func readAll(in io.Reader) ([]byte, error) {
+	all, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
+	if err == nil && len(all) > maxBytes {
+		err = fmt.Errorf("larger than %d bytes, the limit for a compiled program", maxBytes)
+	}
+	return all, err
+}
+
 // Read reads a file that contains one HloProto into b. It refuses a truncated file, because the buffer
 // assignment is its last part.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	proto, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
+	proto, err := readAll(in)
 	if err != nil {
 		return err
-	}
-	if len(proto) > maxBytes {
-		return fmt.Errorf("larger than %d bytes, the limit for a compiled program", maxBytes)
 	}
 	p, err := parse(proto)
 	if err != nil {

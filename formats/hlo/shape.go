@@ -75,26 +75,10 @@ func (p *program) shapeAt(at wire.Span) (shape, error) {
 	return s, m.Err
 }
 
-func (p *program) layoutAt(at wire.Span) (layout, error) {
-	var l layout
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case layoutMinorToMajor, layoutMinorToMajorOne:
-			l.minorToMajor = m.Ints(l.minorToMajor, f)
-		case layoutTiles:
-			l.tiles = append(l.tiles, f.Body)
-		case layoutElementBits:
-			l.elementBits = f.Value
-		case layoutMemorySpace:
-			l.memorySpace = f.Value
-		case layoutTailPadding:
-			l.tailPadding = f.Value
-		case layoutSplit:
-			l.splits = append(l.splits, f.Body)
-		}
-	}
-	return l, m.Err
+func (p *program) layoutAt(at wire.Span) (l layout, err error) {
+	err = wire.Read(p.proto, at, wire.Into{layoutMinorToMajor: &l.minorToMajor, layoutTiles: &l.tiles, layoutElementBits: &l.elementBits,
+		layoutMemorySpace: &l.memorySpace, layoutTailPadding: &l.tailPadding, layoutSplit: &l.splits})
+	return l, err
 }
 
 // dtype returns the name of the element type, "" for a tuple.
@@ -227,30 +211,16 @@ func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, err
 func (p *program) appendSplit(text []byte, at wire.Span) ([]byte, error) {
 	var dimension int64
 	var indices []int64
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case splitDimension:
-			dimension = int64(f.Value)
-		case splitIndex, splitIndices:
-			indices = m.Ints(indices, f)
-		}
-	}
+	err := wire.Read(p.proto, at, wire.Into{splitDimension: &dimension, splitIndices: &indices})
 	text = strconv.AppendInt(append(text, "SC("...), dimension, 10)
-	return append(appendList(append(text, ':'), indices), ')'), m.Err
+	return append(appendList(append(text, ':'), indices), ')'), err
 }
 
 // appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the next.
 func (p *program) appendTile(text []byte, at wire.Span) ([]byte, error) {
 	var dimensions []int64
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case tileDimension, tileDimensions:
-			dimensions = m.Ints(dimensions, f)
-		}
-	}
-	return append(appendList(append(text, '('), dimensions), ')'), m.Err
+	err := wire.Read(p.proto, at, wire.Into{tileDimensions: &dimensions})
+	return append(appendList(append(text, '('), dimensions), ')'), err
 }
 
 // appendList appends numbers, "*" for math.MinInt64.

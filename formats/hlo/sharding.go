@@ -93,20 +93,11 @@ type entryInstruction struct {
 }
 
 func (p *program) entryInstruction(at wire.Span) (id int64, ins entryInstruction, err error) {
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case instructionOpcode:
-			ins.opcode = p.text(f.Body)
-		case instructionParameter, instructionTupleIndex:
-			ins.number = int64(f.Value)
-		case instructionOperand, instructionOperands:
-			ins.operands = m.Ints(ins.operands, f)
-		case instructionID:
-			id = int64(f.Value)
-		}
-	}
-	return id, ins, m.Err
+	var opcode wire.Span
+	err = wire.Read(p.proto, at, wire.Into{instructionOpcode: &opcode, instructionParameter: &ins.number, instructionTupleIndex: &ins.number,
+		instructionOperands: &ins.operands, instructionID: &id})
+	ins.opcode = p.text(opcode)
+	return id, ins, err
 }
 
 // defining returns the value that an instruction passes on.
@@ -137,29 +128,16 @@ func (p *program) leaves(at wire.Span) (all []compiled.Sharding, err error) {
 // sharding reads an OpSharding: that of an array, or the places of those of a tuple's parts.
 func (p *program) sharding(at wire.Span) (s compiled.Sharding, parts []wire.Span, err error) {
 	var dimensions, last []int64
-	kind, copiesLast := uint64(replicatedSharding), false
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case shardingType:
-			kind = f.Value
-		case shardingDimension, shardingDimensions:
-			dimensions = m.Ints(dimensions, f)
-		case shardingTuple:
-			parts = append(parts, f.Body)
-		case shardingCopiesLast:
-			copiesLast = f.Value != 0
-		case shardingLastKind, shardingLastKinds:
-			last = m.Ints(last, f)
-		}
-	}
+	kind, copiesLast := int64(replicatedSharding), int64(0)
+	err = wire.Read(p.proto, at, wire.Into{shardingType: &kind, shardingDimensions: &dimensions, shardingTuple: &parts,
+		shardingCopiesLast: &copiesLast, shardingLastKinds: &last})
 	switch {
-	case m.Err != nil || kind == tupleSharding:
-		return s, parts, m.Err
+	case err != nil || kind == tupleSharding:
+		return s, parts, err
 	case kind == replicatedSharding:
 		return compiled.Sharding{Copies: p.shardings.devices}, nil, nil
 	case kind == tiledSharding && len(dimensions) <= maxRank:
-		if copiesLast {
+		if copiesLast != 0 {
 			last = []int64{replicatedSharding}
 		}
 		return tiled(dimensions, last, p.shardings.devices), nil, nil

@@ -54,12 +54,9 @@ func SniffText(head []byte) bool {
 // ReadText reads a buffer assignment or a memory usage report as text into b. Live ranges may follow the assignment;
 // without them each allocation is one buffer for the whole program. It fails if the text has no allocation.
 func ReadText(file string, in io.Reader, b *build.Builder) error {
-	text, err := io.ReadAll(io.LimitReader(in, maxBytes+1))
+	text, err := readAll(in)
 	if err != nil {
 		return err
-	}
-	if len(text) > maxBytes {
-		return fmt.Errorf("larger than %d bytes, the limit for a compiled program", maxBytes)
 	}
 	t := &textReader{p: program{proto: text, assigned: true}}
 	if err := t.read(); err != nil {

@@ -28,17 +28,14 @@ const (
 
 	shardingType       = 1<<3 | number
 	shardingDimensions = 3<<3 | packed
-	shardingDimension  = 3<<3 | number
 	shardingTuple      = 5<<3 | packed
 	shardingCopiesLast = 6<<3 | number
 	shardingLastKinds  = 8<<3 | packed
-	shardingLastKind   = 8<<3 | number
 
 	scheduleSequences = 1<<3 | packed
 	sequenceKey       = 1<<3 | number
 	sequenceValue     = 2<<3 | packed
 	sequenceIDs       = 1<<3 | packed
-	sequenceID        = 1<<3 | number
 
 	computationName         = 1<<3 | packed
 	computationInstructions = 2<<3 | packed
@@ -61,7 +58,6 @@ const (
 
 	aliasEntries   = 1<<3 | packed
 	aliasOutputs   = 1<<3 | packed
-	aliasOutput    = 1<<3 | number
 	aliasParameter = 2<<3 | number
 
 	metadataOpName       = 2<<3 | packed
@@ -125,18 +121,15 @@ const (
 	shapeDynamicFlags = 6<<3 | packed
 	shapeDynamicFlag  = 6<<3 | number
 
-	layoutMinorToMajor    = 1<<3 | packed
-	layoutMinorToMajorOne = 1<<3 | number
-	layoutTiles           = 6<<3 | packed
-	layoutElementBits     = 7<<3 | number
-	layoutMemorySpace     = 8<<3 | number
-	layoutTailPadding     = 16<<3 | number
-	layoutSplit           = 17<<3 | packed
+	layoutMinorToMajor = 1<<3 | packed
+	layoutTiles        = 6<<3 | packed
+	layoutElementBits  = 7<<3 | number
+	layoutMemorySpace  = 8<<3 | number
+	layoutTailPadding  = 16<<3 | number
+	layoutSplit        = 17<<3 | packed
 
 	splitDimension = 1<<3 | number
 	splitIndices   = 2<<3 | packed
-	splitIndex     = 2<<3 | number
 
 	tileDimensions = 1<<3 | packed
-	tileDimension  = 1<<3 | number
 )

@@ -31,7 +31,7 @@ func tablesOf(profile []byte) (*tables, error) {
 		switch f.Tag {
 		case profileSampleType:
 			var v [2]int64
-			err := wire.Numbers(profile, f.Body, map[uint64]*int64{valueType: &v[0], valueUnit: &v[1]})
+			err := wire.Read(profile, f.Body, wire.Into{valueType: &v[0], valueUnit: &v[1]})
 			m.Inside("sample_type", len(t.types), err)
 			t.types = append(t.types, v)
 		case profileLocation:
@@ -39,7 +39,7 @@ func tablesOf(profile []byte) (*tables, error) {
 		case profileFunction:
 			var id int64
 			var fn function
-			err := wire.Numbers(profile, f.Body, map[uint64]*int64{functionID: &id, functionName: &fn.name, functionFile: &fn.file})
+			err := wire.Read(profile, f.Body, wire.Into{functionID: &id, functionName: &fn.name, functionFile: &fn.file})
 			m.Inside("function", len(t.functions), err)
 			t.functions[id] = fn
 		case profileString:
@@ -62,7 +62,7 @@ func (t *tables) location(profile []byte, message wire.Span) error {
 		case locationID:
 			id = int64(f.Value)
 		case locationLine:
-			err := wire.Numbers(profile, f.Body, map[uint64]*int64{lineFunction: &l.function, lineNumber: &l.line})
+			err := wire.Read(profile, f.Body, wire.Into{lineFunction: &l.function, lineNumber: &l.line})
 			m.Inside("line", -1, err)
 		}
 	}

@@ -91,12 +91,27 @@ func (s *Scanner) Ints(list []int64, f Field) []int64 {
 	return list
 }
 
-// Numbers reads the numbers of a message into the variables of their tags.
-func Numbers(proto []byte, message Span, into map[uint64]*int64) error {
+// Into are variables by the tags of their fields: *int64, *uint64 and *Span, or *[]Span and *[]int64 of repeated ones. Numbers of a
+// list may be packed; its tag is that of packed ones.
+type Into map[uint64]any
+
+// Read reads fields of a message into variables.
+func Read(proto []byte, message Span, into Into) error {
 	s := Scan(proto, message)
 	for f, ok := s.Next(); ok; f, ok = s.Next() {
-		if n := into[f.Tag]; n != nil {
-			*n = int64(f.Value)
+		if list, ok := into[f.Tag|Bytes].(*[]int64); ok {
+			*list = s.Ints(*list, f)
+			continue
+		}
+		switch v := into[f.Tag].(type) {
+		case *int64:
+			*v = int64(f.Value)
+		case *uint64:
+			*v = f.Value
+		case *Span:
+			*v = f.Body
+		case *[]Span:
+			*v = append(*v, f.Body)
 		}
 	}
 	return s.Err
