@@ -28,7 +28,7 @@ func opsCommand() *cli.Command {
 			"  memlane ops --json rank0.json rank1.json | jq '.captures[].operations[0]'",
 		Flags: append([]cli.Flag{
 			toggle("functions", "show Python functions instead of operators"),
-			choiceFlag("sort", "memory", "COLUMN", answer.Orders),
+			choiceFlag("sort", "memory", "", "`COLUMN`: %s", answer.Orders),
 			jsonFlag()}, inputFlags()...),
 		Action: ops,
 	}

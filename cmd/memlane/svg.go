@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -60,11 +61,11 @@ func svgCommand() *cli.Command {
 			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --space 'jit_step*/space0' -o step.svg host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
-			choiceFlag("view", "blocks", "VIEW", views),
-			choiceFlag("layout", "stacked", "LAYOUT", layouts),
-			colorFlag(),
-			axisFlag(),
-			choiceFlag("theme", "auto", "THEME", themes),
+			choiceFlag("view", "blocks", "", "`VIEW`: %s", views),
+			choiceFlag("layout", "stacked", "", "`LAYOUT`: %s", layouts),
+			choiceFlag("color", "site", "by what is known", "`KEY`: %s;\nwithout it what names most of the peak\n", colors),
+			choiceFlag("axis", "time", "by what is recorded", "`AXIS`: %s", axes),
+			choiceFlag("theme", "auto", "", "`THEME`: %s", themes),
 			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960",
 				Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
 			&cli.StringFlag{Name: "height",
@@ -78,10 +79,11 @@ func svgCommand() *cli.Command {
 	}
 }
 
-// choiceFlag returns a flag that accepts the keys of values. Its help calls the value placeholder.
-func choiceFlag[V any](name, usual, placeholder string, values map[string]V) cli.Flag {
+// choiceFlag returns a flag that accepts the keys of values, which are %s in its help. byDefault says what its help calls
+// the default; "" = the usual value.
+func choiceFlag[V any](name, usual, byDefault, help string, values map[string]V) cli.Flag {
 	words := wordsOf(values)
-	return oneOf(&cli.StringFlag{Name: name, Value: usual, Usage: "`" + placeholder + "`: " + orList(words)}, words...)
+	return oneOf(&cli.StringFlag{Name: name, Value: usual, DefaultText: byDefault, Usage: fmt.Sprintf(help, orList(words))}, words...)
 }
 
 func svg(c *cli.Context) error {
@@ -166,20 +168,6 @@ func draw(c *cli.Context, w io.Writer, capture *judge.Capture, s *lifetime.Space
 			Levels: of.Levels(figure.OnAxis(s, f.Axis))}
 	}
 	return figure.Write(w, capture, s, spaces, f)
-}
-
-// axisFlag returns --axis.
-func axisFlag() cli.Flag {
-	words := wordsOf(axes)
-	return oneOf(&cli.StringFlag{Name: "axis", Value: "time", DefaultText: "by what is recorded", Usage: "`AXIS`: " +
-		orList(words)}, words...)
-}
-
-// colorFlag returns --color.
-func colorFlag() cli.Flag {
-	words := wordsOf(colors)
-	return oneOf(&cli.StringFlag{Name: "color", Value: "site", DefaultText: "by what is known", Usage: "`KEY`: " +
-		orList(words) + ";\nwithout it what names most of the peak\n"}, words...)
 }
 
 // chartOptions returns the theme of --theme, the size, and the format that the name of -o selects. svg checked the

@@ -46,7 +46,7 @@ func tuneCommand() *cli.Command {
 			&cli.StringFlag{Name: "scale",
 				Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity; or activations=F for\none: what F times its activations need", DefaultText: "not predicted"},
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
-			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
+			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
 		Action: tune,
 	}
 }

@@ -44,7 +44,7 @@ func whatifCommand() *cli.Command {
 			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
 			toggle("search", "find the cheapest changes that fit the\ncapacity, and the largest batch of each"),
 			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
-			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "THEME", themes)}, inputFlags()...),
+			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
 		Action: predict,
 	}
 }
