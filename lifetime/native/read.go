@@ -130,12 +130,23 @@ func (f *fields) number(s string) int64 {
 	return n
 }
 
-func (f *fields) int(key string) int64 {
-	s, ok := f.key[key]
-	if !ok {
-		return 0
+func (f *fields) int(key string) int64 { return f.number(f.or(key, "0")) }
+
+// or returns the value of a key, or the usual one if the line has no such key.
+func (f *fields) or(key, usual string) string {
+	if s, ok := f.key[key]; ok {
+		return s
 	}
-	return f.number(s)
+	return usual
+}
+
+// named reads the name of a value. It keeps the first error of a line.
+func named[T any](f *fields, what, name string, parse func(name string) (T, bool)) T {
+	v, ok := parse(name)
+	if !ok && f.err == nil {
+		f.err = fmt.Errorf("unknown %s %.40q", what, name)
+	}
+	return v
 }
 
 // seconds reads a finite time.
@@ -218,11 +229,7 @@ func (n *reader) line(line string) error {
 			Device: lifetime.OperationBytes{Allocated: f.int("device_allocated"), Freed: f.int("device_freed"), SelfBytes: f.int("device_self_bytes")},
 		})
 	case "loss":
-		reason, ok := loss.Parse(f.at[1])
-		if !ok {
-			return fmt.Errorf("unknown loss %.40q", f.at[1])
-		}
-		n.b.Lose(reason, f.int("count"), f.int("bytes"), f.key["first"])
+		n.b.Lose(named(&f, "loss", f.at[1], loss.Parse), f.int("count"), f.int("bytes"), f.key["first"])
 	default:
 		return fmt.Errorf("unknown word %.40q", word)
 	}
@@ -233,14 +240,8 @@ func (n *reader) addSpace(f *fields) error {
 	if len(n.spaces) > 0 {
 		n.b.Describe(n.space, n.desc)
 	}
-	axis, ok := lifetime.Parse[lifetime.Axis](f.key["axis"])
-	if !ok {
-		return fmt.Errorf("unknown axis %.40q", f.key["axis"])
-	}
-	facts, ok := lifetime.Parse[lifetime.Facts](f.key["facts"])
-	if !ok {
-		return fmt.Errorf("unknown facts %.40q", f.key["facts"])
-	}
+	axis := named(f, "axis", f.key["axis"], lifetime.Parse[lifetime.Axis])
+	facts := named(f, "facts", f.key["facts"], lifetime.Parse[lifetime.Facts])
 	n.space = n.b.Space()
 	begin := f.int("begin")
 	n.spaces = append(n.spaces, placed{n.space, begin})
@@ -265,10 +266,7 @@ func (n *reader) intern(f *fields) error {
 	}
 	switch f.at[0] {
 	case "frame":
-		kind, ok := frame.ParseKind(f.at[2])
-		if !ok {
-			return fmt.Errorf("unknown kind of frame %.40q", f.at[2])
-		}
+		kind := named(f, "kind of frame", f.at[2], frame.ParseKind)
 		n.frames = append(n.frames, n.b.Frame(frame.Frame{Kind: kind, Function: f.at[3], File: f.at[4], Line: int(f.number(f.at[5])), Column: int(f.int("column"))}))
 	case "stack": // its frames, innermost first; those of its caller follow
 		id := n.stacks[f.ref("caller", len(n.stacks))]
@@ -289,10 +287,7 @@ func (n *reader) intern(f *fields) error {
 	case "note":
 		n.notes = append(n.notes, n.b.Note(f.at[2]))
 	case "holder":
-		kind, ok := holder.ParseKind(f.key["kind"])
-		if !ok {
-			return fmt.Errorf("unknown kind of holder %.40q", f.key["kind"])
-		}
+		kind := named(f, "kind of holder", f.key["kind"], holder.ParseKind)
 		h := holder.Holder{Kind: kind, Category: purpose.CategoryOf(f.key["category"]), Others: f.int("others")}
 		for _, t := range holderTexts(&h) {
 			*t.text = f.key[t.key]
@@ -306,31 +301,16 @@ func (n *reader) intern(f *fields) error {
 func (n *reader) fact(f *fields) error {
 	begin := n.desc.Begin + f.number(f.at[1])
 	site := n.sites[f.ref("site", len(n.sites))]
-	var edge lifetime.Edge
-	if s, ok := f.key["edge"]; ok {
-		var known bool
-		if edge, known = lifetime.Parse[lifetime.Edge](s); !known {
-			return fmt.Errorf("unknown edge %.40q", s)
-		}
-	}
+	edge := named(f, "edge", f.or("edge", lifetime.Edge(0).String()), lifetime.Parse[lifetime.Edge])
 	switch f.at[0] {
 	case "region":
-		uses, known := compiled.ParseUses(f.key["uses"])
-		if !known {
-			return fmt.Errorf("unknown uses %.40q", f.key["uses"])
-		}
+		uses := named(f, "uses", f.key["uses"], compiled.ParseUses)
 		n.b.Region(n.space, lifetime.Region{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Site: site, Edge: edge,
 			Kind: f.key["kind"], Small: f.key["small"] == "true", Stream: f.int("stream"), Pool: f.key["pool"], Index: f.int("index"), Uses: uses,
 		})
 	case "buffer":
-		kind := lifetime.Plain
-		if s, ok := f.key["kind"]; ok {
-			var known bool
-			if kind, known = lifetime.Parse[lifetime.Kind](s); !known {
-				return fmt.Errorf("unknown kind of buffer %.40q", s)
-			}
-		}
+		kind := named(f, "kind of buffer", f.or("kind", lifetime.Plain.String()), lifetime.Parse[lifetime.Kind])
 		v := build.Interval{Buffer: lifetime.Buffer{
 			Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Addr: n.address(f, f.at[3]), Size: f.number(f.at[4]), Requested: f.number(f.at[5]),
 			Site: site, Edge: edge, Kind: kind,
@@ -353,10 +333,7 @@ func (n *reader) fact(f *fields) error {
 	case "beside":
 		n.b.StackReserved(n.space, begin, f.number(f.at[2]))
 	case "total":
-		measure, ok := lifetime.Parse[lifetime.Measure](f.at[3])
-		if !ok {
-			return fmt.Errorf("unknown measure %.40q", f.at[3])
-		}
+		measure := named(f, "measure", f.at[3], lifetime.Parse[lifetime.Measure])
 		t := lifetime.Total{T: begin, Bytes: f.number(f.at[2]), Measure: measure}
 		if s, ok := f.key["fragmentation"]; ok {
 			share, err := strconv.ParseFloat(s, 32)
@@ -367,10 +344,7 @@ func (n *reader) fact(f *fields) error {
 		}
 		n.b.Total(n.space, t)
 	case "mark":
-		kind, ok := lifetime.Parse[lifetime.MarkKind](f.at[3])
-		if !ok {
-			return fmt.Errorf("unknown kind of mark %.40q", f.at[3])
-		}
+		kind := named(f, "kind of mark", f.at[3], lifetime.Parse[lifetime.MarkKind])
 		m := lifetime.Mark{Begin: begin, End: n.desc.Begin + f.number(f.at[2]), Kind: kind, Site: site, Text: f.key["text"], Requested: f.int("requested"),
 			Failure: f.failure(), Stream: f.int("stream")}
 		if _, ok := f.key["free"]; ok {

@@ -167,24 +167,21 @@ func (v *viewer) largest(r *lifetime.Region) *lifetime.Value {
 
 // allocations fills in the sums over buffer allocations, and the allocations that live through the whole program.
 func (v *viewer) allocations(out *preprocessed) {
-	var parameters, fixed, results, total, whole int64
+	sum := func(of func(u compiled.Uses) bool) (bytes int64) {
+		for i := range v.s.Regions {
+			if r := &v.s.Regions[i]; of(r.Uses) {
+				bytes = units.AddSat(bytes, r.Size)
+			}
+		}
+		return bytes
+	}
+	out.EntryComputationParametersMib = mib(sum(func(u compiled.Uses) bool { return u&compiled.ForParameter != 0 }))
+	out.NonReusableMib = mib(sum(func(u compiled.Uses) bool { return u&(compiled.ForThreadLocal|compiled.ForTuple) != 0 }))
+	out.MaybeLiveOutMib = mib(sum(func(u compiled.Uses) bool { return u&compiled.ForOutput != 0 }))
+	out.TotalBufferAllocationMib = mib(sum(func(u compiled.Uses) bool { return u&compiled.ForThreadLocal == 0 }))
+	out.IndefiniteBufferAllocationMib = mib(sum(compiled.Uses.Whole))
 	for i := range v.s.Regions {
 		r := &v.s.Regions[i]
-		if r.Uses&compiled.ForParameter != 0 {
-			parameters = units.AddSat(parameters, r.Size)
-		}
-		if r.Uses&(compiled.ForThreadLocal|compiled.ForTuple) != 0 {
-			fixed = units.AddSat(fixed, r.Size)
-		}
-		if r.Uses&compiled.ForOutput != 0 {
-			results = units.AddSat(results, r.Size)
-		}
-		if r.Uses&compiled.ForThreadLocal == 0 {
-			total = units.AddSat(total, r.Size)
-		}
-		if r.Uses.Whole() {
-			whole = units.AddSat(whole, r.Size)
-		}
 		if indefinite(r) {
 			out.IndefiniteLifetimes = append(out.IndefiniteLifetimes, v.wholeAllocation(r))
 			if v.largest(r) != nil {
@@ -192,8 +189,6 @@ func (v *viewer) allocations(out *preprocessed) {
 			}
 		}
 	}
-	out.EntryComputationParametersMib, out.NonReusableMib, out.MaybeLiveOutMib = mib(parameters), mib(fixed), mib(results)
-	out.TotalBufferAllocationMib, out.IndefiniteBufferAllocationMib = mib(total), mib(whole)
 }
 
 func (v *viewer) wholeAllocation(r *lifetime.Region) wholeAllocation {
