@@ -159,19 +159,12 @@ func (d *Decoder) fast() error {
 				return err
 			}
 			memo = d.memo.pages
-		case opLongBinPut:
-			d.opAt, d.stack = d.base+int64(pos), stack
-			if err := d.put(uint64(binary.LittleEndian.Uint32(b[1:]))); err != nil {
+		case opLongBinPut, opEmptyDict, opAppends, opSetItems, opTuple2:
+			d.opAt, d.pos, d.stack = d.base+int64(pos), pos+1, stack
+			if err := d.step(b[0]); err != nil {
 				return err
 			}
-			memo = d.memo.pages
-			size = 5
-		case opEmptyDict:
-			d.opAt, d.stack = d.base+int64(pos), stack
-			if err := d.makeEmpty(opEmptyDict); err != nil {
-				return err
-			}
-			stack = d.stack
+			size, stack, memo = d.pos-pos, d.stack, d.memo.pages
 		case opEmptyList:
 			d.opAt, d.stack = d.base+int64(pos), stack
 			n, err := d.list(buf[pos:])
@@ -179,18 +172,6 @@ func (d *Decoder) fast() error {
 				return err
 			}
 			size, stack, memo = n, d.stack, d.memo.pages
-		case opAppends, opSetItems:
-			d.opAt, d.stack = d.base+int64(pos), stack
-			if err := d.addItems(b[0]); err != nil {
-				return err
-			}
-			stack = d.stack
-		case opTuple2:
-			d.opAt, d.stack = d.base+int64(pos), stack
-			if err := d.makeTuple(b[0]); err != nil {
-				return err
-			}
-			stack = d.stack
 		default:
 			size = 0
 		}
@@ -312,12 +293,17 @@ func (d *Decoder) binaryInteger(n uint64) error {
 	return nil
 }
 
-func (d *Decoder) makeEmpty(op byte) error {
-	kind := List
-	if op == opEmptyDict {
-		kind = Dict
+// kindOf returns the kind of container that an opcode makes or fills.
+func kindOf(op byte) Kind {
+	switch op {
+	case opEmptyDict, opDict, opSetItem, opSetItems:
+		return Dict
 	}
-	v, err := d.create(kind)
+	return List
+}
+
+func (d *Decoder) makeEmpty(op byte) error {
+	v, err := d.create(kindOf(op))
 	d.push(v)
 	return err
 }
@@ -328,11 +314,7 @@ func (d *Decoder) makeFull(op byte) error {
 	if err != nil {
 		return err
 	}
-	kind := List
-	if op == opDict {
-		kind = Dict
-	}
-	v, err := d.create(kind)
+	v, err := d.create(kindOf(op))
 	if err != nil {
 		return err
 	}
@@ -347,18 +329,13 @@ func (d *Decoder) makeFull(op byte) error {
 func (d *Decoder) addItems(op byte) error {
 	var items []Value
 	var err error
-	kind := List
 	switch op {
-	case opAppends:
+	case opAppends, opSetItems:
 		items, err = d.popMark()
-	case opSetItems:
-		items, err = d.popMark()
-		kind = Dict
 	case opAppend:
 		items, err = d.pop(1)
 	case opSetItem:
 		items, err = d.pop(2)
-		kind = Dict
 	}
 	if err != nil {
 		return err
@@ -367,7 +344,7 @@ func (d *Decoder) addItems(op byte) error {
 	if err != nil {
 		return err
 	}
-	if into.Kind() != kind {
+	if into.Kind() != kindOf(op) {
 		return d.errorf("items for a list or dict that is not on the stack")
 	}
 	return d.fill(into, items)
