@@ -57,7 +57,7 @@ const nccl = "NCCL"
 
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
 func parseTorch(text string) *printed {
-	return cmp.Or(parseTorchNew(text), read(torchSentences, text))
+	return cmp.Or(parseTorchNew(text), parseTorchLast(text), read(torchSentences, text))
 }
 
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
@@ -66,12 +66,12 @@ func backend(name, index string) string {
 }
 
 func parseTorchNew(text string) *printed {
-	m := []string(nil)
-	if strings.Contains(text, laterInTorch) { // regular expressions are slow
-		m = torchNew().FindStringSubmatch(text)
+	if !strings.Contains(text, laterInTorch) { // regular expressions are slow
+		return nil
 	}
+	m := torchNew().FindStringSubmatch(text)
 	if m == nil {
-		return parseTorchLast(text)
+		return nil
 	}
 	f := newFailure(failure.FromTorch)
 	f.device = backend(m[1], m[3])

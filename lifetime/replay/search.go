@@ -290,26 +290,21 @@ func base(all []*History) Settings {
 }
 
 // singles returns settings that change one thing.
-func singles(all []*History, devices []Device) (each [][]Settings) {
-	add := func(change func(s *Settings)) {
-		s := base(all)
-		change(&s)
-		each = append(each, slices.Repeat([]Settings{s}, len(all)))
-	}
-	add(func(*Settings) {})
-	add(func(s *Settings) { s.Expandable = true })
+func singles(all []*History, devices []Device) [][]Settings {
+	of := slices.Repeat([]Settings{base(all)}, len(all))
+	each := [][]Settings{of, changed(of, func(s *Settings) { s.Expandable = true })}
 	for _, mb := range splitCandidates(all) {
-		add(func(s *Settings) { s.MaxSplit = max(mb*mib, s.Segment+mib) })
+		each = append(each, changed(of, func(s *Settings) { s.MaxSplit = max(mb*mib, s.Segment+mib) }))
 	}
-	for _, n := range roundups {
-		add(func(s *Settings) { s.roundAll(n) })
+	return append(each, combined(of, devices)...)
+}
+
+func changed(of []Settings, change func(s *Settings)) []Settings {
+	of = slices.Clone(of)
+	for i := range of {
+		change(&of[i])
 	}
-	if limited(devices) {
-		for _, f := range collectFrom {
-			add(func(s *Settings) { s.Collect = f })
-		}
-	}
-	return each
+	return of
 }
 
 func (s *Settings) roundAll(n int64) {
@@ -346,7 +341,8 @@ func splitCandidates(all []*History) []int64 {
 	return slices.DeleteFunc(slices.Compact(found), func(mb int64) bool { return mb > largest })
 }
 
-// bases returns the settings to combine with others: the best with and the best without expandable segments.
+// bases returns the settings to combine with others: the best with and the best without expandable segments, unless they set
+// nothing else, which singles has.
 func (t *trials) bases() (best [][]Settings) {
 	for _, expandable := range []bool{true, false} {
 		found := -1
@@ -357,8 +353,11 @@ func (t *trials) bases() (best [][]Settings) {
 				found = i
 			}
 		}
-		if found >= 0 {
-			best = append(best, t.same(t.made[found].Outcomes[0].Settings))
+		if found < 0 {
+			continue
+		}
+		if s := t.made[found].Outcomes[0].Settings; s.Expandable || s.MaxSplit != unlimited {
+			best = append(best, t.same(s))
 		}
 	}
 	return best
@@ -366,22 +365,12 @@ func (t *trials) bases() (best [][]Settings) {
 
 // combined returns settings that change another thing of the given ones.
 func combined(of []Settings, devices []Device) (each [][]Settings) {
-	add := func(change func(s *Settings)) {
-		changed := slices.Clone(of)
-		for i := range changed {
-			change(&changed[i])
-		}
-		each = append(each, changed)
-	}
-	if !of[0].Expandable && of[0].MaxSplit == unlimited {
-		return nil // singles has them
-	}
 	for _, n := range roundups {
-		add(func(s *Settings) { s.roundAll(n) })
+		each = append(each, changed(of, func(s *Settings) { s.roundAll(n) }))
 	}
 	if limited(devices) {
 		for _, f := range collectFrom {
-			add(func(s *Settings) { s.Collect = f })
+			each = append(each, changed(of, func(s *Settings) { s.Collect = f }))
 		}
 	}
 	return each
