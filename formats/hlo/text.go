@@ -234,10 +234,14 @@ func (t *textReader) liveRange(line string) {
 	}
 }
 
+type edge uint8
+
+const begins, ends edge = 0, 1
+
 // change is the begin or the end of a value's live range.
 type change struct {
 	at    int64
-	free  bool
+	edge  edge
 	value int32
 }
 
@@ -249,7 +253,7 @@ func (t *textReader) trace() {
 		a, v := &t.p.allocations[t.p.values[i].allocation], &t.p.ofText[i]
 		life, ok := t.ranges[v.name]
 		if ok && !a.uses.Whole() && a.uses&compiled.ForThreadLocal == 0 && !strings.HasPrefix(v.shape, "(") {
-			changes[a.color] = append(changes[a.color], change{life[0], false, int32(i)}, change{life[1], true, int32(i)})
+			changes[a.color] = append(changes[a.color], change{life[0], begins, int32(i)}, change{life[1], ends, int32(i)})
 		}
 	}
 	for _, color := range slices.Sorted(maps.Keys(changes)) {
@@ -269,7 +273,7 @@ const maxSharers = 256
 // result that takes the place of an operand replaces it, and a value of a loop or branch shares it.
 func (t *textReader) events(all []change) (out trace) {
 	slices.SortStableFunc(all, func(x, y change) int {
-		return cmp.Or(cmp.Compare(x.at, y.at), boolOrder(x.free, y.free), cmp.Compare(x.value, y.value))
+		return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.edge, y.edge), cmp.Compare(x.value, y.value))
 	})
 	type place struct {
 		allocation int32
@@ -282,7 +286,7 @@ func (t *textReader) events(all []change) (out trace) {
 	for _, c := range all {
 		v := &t.p.values[c.value]
 		where := place{v.allocation, v.offset}
-		if c.free {
+		if c.edge == ends {
 			if i := slices.Index(live[where], c.value); i >= 0 {
 				add(eventFree, c.at, c.value, 0)
 				live[where] = slices.Delete(live[where], i, i+1)
@@ -291,11 +295,11 @@ func (t *textReader) events(all []change) (out trace) {
 		}
 		if !t.p.ofText[c.value].phi {
 			live[where] = slices.DeleteFunc(live[where], func(i int32) bool {
-				ends := t.ranges[t.p.ofText[i].name][1] == c.at
-				if ends {
+				last := t.ranges[t.p.ofText[i].name][1] == c.at
+				if last {
 					add(eventFree, c.at, i, 0)
 				}
-				return ends
+				return last
 			})
 		}
 		if len(live[where]) >= maxSharers {
@@ -310,16 +314,6 @@ func (t *textReader) events(all []change) (out trace) {
 		live[where] = append(live[where], c.value)
 	}
 	return out
-}
-
-func boolOrder(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case y:
-		return -1
-	}
-	return 1
 }
 
 // textSites creates the sites of the values of a text.
