@@ -67,9 +67,7 @@ func (m *model) checkpoint(v string) string {
 		if len(units) == 0 {
 			continue
 		}
-		if c.units = len(units); modules == "" && !m.holdMost(k, units) {
-			return "what repeats holds less than half of what is saved meanwhile: larger blocks are not known"
-		}
+		c.units = len(units)
 		c.pass(k, m.redoneOf(k, units, chosen), m.lastUses(k))
 	}
 	switch {

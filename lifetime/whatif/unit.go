@@ -32,26 +32,6 @@ func (m *model) blocks(k int) (units []unit) {
 	return units
 }
 
-// holdMost reports whether units hold half of what pass k saves from the first to the last one.
-func (m *model) holdMost(k int, units []unit) bool {
-	held, all := int64(0), int64(0)
-	begin, end := units[0].first().begin.event, units[len(units)-1].last().begin.event
-	for _, b := range m.forward(k) {
-		if !b.saved || b.begin.event < begin || b.begin.event > end {
-			continue
-		}
-		all += b.size
-		j, found := slices.BinarySearchFunc(units, b.begin, func(u unit, at moment) int { return u.first().begin.compare(at) })
-		if !found {
-			j--
-		}
-		if units[j].has(b.begin.event) {
-			held += b.size
-		}
-	}
-	return 2*held >= all
-}
-
 // recordsModules reports whether the recorder wrote which modules ran.
 func (m *model) recordsModules() bool {
 	isModule := func(k lifetime.Mark) bool {
