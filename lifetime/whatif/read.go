@@ -115,7 +115,6 @@ func (m *model) findSaved() {
 			backward = append(backward, b.begin.event)
 		}
 	}
-	onlyGradients := m.any(is(purpose.Gradient)) && len(backward) == 0
 	replaced := false
 	m.held(func(*buffer, int, lifetime.SiteID) { replaced = true })
 	var cutOff []*buffer          // held when a request failed
@@ -128,11 +127,11 @@ func (m *model) findSaved() {
 		k, _ := slices.BinarySearch(backward, b.begin.event)
 		isOver := k < len(backward) && backward[k] < b.end.event
 		switch {
-		case p.cut && b.end.event > p.end && b.category == purpose.Activation && !onlyGradients:
+		case p.cut && b.end.event > p.end && b.category == purpose.Activation:
 			cutOff = append(cutOff, b)
 		case p.trains() && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward:
 			b.saved = true
-		case b.category != purpose.Activation || isOver || onlyGradients:
+		case b.category != purpose.Activation || isOver:
 		case b.isFreed() || replaced && !p.trains():
 			b.dropped, ofDropped[b.site] = true, true
 		default:
