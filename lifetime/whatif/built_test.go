@@ -248,6 +248,37 @@ func TestBuiltStep(t *testing.T) {
 	}
 }
 
+// TestBuiltLate: of one recorded step it is not known whether the program frees gradients before or after the next forward pass.
+func TestBuiltLate(t *testing.T) {
+	s, err := Parse("next-step")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := build()
+	b.alloc("weight", 4, ofParameter, b.site("empty", "init"))
+	b.alloc("out", 5, ofActivation, b.site("linear", "forward"))
+	b.alloc("inner", 3, ofActivation, b.site("relu", "forward"))
+	b.free("inner")
+	b.alloc("gradient", 4, ofGradient, b.site("mm"))
+	b.free("out")
+	b.now += 10
+	b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+	if r := b.engine(t).Run(s, replay.Device{}); r.Low > (4+5+4)*unitBytes || r.High < (4+4+5+3)*unitBytes {
+		t.Errorf("%d to %d (%s)", r.Low, r.High, r.Refused)
+	}
+}
+
+// TestBuiltExit: what a program frees as it ends is there in the step after the only one that was recorded.
+func TestBuiltExit(t *testing.T) {
+	b := trained(4, 1)
+	for k := range 4 {
+		b.free(fmt.Sprint("net.", k, ".weight"), fmt.Sprint("mean", k), fmt.Sprint("square", k))
+	}
+	if peak, refused := run(t, b.engine(t), "next-step"); peak != (4+8+20+1)*unitBytes {
+		t.Errorf("%d bytes (%s)", peak, refused)
+	}
+}
+
 // TestBuiltTurns: of two nets with an optimizer each that take turns, a program that keeps gradients keeps those of both.
 func TestBuiltTurns(t *testing.T) {
 	b := build()

@@ -108,9 +108,6 @@ func (m *model) addRounds(first, last, shift int) (passes map[int32]int32) {
 // leaveOutExit does not free what a program frees as it ends, among it its parameters.
 func (m *model) leaveOutExit() {
 	last := m.buffers[len(m.buffers)-1].begin.event // request
-	for _, o := range m.others {
-		last = max(last, o.at.event)
-	}
 	isFreed := func(b *buffer) bool { return b.isFreed() && b.end.event > last }
 	if !m.any(func(b *buffer) bool { return isParameter(b) && isFreed(b) }) {
 		return
