@@ -127,15 +127,10 @@ func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
 		return
 	}
 	m, p := c.m, c.m.passes[k]
-	// Of those: the last one, if the backward pass came to it.
-	current := !slices.ContainsFunc(m.forward(k), func(b *buffer) bool {
-		return b.saved && b.size > smallest && b.begin.event > ran[len(ran)-1].out.begin.event && b.end.event > p.end
-	})
 	computed := 0
 	var most []*buffer
 	for _, r := range slices.Backward(ran) {
-		anchor, isReached := p.end, p.trains() && (!p.cut || r.dies < p.end || current)
-		current = current && r.dies < p.end
+		anchor, isReached := p.end, p.trains() && (!p.cut || r.dies < p.end)
 		if isReached {
 			anchor = m.backwardBegins(k, r.unit, r.dies)
 		}
