@@ -9,10 +9,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// stretch is where one block that repeats runs in a pass: from begin to before until in the forward pass, and after back to done in the
-// backward pass, in numbers of events.
-type stretch struct{ begin, until, back, done int }
-
 // forwards and backwards report whether an event is in the stretch.
 func (s stretch) forwards(event int) bool       { return event >= s.begin && event < s.until }
 func (s stretch) backwards(event int) bool      { return event > s.back && event <= s.done }
@@ -38,7 +34,10 @@ func (m *model) layers(n int) string {
 		if !m.evenly(k, units) {
 			return "blocks repeat within others, and which are meant is not known"
 		}
-		stretches[k] = m.stretch(k, units, max(1, count-n))
+		each := m.stretches(k, units)
+		of, last := &stretches[k], each[max(1, count-n)]
+		*of = each[1]
+		of.until, of.back = last.until, last.back
 	}
 	weights := m.weights()
 	first, period := blocksOf(weights, count)
@@ -76,12 +75,6 @@ func (m *model) evenly(k int, units []unit) bool {
 		}
 	}
 	return true
-}
-
-// stretch returns where n units of pass k run, from the second one.
-func (m *model) stretch(k int, units []unit, n int) stretch {
-	begins := func(u unit) int { return m.backwardBegins(k, u, firstDeath(u[:len(u)-1])) }
-	return stretch{units[1].first().begin.event, units[1+n].first().begin.event, begins(units[n]), begins(units[0])}
 }
 
 // ofBlocks returns the parameters, states and temporaries of the optimizer that belong to n blocks with parameters of some sizes. Those of

@@ -69,51 +69,31 @@ func (m *model) shard(v string) string {
 
 // shardedUnit is a block of a pass.
 type shardedUnit struct {
+	stretch
 	parameters   []*buffer
-	begin, next  int // it runs forward until the next one begins
 	ahead        int // in the backward pass: it is gathered
-	back, done   int // it runs backward
 	freesReduced int // what it reduced is freed
 }
 
 // unitsOf returns the blocks of pass k, and the parameters of the rest; nil if these are not known.
 func (s *sharding) unitsOf(k int) (units []shardedUnit, rest []*buffer) {
-	m, p := s.m, s.m.passes[k]
-	blocks := m.blocks(k)
+	m, blocks := s.m, s.m.blocks(k)
 	first, period := blocksOf(s.weights, len(blocks))
 	if period == 0 {
 		return nil, nil
 	}
-	units = make([]shardedUnit, len(blocks))
-	last := p.backward // end of the backward pass of the blocks
-	for j, block := range blocks {
-		inner := block[:len(block)-1]
-		for _, b := range inner {
-			if b.saved {
-				last = max(last, b.end.event)
-			}
-		}
-		from := first + j*period
-		units[j] = shardedUnit{
-			parameters: s.weights[from : from+period],
-			begin:      block.first().begin.event, next: p.backward,
-			back: m.backwardBegins(k, block, firstDeath(inner)),
-		}
-	}
-	for j := range units {
-		u := &units[j]
-		u.done, u.ahead, u.freesReduced = last, u.back, p.end
-		if j+1 < len(units) {
-			u.next, u.ahead = units[j+1].begin, units[j+1].back
+	all, end := m.stretches(k, blocks), first
+	for j, of := range all {
+		u := shardedUnit{of, s.weights[end : end+period], of.back, m.passes[k].end}
+		if j+1 < len(all) {
+			u.ahead = all[j+1].back
 		}
 		if j > 0 {
-			u.done, u.freesReduced = units[j-1].back, last
+			u.freesReduced = all[j-1].done
 		}
-		if j > 1 {
-			u.freesReduced = units[j-2].back
-		}
+		units, end = append(units, u), end+period
 	}
-	return units, slices.Concat(s.weights[:first], s.weights[first+period*len(blocks):])
+	return units, slices.Concat(s.weights[:first], s.weights[end:])
 }
 
 // pass shards the parameters and gradients of pass k. ok is false if which parameters its blocks have is not known.
@@ -140,7 +120,7 @@ func (s *sharding) pass(k int) (ok bool) {
 		whole, size := p.end, b.size // end of its unit's backward pass
 		if slices.ContainsFunc(units[0].parameters, func(w *buffer) bool { return w.size == size }) {
 			for _, u := range units {
-				if b.begin.event > u.back && b.begin.event <= u.done {
+				if u.backwards(b.begin.event) {
 					whole = u.done
 				}
 			}
@@ -154,7 +134,7 @@ func (s *sharding) pass(k int) (ok bool) {
 // unit adds what a block needs while it runs.
 func (s *sharding) unit(u *shardedUnit, trains bool) {
 	first, all := u.parameters[0], sizeOf(u.parameters)
-	s.put(first, gathers.at(u.begin), hasGathered.at(u.next), all)
+	s.put(first, gathers.at(u.begin), hasGathered.at(u.until), all)
 	if trains && s.again {
 		s.put(first, gathersAhead.at(u.ahead), hasGatheredAhead.at(u.back), all)
 	}
@@ -167,7 +147,7 @@ func (s *sharding) unit(u *shardedUnit, trains bool) {
 			s.put(b, whole, shardsAgain.at(u.done), b.size)
 			continue
 		}
-		s.put(b, whole, unshards.at(u.next), b.size)
+		s.put(b, whole, unshards.at(u.until), b.size)
 		if trains {
 			s.put(b, unshardsAgain.at(u.back).by(b.begin.event), shardsAgain.at(u.done), b.size)
 		}

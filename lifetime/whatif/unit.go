@@ -92,15 +92,28 @@ func (m *model) output(u unit) *buffer {
 	return out
 }
 
-// firstDeath returns the event with which the first of what some buffers save is freed; noEvent if they save nothing.
-func firstDeath(of []*buffer) int {
-	dies := noEvent
-	for _, b := range of {
-		if b.saved {
-			dies = min(dies, b.end.event)
+// stretch is where a block that repeats runs in a pass: from begin to before until in the forward pass, and after back to done in the
+// backward pass, in numbers of events.
+type stretch struct{ begin, until, back, done int }
+
+// stretches returns where the blocks of pass k run, each until the next one begins.
+func (m *model) stretches(k int, blocks []unit) []stretch {
+	all, p := make([]stretch, len(blocks)), &m.passes[k]
+	last := p.backward // end of the backward pass of the blocks
+	for j, block := range blocks {
+		dies := noEvent // the first of what it saves, but its result
+		for _, b := range block[:len(block)-1] {
+			if b.saved {
+				dies, last = min(dies, b.end.event), max(last, b.end.event)
+			}
+		}
+		all[j] = stretch{begin: block.first().begin.event, until: p.backward, back: m.backwardBegins(k, block, dies)}
+		if j > 0 {
+			all[j-1].until, all[j].done = all[j].begin, all[j-1].back
 		}
 	}
-	return dies
+	all[0].done = last
+	return all
 }
 
 // backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
