@@ -62,7 +62,7 @@ func (m *model) checkpoint(v string) string {
 	for k := range m.passes {
 		units := m.blocks(k)
 		if modules != "" {
-			units = m.modules(k, modules)
+			units = m.modules(k, func(name string) bool { return matches(modules, name) })
 		}
 		if len(units) == 0 {
 			continue

@@ -127,27 +127,15 @@ func (m *model) statesLike() (per states, of temporaries) {
 
 // resultOf returns what the module of a parameter makes last in pass k; nil if it runs several times, never, or on copies in 16 bits.
 func (m *model) resultOf(k int, w *buffer) (result *buffer) {
-	_, path, _ := strings.Cut(m.nameOf(w), ".")
-	path = strings.TrimSuffix(path, ".weight")
-	goesOn, calls := false, 0
-	for _, b := range m.computed(k) {
-		_, of, _ := strings.Cut(m.module(b), ".")
-		if of != path {
-			goesOn = false
-			continue
-		}
-		if !goesOn {
-			calls++
-		}
-		if result != nil && 2*result.size == w.size {
-			return nil
-		}
-		result, goesOn = b, true
-	}
-	if calls != 1 {
+	_, path, _ := strings.Cut(strings.TrimSuffix(m.nameOf(w), ".weight"), ".")
+	calls := m.modules(k, func(name string) bool {
+		_, of, _ := strings.Cut(name, ".")
+		return of == path
+	})
+	if len(calls) != 1 || slices.ContainsFunc(calls[0][:len(calls[0])-1], func(b *buffer) bool { return 2*b.size == w.size }) {
 		return nil
 	}
-	return result
+	return calls[0].last()
 }
 
 // biasOf returns the bias that the module of a weight adds; nil if it adds none.

@@ -42,9 +42,9 @@ func (m *model) recordsModules() bool {
 		slices.ContainsFunc(m.t.Notes, func(note string) bool { return program.NotedModule(note) != "" })
 }
 
-// modules returns the calls of modules in pass k whose names match one of globs: of modules within each other, the outer one's.
-func (m *model) modules(k int, globs string) (units []unit) {
-	known := map[string]string{} // the module whose name matches, by the one that allocates
+// modules returns the calls of modules in pass k with some names: of modules within each other, the outer one's.
+func (m *model) modules(k int, isMeant func(name string) bool) (units []unit) {
+	known := map[string]string{} // the module that is meant, by the one that allocates
 	last := ""
 	for _, b := range m.computed(k) {
 		if b.added {
@@ -53,7 +53,7 @@ func (m *model) modules(k int, globs string) (units []unit) {
 		name := m.module(b)
 		of, isKnown := known[name]
 		if !isKnown {
-			of = outermost(name, globs)
+			of = outermost(name, isMeant)
 			known[name] = of
 		}
 		switch {
@@ -68,10 +68,10 @@ func (m *model) modules(k int, globs string) (units []unit) {
 	return units
 }
 
-// outermost returns the shortest path to a module, or to one that it is in, that matches one of globs; "" if none does.
-func outermost(module, globs string) string {
+// outermost returns the shortest path to a module, or to one that it is in, that is meant; "" if none is.
+func outermost(module string, isMeant func(name string) bool) string {
 	for i := 0; i <= len(module); i++ {
-		if (i == len(module) || module[i] == '.') && matches(globs, module[:i]) {
+		if (i == len(module) || module[i] == '.') && isMeant(module[:i]) {
 			return module[:i]
 		}
 	}
