@@ -98,7 +98,7 @@ func (f *freezer) pass() {
 	}
 	// The first operation with a gradient computes none of its input.
 	if i := max(f.m.skipSums(f.backward, stays, -1), 0); i > 0 && f.backward[i].category == purpose.Gradient {
-		if input := f.backward[i-1]; f.isInput(input, f.backward[i]) && input.end.event > last {
+		if input := f.backward[i-1]; f.m.isOfInput(input, f.backward[i]) && input.end.event > last {
 			f.gone[input] = true
 		}
 	}
@@ -136,23 +136,11 @@ func (f *freezer) lastGradient() (last int) {
 	return last
 }
 
-// isInput reports whether an operation made a temporary beside a gradient: the gradient of its input.
-func (f *freezer) isInput(b, gradient *buffer) bool {
-	return b.category == purpose.TemporaryData && f.m.op(b) == f.m.op(gradient)
-}
-
 // freeFor frees what only gradient g of parameter w needs.
 func (f *freezer) freeFor(w, g *buffer) {
 	m := f.m
-	at := slices.Index(f.backward, g)
-	next := m.skipSums(f.backward, at+1, 1)
-	if next < len(f.backward) && f.isInput(f.backward[next], g) && m.biasOf(w) == nil {
-		next++ // mm makes the gradient of its input after that of its weight
-	}
-	end := m.passes[f.k].end
-	if next < len(f.backward) {
-		end = f.backward[next].begin.event
-	}
+	at, _, end := m.nodeOf(f.backward, w, g)
+	end = min(end, m.passes[f.k].end)
 	summed := m.skipSums(f.backward, at, -1)
 	switch op := m.op(g); {
 	case op == sumOp && m.isProduct(f.backward, summed, end): // the scale of a normalization in Python: its other factor was saved for it

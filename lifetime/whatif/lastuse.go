@@ -153,6 +153,29 @@ func (m *model) gradientsOf(backward, weights []*buffer) map[*buffer]*buffer {
 	return of
 }
 
+// nodeOf returns which buffer of a backward pass gradient g of weight w is, the gradient of the input that its node makes, nil for none, and where
+// the next node begins.
+func (m *model) nodeOf(backward []*buffer, w, g *buffer) (i int, ofInput *buffer, end int) {
+	i = slices.Index(backward, g)
+	next := m.skipSums(backward, i+1, 1)
+	switch isFirst := m.biasOf(w) != nil; { // addmm makes the gradient of its input first, mm that of its weight
+	case isFirst && i > 0 && m.isOfInput(backward[i-1], g):
+		ofInput = backward[i-1]
+	case !isFirst && next < len(backward) && m.isOfInput(backward[next], g):
+		ofInput = backward[next]
+		next++
+	}
+	if next == len(backward) {
+		return i, ofInput, noEvent
+	}
+	return i, ofInput, backward[next].begin.event
+}
+
+// isOfInput reports whether an operation made a temporary beside a gradient: the gradient of its input.
+func (m *model) isOfInput(b, gradient *buffer) bool {
+	return b.category == purpose.TemporaryData && m.op(b) == m.op(gradient)
+}
+
 // isProduct reports whether buffer i of a backward pass is a product of two activations that ends before an event.
 func (m *model) isProduct(backward []*buffer, i, next int) bool {
 	return i >= 0 && m.op(backward[i]) == "mul" && backward[i].end.event < next

@@ -155,7 +155,11 @@ func (m *model) biasOf(w *buffer) *buffer {
 func (m *model) adapt(backward []*buffer, w, y, g *buffer, rank int64) {
 	shape := m.shapeOf(w)
 	inner, input := y.size/shape[0]*rank, y.size/shape[0]*shape[1]
-	ofInput, node, end := m.nodeOfMatrix(backward, w, g, input)
+	_, ofInput, end := m.nodeOf(backward, w, g)
+	node, hasInput := g.begin.event, ofInput != nil && ofInput.size == input
+	if hasInput {
+		node = min(node, ofInput.begin.event)
+	}
 
 	of := y.begin.event
 	m.addReal(y, makesInner.at(of), freesInner.at(node), inner).saved = true
@@ -168,7 +172,7 @@ func (m *model) adapt(backward []*buffer, w, y, g *buffer, rank int64) {
 	m.addReal(g, gradientOfFirst.at(node), g.end, bytes[0])
 	m.addReal(g, gradientOfScaled.at(node), freesScaledGradient.at(node), y.size).category = purpose.TemporaryData
 	m.addReal(g, gradientOfInner.at(node), freesInnerGradient.at(node), inner).category = purpose.TemporaryData
-	if ofInput != nil {
+	if hasInput {
 		both := ofInput.begin.event
 		m.addReal(g, gradientOfInput.at(node), freesInputGradient.at(both), input).category = purpose.TemporaryData
 		m.addReal(g, addsInputGradients.at(both), freesInputSum.at(both), input).category = purpose.TemporaryData
@@ -180,23 +184,4 @@ func (m *model) adapt(backward []*buffer, w, y, g *buffer, rank int64) {
 	}
 	y.saved = false
 	m.until(y, freesRecorded.at(of))
-}
-
-// nodeOfMatrix returns the gradient of the input of a matrix with gradient g, nil if it has none, and when its node begins and the next one does.
-func (m *model) nodeOfMatrix(backward []*buffer, w, g *buffer, input int64) (ofInput *buffer, begin, end int) {
-	i := slices.Index(backward, g)
-	near := i + 1 // addmm makes the gradient of its input first, mm that of its weight
-	if m.biasOf(w) != nil {
-		near = i - 1
-	}
-	last := i
-	begin, end = g.begin.event, noEvent
-	if near >= 0 && near < len(backward) && backward[near].size == input && m.op(backward[near]) == m.op(g) {
-		ofInput, last = backward[near], max(i, near)
-		begin = min(begin, ofInput.begin.event)
-	}
-	if last+1 < len(backward) {
-		end = backward[last+1].begin.event
-	}
-	return ofInput, begin, end
 }
