@@ -562,3 +562,27 @@ func TestRunsTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoOfAnOperator: an operator of a module that allocates a result and a workspace in each pass is as good as two lines, also without
+// frames of C++. Buffers of one size, and those of other code, are not.
+func TestTwoOfAnOperator(t *testing.T) {
+	for _, c := range []struct {
+		line        string
+		other, want int
+	}{{"run call theirs", 5, 6}, {"run call theirs", 0, 0}, {"run a", 5, 0}} {
+		r := record()
+		for range 6 {
+			r.alloc("cuda:0", "run b", true)
+			r.alloc("cuda:0", "run b", true)
+			for k := range 2 {
+				r.t += 1000
+				size := int64(1+k*c.other) << 10
+				r.b.Alloc(r.space("cuda:0"), r.t, build.Block{Addr: uint64(r.t) << 20, Requested: size, Occupied: size, Site: r.site(c.line)})
+			}
+		}
+		p, space := r.program(t)
+		if steps := len(p.Steps(space("cuda:0")).Begins); steps != c.want {
+			t.Errorf("%v: %d steps", c, steps)
+		}
+	}
+}

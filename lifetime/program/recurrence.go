@@ -74,27 +74,24 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 // iteration, which may not have ended.
 func (p *Program) recurrence(h *history, least int) *Steps {
 	s := h.s
-	sites := map[int][]lifetime.SiteID{} // by number of allocations
+	sites := map[int][][]int{} // buffers by number of allocations
 	for _, site := range h.order {
 		const once = Converting | Constructs | Initializes | MakesState // loop over the parameters of a model
 		if n := len(h.buffers[site]); n >= leastSteps && p.At(site).Flags&once == 0 {
-			sites[n] = append(sites[n], site)
-		}
-	}
-	begins := func(n int) (first []int) { // buffers of the site that begins the iteration
-		for _, site := range sites[n] {
-			if b := h.buffers[site]; first == nil || b[0] < first[0] {
-				first = b
+			for _, buffers := range p.atOnce(h, site) {
+				sites[len(buffers)] = append(sites[len(buffers)], buffers)
 			}
 		}
-		return first
+	}
+	begins := func(n int) []int { // buffers of the site that begins the iteration
+		return slices.MinFunc(sites[n], func(x, y []int) int { return cmp.Compare(x[0], y[0]) })
 	}
 	often := map[int]int{} // sites by number of iterations
 	for n := range sites {
 		first := begins(n)
 		for _, m := range []int{n, n - 1} { // sites that the last iteration did not reach
-			for _, site := range sites[m] {
-				if (m == n || often[n] >= least) && inTurns(first, h.buffers[site]) {
+			for _, b := range sites[m] {
+				if (m == n || often[n] >= least) && inTurns(first, b) {
 					often[n]++
 				}
 			}
@@ -103,7 +100,7 @@ func (p *Program) recurrence(h *history, least int) *Steps {
 	maps.DeleteFunc(often, func(_, sites int) bool { return sites < minRecurrence })
 	counts := slices.SortedFunc(maps.Keys(often), func(x, y int) int { return cmp.Or(cmp.Compare(often[y], often[x]), cmp.Compare(y, x)) })
 	for _, n := range counts {
-		if p.areLayers(h, n) || p.sizesDiffer(h, n) {
+		if p.areLayers(h, sites[n]) {
 			continue
 		}
 		first := begins(n)
@@ -126,6 +123,25 @@ func (p *Program) recurrence(h *history, least int) *Steps {
 		return steps
 	}
 	return noSteps
+}
+
+// atOnce returns the buffers of a site in modules apart, by their place among those of different sizes that each call
+// allocates one after the other, as results and workspaces of an operator: frames of C++ may be missing.
+func (p *Program) atOnce(h *history, site lifetime.SiteID) [][]int {
+	buffers := h.buffers[site]
+	size := func(k int) int64 { return h.s.Buffers[buffers[k]].Requested }
+	n := 1
+	for n < len(buffers) && h.Between(buffers[n-1], buffers[n]) == 1 && size(n) != size(0) {
+		n++
+	}
+	apart := make([][]int, n)
+	for k, i := range buffers {
+		if !p.inModule(site) || k%n > 0 && h.Between(buffers[k-1], i) != 1 || k >= n && size(k) != size(k-n) {
+			return [][]int{buffers}
+		}
+		apart[k%n] = append(apart[k%n], i)
+	}
+	return apart
 }
 
 // leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one
@@ -184,42 +200,25 @@ func inTurns(first, buffers []int) bool {
 	return off <= max(2, len(first)/10) && off < len(first)/2
 }
 
-// areLayers reports whether most sites of modules and of backward passes with a number of allocations loop within one
-// pass, over its layers: all of them are in one call or one forward pass, or there are fewer passes.
-func (p *Program) areLayers(h *history, n int) bool {
-	looping, all := 0, 0
-	for _, site := range h.order {
-		if len(h.buffers[site]) != n {
-			continue
-		}
-		if p.inModule(site) || p.Purpose(h.s.PurposeOf(h.buffers[site][0])).Phase == purpose.Backward {
-			all++
-			if n > p.passesOf(h)+1 || p.InOneCall(h.s, site) {
+// areLayers reports whether sites with one number of allocations loop over layers. Most of those of modules and of
+// backward passes do so within one pass: all of their buffers are in one call or one forward pass, or there are fewer
+// passes. Without a frame of Python, most have several sizes: the steps of a network have the same parameters.
+func (p *Program) areLayers(h *history, sites [][]int) bool {
+	looping, ofPasses, differ, python := 0, 0, 0, false
+	for _, buffers := range sites {
+		first := &h.s.Buffers[buffers[0]]
+		python = python || p.At(first.Site).Python
+		if p.inModule(first.Site) || p.Purpose(h.s.PurposeOf(buffers[0])).Phase == purpose.Backward {
+			ofPasses++
+			if len(buffers) > p.passesOf(h)+1 || p.InOneCall(h.s, first.Site) {
 				looping++
 			}
 		}
-	}
-	return 2*looping > all
-}
-
-// sizesDiffer reports whether most sites with a number of allocations have several sizes, and no frame of Python tells
-// where they are: the layers of a network differ, its steps have the same parameters.
-func (p *Program) sizesDiffer(h *history, n int) bool {
-	differ, all := 0, 0
-	for _, site := range h.order {
-		buffers := h.buffers[site]
-		if len(buffers) != n {
-			continue
-		}
-		if p.At(site).Python {
-			return false
-		}
-		all++
-		if slices.ContainsFunc(buffers, func(i int) bool { return h.s.Buffers[i].Requested != h.s.Buffers[buffers[0]].Requested }) {
+		if slices.ContainsFunc(buffers, func(i int) bool { return h.s.Buffers[i].Requested != first.Requested }) {
 			differ++
 		}
 	}
-	return 2*differ > all
+	return 2*looping > ofPasses || !python && 2*differ > len(sites)
 }
 
 // passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than
