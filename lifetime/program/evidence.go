@@ -40,19 +40,16 @@ func (e Evidence) Between(from, to int) int {
 	return int(e.before[to] - e.before[from])
 }
 
-// Evidence returns the buffers of a space without those of bystanders: chains that never hold two buffers at once, and
-// none at an end of the recording. A chain is what one thread allocates on one stream. A thread that measures is a
-// bystander, and what uses a stream of its own for a moment. The largest chain is that of the program.
-func (p *Program) Evidence(s *lifetime.Space) Evidence {
-	e, known := p.evidence[s]
-	if !known && s.Axis != lifetime.ProgramOrder {
-		e = p.evidenceOf(s)
-		p.evidence[s] = e
-	}
-	return e
-}
+// Evidence returns the buffers of a space that tell something about others.
+func (p *Program) Evidence(s *lifetime.Space) Evidence { return p.historyOf(s).Evidence }
 
-func (p *Program) evidenceOf(s *lifetime.Space) (e Evidence) {
+// evidenceOf returns the buffers of a space without those of bystanders: chains that never hold two buffers at
+// once, and none at an end of the recording. A chain is what one thread allocates on one stream. A thread that measures
+// is a bystander, and what uses a stream of its own for a moment. The largest chain is that of the program.
+func (p *Program) evidenceOf(s *lifetime.Space) Evidence {
+	if s.Axis == lifetime.ProgramOrder {
+		return Evidence{}
+	}
 	type chain struct {
 		thread ThreadID
 		stream int64
@@ -71,7 +68,7 @@ func (p *Program) evidenceOf(s *lifetime.Space) (e Evidence) {
 		at, known := index[c]
 		if !known {
 			at = int32(len(chains))
-			index[c], chains = at, append(chains, use{chain: c})
+			index[c], chains = at, append(chains, use{chain: c, until: b.Begin})
 		}
 		u := &chains[at]
 		u.holds = u.holds || b.Begin < u.until || b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0
@@ -88,20 +85,16 @@ func (p *Program) evidenceOf(s *lifetime.Space) (e Evidence) {
 		u := &chains[of[i]]
 		return u.holds || of[i] == int32(largest) || u.thread == 0 && streams[u.stream]
 	}
+	before := make([]int32, len(s.Buffers)+1)
 	for i := range s.Buffers {
-		if e.before == nil && !counts(i) {
-			e.before = make([]int32, len(s.Buffers)+1)
-			for k := range i + 1 {
-				e.before[k] = int32(k)
-			}
-		}
-		if e.before != nil {
-			if e.before[i+1] = e.before[i]; counts(i) {
-				e.before[i+1]++
-			}
+		if before[i+1] = before[i]; counts(i) {
+			before[i+1]++
 		}
 	}
-	return e
+	if int(before[len(s.Buffers)]) == len(s.Buffers) {
+		return Evidence{}
+	}
+	return Evidence{before}
 }
 
 // streamsOf returns a function that returns the stream of a buffer.

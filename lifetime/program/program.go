@@ -12,8 +12,6 @@ type Program struct {
 	stacks    *Stacks
 	steps     map[*lifetime.Space]*Steps
 	histories map[*lifetime.Space]*history
-	waits     map[*lifetime.Space]*waiting
-	evidence  map[*lifetime.Space]Evidence
 	processes map[process][]*lifetime.Space // spaces with a clock
 }
 
@@ -27,8 +25,7 @@ func (p *Program) Part(spaces ...*lifetime.Space) *Program {
 }
 
 func of(c *lifetime.Capture, stacks *Stacks) *Program {
-	p := &Program{c, stacks, map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[*lifetime.Space]*waiting{},
-		map[*lifetime.Space]Evidence{}, map[process][]*lifetime.Space{}}
+	p := &Program{c, stacks, map[*lifetime.Space]*Steps{}, map[*lifetime.Space]*history{}, map[process][]*lifetime.Space{}}
 	for _, s := range c.Spaces {
 		if of := (process{s.Source, s.Host, s.Process}); s.Axis == lifetime.Time {
 			p.processes[of] = append(p.processes[of], s)

@@ -28,13 +28,14 @@ type history struct {
 	forward  []interval // forward passes
 	turns    bool       // the only forward pass is several; see callsIn
 	recurs   *Steps     // see recurrence
+	waits    *waiting   // see waitingOf
 }
 
 // historyOf returns the history of a space.
 func (p *Program) historyOf(s *lifetime.Space) *history {
 	h := p.histories[s]
 	if h == nil {
-		h = &history{s: s, Evidence: p.Evidence(s), buffers: make([][]int, max(len(p.Sites), 1))}
+		h = &history{s: s, Evidence: p.evidenceOf(s), buffers: make([][]int, max(len(p.Sites), 1))}
 		p.histories[s] = h
 		for i := range s.Buffers {
 			if site := s.Buffers[i].Site; h.begins(i) {

@@ -84,12 +84,12 @@ func (p *Program) phase(s *lifetime.Space, i int) purpose.Phase {
 // waitingOf finds the passes after the last backward pass: at most as many as one backward pass had before, at least
 // one. Without a backward pass, lines that take turns in a root module are several calls of it, and none waits.
 func (p *Program) waitingOf(s *lifetime.Space) *waiting {
-	if w := p.waits[s]; w != nil {
-		return w
-	}
 	h := p.historyOf(s)
+	if h.waits != nil {
+		return h.waits
+	}
 	w := &waiting{passes: p.forwardOf(h)}
-	p.waits[s] = w
+	h.waits = w
 	usual, now, k, step, steps := 1, 0, 0, -1, p.Steps(s)
 	var trains, runs, python bool
 	allocated, open, sites := int64(0), int64(0), map[lifetime.SiteID]bool{}
