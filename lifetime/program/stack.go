@@ -86,8 +86,8 @@ type Stacks struct {
 
 	threads map[function]ThreadID
 
-	todo        []lifetime.StackID // scratch space
-	engineKnown uint8              // 0: not yet looked, 1: no, 2: yes
+	todo      []lifetime.StackID // scratch space
+	hasEngine bool               // see HasEngine
 
 	forwards map[lifetime.FrameID]bool // lines that call a forward; nil = not read
 }
@@ -96,7 +96,8 @@ type Stacks struct {
 func NewStacks(t *lifetime.Tables) *Stacks {
 	return &Stacks{t: t, stacks: make([]Facts, len(t.Stacks)), frames: make([]frameFacts, len(t.Frames)), files: map[string]frameFacts{},
 		callers: make([]PathID, len(t.Stacks)), lines: make([]lifetime.FrameID, len(t.Stacks)),
-		threads: map[function]ThreadID{}, calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]CallID{}, chains: make([][]CallID, 1)}
+		threads: map[function]ThreadID{}, calls: make([]moduleCallSite, 1), callIDs: map[moduleCallSite]CallID{}, chains: make([][]CallID, 1),
+		hasEngine: slices.ContainsFunc(t.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine })}
 }
 
 // StacksOf returns a reader that goes on where the last one that is done stopped. Any then counts what that one read.
@@ -137,15 +138,7 @@ func (r *Stacks) Any(flags Flag) bool {
 }
 
 // HasEngine reports whether a thread of the autograd engine is known by its empty stacks.
-func (r *Stacks) HasEngine() bool {
-	if r.engineKnown == 0 {
-		r.engineKnown = 1
-		if slices.ContainsFunc(r.t.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine }) {
-			r.engineKnown = 2
-		}
-	}
-	return r.engineKnown == 2
-}
+func (r *Stacks) HasEngine() bool { return r.hasEngine }
 
 // InEngine reports whether a stack is of a thread of the autograd engine.
 func (r *Stacks) InEngine(f *Facts) bool { return f.Engine || f.Python && !f.Rooted && r.HasEngine() }

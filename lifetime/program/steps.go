@@ -76,11 +76,9 @@ func (p *Program) processOf(s *lifetime.Space) []*lifetime.Space {
 	if !slices.Contains(group, s) {
 		return []*lifetime.Space{s}
 	}
-	if len(group) > 1 {
-		slices.SortStableFunc(group, func(x, y *lifetime.Space) int {
-			return p.historyOf(y).allocatedBetween(y.Begin, y.End) - p.historyOf(x).allocatedBetween(x.Begin, x.End)
-		})
-	}
+	slices.SortStableFunc(group, func(x, y *lifetime.Space) int {
+		return p.historyOf(y).allocatedBetween(y.Begin, y.End) - p.historyOf(x).allocatedBetween(x.Begin, x.End)
+	})
 	return group
 }
 
@@ -127,9 +125,6 @@ var noSteps = &Steps{}
 
 // markedSteps returns the steps that a program marks, if they begin before the end of its history.
 func markedSteps(s *lifetime.Space, end int64) *Steps {
-	if len(s.Marks) == 0 {
-		return noSteps
-	}
 	steps := &Steps{Source: Marked}
 	for i := range s.Marks {
 		m := &s.Marks[i]
@@ -241,9 +236,6 @@ func (p *Program) inTurn(h *history, turns *Steps) (steps *Steps, ok bool) {
 // phaseSteps returns the steps that end with steps of an optimizer that allocate, after a backward pass. They have
 // about as many backward passes each, and contain most allocations: an optimizer may allocate only in its first step.
 func (p *Program) phaseSteps(s *lifetime.Space) *Steps {
-	if s.Purposes == nil {
-		return noSteps
-	}
 	steps := &Steps{Source: Phases}
 	begin, backward, h := int64(0), 0, p.historyOf(s)
 	spans := slices.DeleteFunc(phaseSpans(&p.Tables, s, h.Evidence), func(span PhaseSpan) bool { return span.Part == purpose.Setup })
