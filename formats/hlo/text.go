@@ -111,9 +111,7 @@ func (t *textReader) read() error {
 			part = "ranges"
 		case strings.HasPrefix(line, reportTotal), strings.HasPrefix(line, "Total bytes: "):
 			t.totalOf(line)
-			if part == "" {
-				part = "report"
-			}
+			part = cmp.Or(part, "report")
 		case strings.HasPrefix(line, reportSpace):
 			part = "report"
 			if m := spaceColor.FindStringSubmatch(line); m != nil {

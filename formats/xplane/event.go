@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/memlane/memlane/lifetime"
 )
@@ -79,12 +80,7 @@ func (t *statTable) set(id int64, kind statKind) {
 
 // has reports whether every kind in kinds has a number.
 func (t *statTable) has(kinds ...statKind) bool {
-	for _, k := range kinds {
-		if t.known&(1<<k) == 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(kinds, func(k statKind) bool { return t.known&(1<<k) == 0 })
 }
 
 func (t *statTable) kind(id uint64) statKind {

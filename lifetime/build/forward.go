@@ -32,12 +32,7 @@ func (b *Builder) nameForward(s *lifetime.Space) {
 
 // engineRan reports whether a stack has a frame of the autograd engine.
 func (b *Builder) engineRan() bool {
-	for i := range b.capture.Frames {
-		if b.capture.Frames[i].Kind == frame.Engine {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.capture.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine })
 }
 
 // forwardNames finds the forward passes of one space.

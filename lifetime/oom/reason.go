@@ -42,12 +42,8 @@ const (
 // frameworkOf returns the framework of a failure.
 func frameworkOf(said string, source *lifetime.Source) framework {
 	from := func(names ...string) bool {
-		for _, name := range names {
-			if strings.HasPrefix(source.Producer, name) || source.Producer == "" && strings.HasPrefix(source.Format, name) {
-				return true
-			}
-		}
-		return false
+		by := cmp.Or(source.Producer, source.Format)
+		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(by, name) })
 	}
 	switch {
 	case said == failure.FromTorch, said == failure.FromLibrary:

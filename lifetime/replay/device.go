@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"maps"
 	"math"
 )
@@ -13,10 +14,7 @@ type Device struct {
 
 // limit returns what the fraction allows (allowed_memory_maximum); 0 = no fraction.
 func (d *Device) limit(s *Settings) int64 {
-	f := d.Fraction
-	if f == 0 {
-		f = s.Fraction
-	}
+	f := cmp.Or(d.Fraction, s.Fraction)
 	if f == 0 || d.Capacity == 0 {
 		return 0
 	}

@@ -271,9 +271,7 @@ func (s *Settings) size(requested int64) int64 {
 	if requested < minBlock {
 		return minBlock
 	}
-	if requested > maxSize {
-		requested = maxSize
-	}
+	requested = min(requested, maxSize)
 	log := bits.Len64(uint64(requested)) - 1
 	n := s.Roundup[min(max(log-20, 0), intervals-1)]
 	if n <= 1 || requested <= minBlock*n {

@@ -100,11 +100,7 @@ func (s *Selection) names() string {
 // is selected.
 func (s *Selection) Of(c *lifetime.Capture) (*lifetime.Capture, error) {
 	part := only(c, func(space *lifetime.Space) bool { return s.has(&space.SpaceInfo) })
-	var ids []string
-	for _, space := range c.Spaces {
-		ids = append(ids, space.ID())
-	}
-	if err := s.empty(&c.Tables, ids, len(part.Spaces)); err != nil {
+	if err := empty(s, &c.Tables, c.Spaces, len(part.Spaces)); err != nil {
 		return nil, err
 	}
 	return s.cut(part)
@@ -123,18 +119,18 @@ func (s *Selection) Buffers(of *lifetime.Capture) (*lifetime.Capture, error) {
 func (s *Selection) OfOutline(o *outline.Outline) (*outline.Outline, error) {
 	part := *o
 	part.Spaces = slices.DeleteFunc(slices.Clone(o.Spaces), func(space *outline.Space) bool { return !s.has(&space.SpaceInfo) })
-	var ids []string
-	for _, space := range o.Spaces {
-		ids = append(ids, space.ID())
-	}
-	return &part, s.empty(&o.Tables, ids, len(part.Spaces))
+	return &part, empty(s, &o.Tables, o.Spaces, len(part.Spaces))
 }
 
 // maxIDs is the number of memory IDs that an error lists at most.
 const maxIDs = 12
 
-// empty returns the error for a selection that has n of the spaces with these IDs; nil if it has any.
-func (s *Selection) empty(t *lifetime.Tables, ids []string, n int) error {
+// empty returns the error for a selection that has n of these spaces; nil if it has any.
+func empty[S interface{ ID() string }](s *Selection, t *lifetime.Tables, spaces []S, n int) error {
+	var ids []string
+	for _, space := range spaces {
+		ids = append(ids, space.ID())
+	}
 	switch more := len(ids) - maxIDs; {
 	case len(ids) == 0:
 		return &NothingError{t.Name(), "holds no memory data: " + whyEmpty(t)}

@@ -1,6 +1,7 @@
 package canvas
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -156,10 +157,7 @@ func (c *document) Text(t Text) {
 		x -= width
 	}
 	if t.Halo || t.Over != 0 {
-		around := t.Over
-		if around == 0 {
-			around = c.theme.color(Background)
-		}
+		around := cmp.Or(t.Over, c.theme.color(Background))
 		c.pdf.RawWriteStr(fmt.Sprintf("q 1 Tr %g w %s\n", 3*points, paint(around, "RG")))
 		c.pdf.Text(x, y, s+aside)
 		c.pdf.RawWriteStr("Q\n")

@@ -167,10 +167,7 @@ func (t *trace) track(parent uint64, name string, field protowire.Number, what [
 
 // at writes an event, with what it interned.
 func (t *trace) at(instant int64) {
-	n := t.since(instant)
-	if n > math.MaxInt64/t.unit {
-		n = math.MaxInt64 / t.unit // the viewer's times are signed
-	}
+	n := min(t.since(instant), math.MaxInt64/t.unit) // the viewer's times are signed
 	p := number(number(number(t.packet[:0], packetTimestamp, n*t.unit), packetSequence, 1), packetFlags, needsState)
 	if len(t.interned) > 0 {
 		p = message(p, packetInterned, t.interned)

@@ -58,9 +58,7 @@ func reporting(c *lifetime.Capture) map[string]*lifetime.Space {
 		if s.Reports.N == 0 {
 			continue
 		}
-		if first == nil {
-			first = s
-		}
+		first = cmp.Or(first, s)
 		if id := memoryID(s); spaces[id] == nil && s.Source == first.Source && s.Host == first.Host {
 			spaces[id] = s
 		}

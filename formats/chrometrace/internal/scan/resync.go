@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // lookahead is how many bytes resync examines, whatever the size of the window.
 const lookahead = 512
@@ -89,12 +92,7 @@ func looksEnd(b []byte, all bool) bool {
 		return false
 	}
 	rest = bytes.TrimLeft(rest[1:], " \t\r\n")
-	for _, key := range headerKeys {
-		if bytes.HasPrefix(rest, []byte(key)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(headerKeys, func(key string) bool { return bytes.HasPrefix(rest, []byte(key)) })
 }
 
 // looksArray reports whether b begins with the key of the event array.
