@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/category"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // TestOlder: what buffers from before the recording are. A program stopped recording and began again, so that the allocator still knows
@@ -135,5 +136,40 @@ func TestOneInstant(t *testing.T) {
 	}
 	if workspaces != 1 {
 		t.Errorf("%d workspaces", workspaces)
+	}
+}
+
+// TestOlderThanKnown: where parameters have a stack, all others of their sizes from before the recording are states, and no parameters
+// for having the lowest addresses.
+func TestOlderThanKnown(t *testing.T) {
+	c, err := shared("../../testdata/meaning/principles/w02.pickle.zst")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	at := s.Buffers[len(s.Buffers)/2].Begin + 1
+	part := selection.Slice(c, at, s.End)
+	cut := part.Spaces[0]
+	var known []purpose.Category
+	for i, was := range categoriesOf(c, s) {
+		if b := &s.Buffers[i]; b.Edge&lifetime.EndOpen != 0 || b.End > at {
+			known = append(known, was)
+		}
+	}
+	states := 0
+	for i := range cut.Buffers {
+		if b := &cut.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && known[i] != purpose.ModelParameter {
+			b.Site, b.Edge = 0, b.Edge|lifetime.SiteFromFree
+		}
+	}
+	for i, now := range categoriesOf(part, cut) {
+		if b := &cut.Buffers[i]; b.Edge&lifetime.BeginUnseen != 0 && known[i] == purpose.OptimizerState {
+			if states++; now != known[i] && now != purpose.UnknownCategory {
+				t.Errorf("a state of %d bytes is %v", b.Requested, now)
+			}
+		}
+	}
+	if states == 0 {
+		t.Error("no states")
 	}
 }

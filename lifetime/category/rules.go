@@ -393,8 +393,8 @@ func (v *view) onlyByGraph() bool {
 	switch {
 	case !v.byGraph || v.phase == purpose.OptimizerPhase:
 		return false
-	case v.unseen && v.atEdge(v.i): // it may be what the backward pass allocated
-		return false
+	case v.unseen && (v.atEdge(v.i) || v.sizes == nil || v.sizes.gradientsOf[v.b.Requested] > 0):
+		return false // it may be what a backward pass allocated
 	case v.phase == purpose.Backward && !v.unseen:
 		return v.freed != nil && (v.inRecomputation() || v.sure && v.outlives && v.follow(purpose.Backward) > 0)
 	}

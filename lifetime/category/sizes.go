@@ -259,7 +259,7 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 		}
 	}
 	if states := a.statesOfOptimizers(z, bySize); len(states) == 1 && states[0] > 0 &&
-		a.share(z, bySize, []int{states[0] - 1}) >= nearly {
+		a.share(z, bySize, states) >= nearly {
 		for size, buffers := range bySize {
 			if len(buffers) == states[0]*z.gradientsOf[size] {
 				z.mark(stateSized, buffers)
@@ -385,9 +385,9 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 	return used
 }
 
-// olderThanWindow divides the buffers of each size from before the window: parameters were allocated first, so they
-// have the lowest addresses. The rest are states only if they are exactly as many as the optimizer keeps: they may be
-// gradients or copies of the model, too.
+// olderThanWindow divides the buffers of each size from before the window: parameters that nothing else tells were
+// allocated first, so they have the lowest addresses. The rest are states only if they are exactly as many as the
+// optimizer keeps: they may be gradients or copies of the model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	states := a.statesOfOptimizers(z, old)
 	told, share := a.toldParameters(), 1
@@ -400,10 +400,11 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		switch {
 		case z.is(buffers[0], inBucket):
 		case g > 0:
-			z.mark(trained, buffers[:min(g, n)])
-			if n%g == 0 && slices.Contains(states, n/g-1) {
-				z.mark(counted, buffers[:g])
-				z.mark(stateSized, buffers[g:])
+			left := g - min(g, z.parametersOf[size])
+			z.mark(trained, buffers[:min(left, n)])
+			if z.areStates(n, size, states) {
+				z.mark(counted, buffers[:left])
+				z.mark(stateSized, buffers[left:])
 			}
 		case size > counter && n == told[size] && !slices.ContainsFunc(buffers, func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }):
 			z.mark(byEngine, buffers)
@@ -419,8 +420,8 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	}
 	z.mark(noGradient, a.copiedModules(z, old))
 	counted := len(states) > 0 && a.share(z, old, states) >= nearly
-	for _, buffers := range old {
-		if z.marks[buffers[0]] == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
+	for size, buffers := range old {
+		if size > counter && z.gradientsOf[size]+int(z.marks[buffers[0]]) == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
 			z.mark(noGradient, buffers)
 		}
 	}
@@ -515,11 +516,19 @@ func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 	for size, g := range z.gradientsOf {
 		bytes := size * int64(g)
 		all += bytes
-		if n := len(old[size]); n > 0 && n%g == 0 && slices.Contains(states, n/g-1) {
+		if z.areStates(len(old[size]), size, states) {
 			same += bytes
 		}
 	}
 	return float64(same) / float64(max(all, 1))
+}
+
+// areStates reports whether n buffers of a size are all its parameters that are not known otherwise, and one of some
+// numbers of states for each.
+func (z *sizes) areStates(n int, size int64, states []int) bool {
+	g := z.gradientsOf[size]
+	all := n + min(g, z.parametersOf[size])
+	return n > 0 && all%g == 0 && slices.Contains(states, all/g-1)
 }
 
 // statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD
