@@ -186,7 +186,7 @@ func (a *analysis) inFailedSpan(t int64) bool {
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
 
 // resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the
-// same place of its order. Where the recording ends in a pass, nothing is known of those about which they differ.
+// same place of its order. Where the recording ends in a pass, all that began with the same allocations must agree.
 func (a *analysis) resume() {
 	done, cut := map[int]bool{}, a.failed
 	if !a.over {
@@ -207,6 +207,7 @@ func (a *analysis) resume() {
 // changes what was alive at an instant.
 func (a *analysis) resumeSpan(span int, instant int64) {
 	var best []int
+	var like [][]int // what spans that began with all of it allocated
 	mine := a.allocatedIn(span)
 	for other, n := span-1, 0; other >= 0 && n < 8; other-- {
 		if a.spans[other].phase != a.spans[span].phase || slices.ContainsFunc(a.failed, func(f failure) bool { return f.span == other }) {
@@ -223,18 +224,41 @@ func (a *analysis) resumeSpan(span int, instant int64) {
 		if same > len(best) {
 			best = theirs[:same]
 		}
+		if same == len(mine) {
+			like = append(like, theirs[:same])
+		}
 	}
-	for k, like := range best {
-		p, from := &a.out[mine[k]], &a.out[like]
+	for k, i := range best {
+		p, from := &a.out[mine[k]], a.out[i].Category
 		v := a.view(mine[k])
+		differs := instant == a.s.End && from != p.Category
+		if differs {
+			from = a.agreed(like, k)
+		}
 		switch {
-		case !v.aliveAt(instant) || from.Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames:
-		case instant < a.s.End:
-			p.Category, p.Evidence, p.Rule = from.Category, purpose.FromLifetime, repeats
-		case from.Category != p.Category:
+		case !v.aliveAt(instant) || a.out[i].Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames:
+		case from != purpose.UnknownCategory:
+			p.Category, p.Evidence, p.Rule = from, purpose.FromLifetime, repeats
+		case differs:
 			p.Category, p.Evidence, p.Rule = purpose.UnknownCategory, purpose.NoEvidence, 0
 		}
 	}
+}
+
+// agreed returns the category that all spans which still had their buffer k when they allocated the last one gave it;
+// unknown if they differ.
+func (a *analysis) agreed(spans [][]int, k int) (all purpose.Category) {
+	for _, of := range spans {
+		c := a.out[of[k]].Category
+		switch {
+		case a.s.Buffers[of[k]].End <= a.s.Buffers[of[len(of)-1]].Begin:
+		case all != purpose.UnknownCategory && c != all:
+			return purpose.UnknownCategory
+		default:
+			all = c
+		}
+	}
+	return all
 }
 
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
