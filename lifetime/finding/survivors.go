@@ -58,7 +58,24 @@ func (p *Pass) findSetUp(h *history) (all []int) {
 		early[b.Requested] = early[b.Requested] || seen[on] <= earliest
 	}
 	slices.Sort(all)
-	return slices.DeleteFunc(all, func(i int) bool { return !(few && early[p.Space.Buffers[i].Requested] || p.isWorkspace(i)) })
+	return slices.DeleteFunc(all, func(i int) bool {
+		size := p.Space.Buffers[i].Requested
+		return !(few && early[size] || p.isWorkspace(i) && !varies(once, size))
+	})
+}
+
+// varies reports whether a size may be one of several, smaller and larger ones, by chance.
+func varies(sizes map[int64][]int, size int64) bool {
+	smaller, larger := 0, 0
+	for other := range sizes {
+		switch cmp.Compare(other, size) {
+		case -1:
+			smaller++
+		case 1:
+			larger++
+		}
+	}
+	return min(smaller, larger) > 1
 }
 
 // rises returns the moments at which the floor of a site rises, without set-up: a few early buffers that stay would

@@ -126,6 +126,13 @@ func TestOwnPool(t *testing.T) {
 	}
 }
 
+// TestSizeOfWorkspace: one of the cached masks, of sizes that rise by 64 KiB, has that of a workspace of cuBLAS.
+func TestSizeOfWorkspace(t *testing.T) {
+	if f := findingOf(t, "labelled/d16_warm_cache.pickle.zst", "cache"); f.Amount.Count != 16 || f.Amount.Bytes != 142_082_048 {
+		t.Errorf("%+v, want 16 masks of 142,082,048 B", f.Amount)
+	}
+}
+
 // TestNoRepeatedAdvice: a program that has expandable segments is not told to use them.
 func TestNoRepeatedAdvice(t *testing.T) {
 	for _, kind := range []string{"large", lifetime.Expandable} {
