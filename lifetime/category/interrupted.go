@@ -79,7 +79,7 @@ func (v *view) interruptedPass() *failure {
 // keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph
 // was dropped, keeps it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
-	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != inModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] {
+	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != program.InModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] {
 		return false
 	}
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
@@ -130,7 +130,7 @@ func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 		kept, all, lines, keeping := 0, 0, map[lifetime.SiteID]bool{}, 0
 		for _, i := range a.allocatedIn(span) {
 			b := &a.s.Buffers[i]
-			if b.Begin > until || a.at(b).within != inModule {
+			if b.Begin > until || a.at(b).within != program.InModule {
 				continue
 			}
 			all++

@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -13,7 +14,7 @@ import (
 var nested = map[string]bool{"<listcomp>": true, "<dictcomp>": true, "<setcomp>": true, "<genexpr>": true, "<lambda>": true}
 
 // outside returns the part of a path that is outside of expressions.
-func (r *reader) outside(path pathID) pathID {
+func (r *reader) outside(path program.PathID) program.PathID {
 	for {
 		callers, f := r.Callers(path)
 		if !nested[f.Function] {
@@ -25,7 +26,7 @@ func (r *reader) outside(path pathID) pathID {
 
 // inConstructor reports whether the innermost function of the program on a path is a constructor. An object allocates
 // there what it keeps: a replay store, a cache. Data comes from a function that loads it.
-func (r *reader) inConstructor(path pathID) bool {
+func (r *reader) inConstructor(path program.PathID) bool {
 	callers, f := r.Callers(path)
 	for f.Kind == frame.Framework || nested[f.Function] {
 		callers, f = r.Callers(callers)
@@ -48,7 +49,7 @@ var names = []ofName{
 }
 
 // named returns the category that one of the innermost functions on a path tells by its name or file.
-func (r *reader) named(path pathID) purpose.Category {
+func (r *reader) named(path program.PathID) purpose.Category {
 	if c, ok := r.byName[path]; ok {
 		return c
 	}
@@ -94,7 +95,7 @@ func (a *analysis) successors() {
 		return
 	}
 	type place struct {
-		line pathID
+		line program.PathID
 		size int64
 	}
 	made, below := map[place]int32{}, make([]int32, len(a.s.Buffers)) // 1 + the latest that took no other's place, and the one before it

@@ -6,12 +6,13 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // invocation is one run of a module: the n-th one of a chain in its caller's run.
 type invocation struct {
-	call   callID
+	call   program.CallID
 	caller runID // 0: the program called it
 	number uint32
 }
@@ -38,7 +39,7 @@ func newLayers(r *reader) *layers {
 // openCall is a call that goes on.
 type openCall struct {
 	run    runID
-	call   callID
+	call   program.CallID
 	first  firstOf
 	others bool                        // there were other allocations since then
 	calls  map[lifetime.FrameID]uint32 // how often each line of it called a module; kept for the next call at this depth
@@ -49,7 +50,7 @@ const maxKept = 64
 
 // firstOf is the first allocation of a call.
 type firstOf struct {
-	path pathID
+	path program.PathID
 	size int64
 }
 
@@ -82,7 +83,7 @@ func (l *layers) at(f *facts, size int64, begins bool) runID {
 
 // advances returns the depth of the innermost call that is that of a module of a Sequential, whose forward calls all in
 // one line, while the calls around it go on; 0 if there is none.
-func (l *layers) advances(chain []callID) (inner int) {
+func (l *layers) advances(chain []program.CallID) (inner int) {
 	for depth := 0; depth < min(len(chain), len(l.open)); depth++ {
 		is, was := chain[depth], l.open[depth].call
 		if l.r.IsSequential(is) && (is == was || l.r.LineOf(is) == l.r.LineOf(was)) {
@@ -96,7 +97,7 @@ func (l *layers) advances(chain []callID) (inner int) {
 }
 
 // enter begins a call.
-func (l *layers) enter(call callID, first firstOf) {
+func (l *layers) enter(call program.CallID, first firstOf) {
 	run := invocation{call: call}
 	n := len(l.open)
 	if n > 0 {
@@ -145,7 +146,7 @@ func (l *layers) names() []string {
 }
 
 // line returns the line that makes a call.
-func (l *layers) line(call callID) string {
+func (l *layers) line(call program.CallID) string {
 	frame := &l.r.t.Frames[l.r.LineOf(call)]
 	return fmt.Sprintf("%s:%d", path.Base(frame.File), frame.Line)
 }
@@ -160,7 +161,7 @@ func (a *analysis) layers() {
 			continue
 		}
 		b := &a.s.Buffers[i]
-		if f := a.at(b); f.within == inModule {
+		if f := a.at(b); f.within == program.InModule {
 			runs[i] = l.at(f, b.Requested, a.next[i] != last)
 			last = a.next[i]
 		}

@@ -2,6 +2,7 @@ package category
 
 import (
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -23,21 +24,21 @@ func (a *analysis) parts() {
 func (v *view) part(evaluates []bool) purpose.Part {
 	p := &v.out[v.i]
 	switch {
-	case v.inRecomputation() && (v.f.within == inModule || v.f.flags&recomputes != 0): // and not a hook
+	case v.inRecomputation() && (v.f.within == program.InModule || v.f.flags&program.Recomputes != 0): // and not a hook
 		return purpose.Recomputation
-	case p.Phase == purpose.OptimizerPhase && v.f.flags&clearsGrads != 0:
+	case p.Phase == purpose.OptimizerPhase && v.f.flags&program.ClearsGrads != 0:
 		return purpose.ZeroGrad
-	case p.Phase == purpose.OptimizerPhase && v.f.flags&clips != 0:
+	case p.Phase == purpose.OptimizerPhase && v.f.flags&program.Clips != 0:
 		return purpose.Clipping
 	case p.Phase == purpose.Forward && v.next > 0 && evaluates[v.next-1] && v.b.Begin <= v.spans[v.next-1].end:
 		return purpose.Evaluation
 	case p.Phase != purpose.OtherPhase:
 		return purpose.UnknownPart
-	case p.Category == purpose.Input || v.f.flags&loadsData != 0:
+	case p.Category == purpose.Input || v.f.flags&program.LoadsData != 0:
 		return purpose.DataLoading
 	case v.sizes.is(v.i, weightCopy):
 		return purpose.Checkpoint
-	case v.f.within == inSetup, v.firstSpanAfter(v.b.Begin) && v.long:
+	case v.f.within == program.InSetup, v.firstSpanAfter(v.b.Begin) && v.long:
 		return purpose.Setup
 	}
 	return purpose.UnknownPart

@@ -61,7 +61,7 @@ func (a *analysis) phases() {
 			continue // an optimizer that steps within the backward pass does not end it
 		}
 		a.add(phase, b.Begin, begins)
-		if phase == purpose.Backward && f.flags&returnsGrads != 0 {
+		if phase == purpose.Backward && f.flags&program.ReturnsGrads != 0 {
 			a.spans[len(a.spans)-1].returns = true
 		}
 		between = false
@@ -129,7 +129,7 @@ func (a *analysis) returned() []program.ThreadID {
 		}
 		if c.Begin {
 			all[c.Buffer], by = by, 0
-		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == noPart {
+		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == program.NoPart {
 			by = f.thread
 		}
 	}
@@ -139,7 +139,7 @@ func (a *analysis) returned() []program.ThreadID {
 // rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of
 // modules ends a call.
 type rootCalls struct {
-	root  pathID
+	root  program.PathID
 	last  int  // buffer of the current call; -1 = none
 	ended bool // the program allocated outside since then
 }
@@ -147,7 +147,7 @@ type rootCalls struct {
 // add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last
 // allocation of the call before.
 func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
-	if f.within != inModule {
+	if f.within != program.InModule {
 		return false
 	}
 	begins := r.last < 0 || r.ended || f.rootCall != r.root
@@ -270,7 +270,7 @@ func (a *analysis) byGraph(i int) bool {
 		return false
 	}
 	if f := a.freed(i); f != nil {
-		return f.engine && !f.python || f.within == inBackwardCall
+		return f.engine && !f.python || f.within == program.InBackwardCall
 	}
 	last, _ := a.around(b.End)
 	return last >= 0 && a.spans[last].phase == purpose.Backward && b.End <= a.spans[last].end

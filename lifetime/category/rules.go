@@ -6,6 +6,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/compiled"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -115,11 +116,13 @@ var groups = []group{
 			// xla/service/buffer_assignment.h
 			always(purpose.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
 	}},
-	{func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 || isHandleWorkspace(v.b.Requested) }, []Rule{
+	{func(v *view) bool {
+		return v.f.flags&(program.Cublas|program.CublasLt) != 0 || isHandleWorkspace(v.b.Requested)
+	}, []Rule{
 		{"library_workspace", purpose.FromFrames,
 			"a function of the library allocates its workspace",
 			// aten/src/ATen/cuda/CublasHandlePool.cpp
-			always(purpose.Workspace, func(v *view) bool { return v.f.flags&(cublas|cublasLt) != 0 })},
+			always(purpose.Workspace, func(v *view) bool { return v.f.flags&(program.Cublas|program.CublasLt) != 0 })},
 		{"workspace_size", purpose.FromSize,
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
 			// aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize
@@ -169,17 +172,17 @@ var groups = []group{
 				return c, keep, kept(c)
 			}}},
 	}},
-	{func(v *view) bool { return v.f.within == inSetup || v.f.flags&ofParameter != 0 }, []Rule{
+	{func(v *view) bool { return v.f.within == program.InSetup || v.f.flags&program.OfParameter != 0 }, []Rule{
 		{"made_by_module", purpose.FromFrames,
 			"a Parameter or another tensor of a module is made or copied",
 			// torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch {
-				case v.f.flags&ofParameter != 0:
+				case v.f.flags&program.OfParameter != 0:
 					return purpose.ModelParameter, keep, true
-				case v.f.flags&ofTensor != 0:
+				case v.f.flags&program.OfTensor != 0:
 					return purpose.ModelBuffer, purpose.OtherPhase, true
-				case v.f.flags&constructs != 0 && v.f.flags&(initializes|compiles) == 0 && (v.long || v.overPasses(v.i)):
+				case v.f.flags&program.Constructs != 0 && v.f.flags&(program.Initializes|program.Compiles) == 0 && (v.long || v.overPasses(v.i)):
 					return purpose.ModelParameter, purpose.OtherPhase, true
 				}
 				return 0, 0, false
@@ -193,19 +196,19 @@ var groups = []group{
 			}}},
 	}},
 	{func(v *view) bool {
-		return v.phase == purpose.OptimizerPhase || v.f.flags&(sendsGrads|makesState) != 0
+		return v.phase == purpose.OptimizerPhase || v.f.flags&(program.SendsGrads|program.MakesState) != 0
 	}, []Rule{
 		{"ddp_bucket", purpose.FromFrames,
 			"DistributedDataParallel makes buckets for gradients",
 			// torch/csrc/distributed/c10d/reducer.cpp
-			always(purpose.Bucket, func(v *view) bool { return v.f.flags&sendsGrads != 0 })},
+			always(purpose.Bucket, func(v *view) bool { return v.f.flags&program.SendsGrads != 0 })},
 		{"kept_by_optimizer", purpose.FromLifetime,
 			"what a step of the optimizer allocates and keeps is its state",
 			// torch/optim/optimizer.py, profile_hook_step
 			always(purpose.OptimizerState, func(v *view) bool {
-				inStep := v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
-				isFirst := v.f.flags&makesState != 0 || v.before[purpose.OptimizerPhase][v.next] <= 1
-				return (v.f.flags&makesState != 0 || inStep) && (v.outlives || isFirst && v.leftAtEnd())
+				inStep := v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&program.Clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
+				isFirst := v.f.flags&program.MakesState != 0 || v.before[purpose.OptimizerPhase][v.next] <= 1
+				return (v.f.flags&program.MakesState != 0 || inStep) && (v.outlives || isFirst && v.leftAtEnd())
 			})},
 	}},
 	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
@@ -225,7 +228,7 @@ var groups = []group{
 			"no graph exists; a later call of the model uses what an inner module left",
 			// transformers/cache_utils.py
 			always(purpose.Cache, func(v *view) bool {
-				return v.phase == purpose.Forward && !v.trains && v.f.within == inModule && !v.lasts[v.i] &&
+				return v.phase == purpose.Forward && !v.trains && v.f.within == program.InModule && !v.lasts[v.i] &&
 					v.follow(purpose.Forward) > 0 && v.leavesSeveral(v.next-1) && (!v.open || v.passedOn[v.b.Site])
 			})},
 		{"gradient", purpose.FromLifetime,
@@ -261,7 +264,7 @@ var groups = []group{
 		{"loaded", purpose.FromFrames,
 			"a data loader made it",
 			// torch/utils/data
-			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&loadsData != 0 })},
+			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&program.LoadsData != 0 })},
 		{"read_by_loss", purpose.FromLifetime,
 			"the cross entropy that was computed of it keeps the logarithm of its softmax instead; a variable holds it",
 			// torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0
@@ -275,11 +278,11 @@ var groups = []group{
 		{"freed_by_zero_grad", purpose.FromFrames,
 			"older than the recording; zero_grad freed it",
 			// torch/optim/optimizer.py, zero_grad
-			always(purpose.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&clearsGrads != 0 })},
+			always(purpose.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&program.ClearsGrads != 0 })},
 		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			always(purpose.Cache, func(v *view) bool {
-				return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == noPart && v.r.inConstructor(v.f.path) &&
+				return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == program.NoPart && v.r.inConstructor(v.f.path) &&
 					(len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
 			})},
 	}},
@@ -338,7 +341,7 @@ func (a *analysis) leavesSeveral(span int) bool {
 	if a.leaves == nil {
 		a.leaves, a.passedOn = make([]int32, len(a.spans)), map[lifetime.SiteID]bool{}
 		for i := range a.s.Buffers {
-			if v := a.view(i); v.phase == purpose.Forward && v.next > 0 && v.f.within == inModule && v.follow(purpose.Forward) > 0 {
+			if v := a.view(i); v.phase == purpose.Forward && v.next > 0 && v.f.within == program.InModule && v.follow(purpose.Forward) > 0 {
 				a.leaves[v.next-1]++
 				a.passedOn[v.b.Site] = a.passedOn[v.b.Site] || !v.open
 			}
@@ -365,7 +368,7 @@ func (v *view) rebinds() bool {
 			if v.replaced[i] || v.analysis.next[i] > 0 || b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || !v.overPasses(i) {
 				continue
 			}
-			if _, inStep := v.stepAt(b.End - 1); inStep || f != nil && f.within == inOptimizer && f.flags&clearsGrads == 0 {
+			if _, inStep := v.stepAt(b.End - 1); inStep || f != nil && f.within == program.InOptimizer && f.flags&program.ClearsGrads == 0 {
 				v.rebound[b.Requested] = true
 			}
 		}
@@ -382,8 +385,8 @@ func (v *view) freedInStep() bool {
 
 // byPythonInEngine reports whether Python code allocated in the thread of the autograd engine.
 func (v *view) byPythonInEngine() bool {
-	inEngine := v.f.engine || !v.f.rooted || v.f.flags&recomputes != 0
-	return v.phase == purpose.Backward && v.sure && v.f.python && inEngine && v.f.within != inBackwardCall
+	inEngine := v.f.engine || !v.f.rooted || v.f.flags&program.Recomputes != 0
+	return v.phase == purpose.Backward && v.sure && v.f.python && inEngine && v.f.within != program.InBackwardCall
 }
 
 // onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it
@@ -404,7 +407,7 @@ func (v *view) onlyByGraph() bool {
 // freedByFunction reports whether the backward of a torch.autograd.Function freed it.
 func (v *view) freedByFunction() bool {
 	f := v.freed
-	if f == nil || v.open || !f.python || f.flags&(recomputes|ofFunction) != ofFunction || f.within == inBackwardCall ||
+	if f == nil || v.open || !f.python || f.flags&(program.Recomputes|program.OfFunction) != program.OfFunction || f.within == program.InBackwardCall ||
 		!v.r.inEngine(f) {
 		return false
 	}
@@ -444,14 +447,14 @@ func (v *view) isHeldResult() bool {
 // handedOut reports whether something that an inner module made is alive after the call of the model. What the call
 // itself frees when it returns is not.
 func (v *view) handedOut() bool {
-	return v.f.within == inModule && v.next > 0 && !v.lasts[v.i] && !v.aside[v.i] && v.b.End > v.spans[v.next-1].end &&
-		(v.freed == nil || v.freed.flags&callsModule == 0)
+	return v.f.within == program.InModule && v.next > 0 && !v.lasts[v.i] && !v.aside[v.i] && v.b.End > v.spans[v.next-1].end &&
+		(v.freed == nil || v.freed.flags&program.CallsModule == 0)
 }
 
 // readByLoss reports whether a cross entropy was computed of something that Python holds: it is the last allocation
 // before it with the size of the logarithm, or half of it and then copied to 32 bits.
 func (v *view) readByLoss() bool {
-	if v.phase != purpose.Forward || v.unseen || v.byGraph || !v.outlives && !v.open || v.f.flags&losses != 0 {
+	if v.phase != purpose.Forward || v.unseen || v.byGraph || !v.outlives && !v.open || v.f.flags&program.Losses != 0 {
 		return false
 	}
 	size, copied := v.b.Requested, false
@@ -463,7 +466,7 @@ func (v *view) readByLoss() bool {
 		n++
 		switch same, double := b.Requested == size, b.Requested == 2*size; {
 		case !same && !double:
-		case v.at(b).flags&losses != 0:
+		case v.at(b).flags&program.Losses != 0:
 			return true
 		case same || copied:
 			return false // another result
@@ -483,8 +486,8 @@ const beforeLoss = 8
 func (v *view) isData() bool {
 	z, size := v.sizes, v.b.Requested
 	inOneStep := v.optimizes() && v.follow(purpose.OptimizerPhase) <= 1 // several passes may belong to a step
-	return z != nil && v.outlives && v.spans[v.next].phase == purpose.Forward && (!v.long || inOneStep) && v.f.within == noPart &&
-		v.f.flags&losses == 0 && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
+	return z != nil && v.outlives && v.spans[v.next].phase == purpose.Forward && (!v.long || inOneStep) && v.f.within == program.NoPart &&
+		v.f.flags&program.Losses == 0 && v.trains && v.optimizes() && z.parametersOf[size]+z.gradientsOf[size] == 0
 }
 
 // ofParameterSize reports whether something that is alive over passes, as parameters are, has the size of the buffer.
@@ -506,12 +509,12 @@ func (v *view) ofParameterSize() bool {
 
 // inRecomputation reports whether checkpointing allocated it.
 func (v *view) inRecomputation() bool {
-	return v.byPythonInEngine() && (v.f.within == inModule || v.f.flags&recomputes != 0)
+	return v.byPythonInEngine() && (v.f.within == program.InModule || v.f.flags&program.Recomputes != 0)
 }
 
 // leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
-	byPython := v.freed != nil && (v.freed.flags&clearsGrads != 0 || v.freed.rooted && v.freed.within != inBackwardCall)
+	byPython := v.freed != nil && (v.freed.flags&program.ClearsGrads != 0 || v.freed.rooted && v.freed.within != program.InBackwardCall)
 	return v.leftAtEnd() || byPython || v.outlives && (!v.byGraph || v.follow(purpose.Backward) > 0)
 }
 
@@ -533,7 +536,7 @@ func (a *analysis) overPasses(i int) bool {
 // UnknownCategory if there is none. Stacks without lines do not tell parameters from buffers. A module may be converted
 // twice: the first copy is gone before the first pass.
 func (v *view) converted() purpose.Category {
-	if v.f.within != inSetup || v.f.flags&converting == 0 || !v.open && !v.outlives {
+	if v.f.within != program.InSetup || v.f.flags&program.Converting == 0 || !v.open && !v.outlives {
 		return purpose.UnknownCategory
 	}
 	if !v.hasLines() {
@@ -586,7 +589,7 @@ func (a *analysis) linesOfApply() map[lifetime.FrameID]purpose.Category {
 // addresses.
 func (a *analysis) eachConverted(take func(f *facts, size int64)) {
 	for i := range a.s.Buffers {
-		if f := a.at(&a.s.Buffers[i]); f.flags&converting != 0 {
+		if f := a.at(&a.s.Buffers[i]); f.flags&program.Converting != 0 {
 			take(f, a.s.Buffers[i].Requested)
 		}
 	}

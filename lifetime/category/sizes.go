@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -90,7 +91,7 @@ func (a *analysis) inOnePass() map[int64]int {
 // isReduced reports whether it is a whole gradient of which only a shard is kept, as of the parameter.
 func (a *analysis) isReduced(i int) bool {
 	f := a.freed(i)
-	return f != nil && f.flags&reducesGrads != 0
+	return f != nil && f.flags&program.ReducesGrads != 0
 }
 
 // passOf returns a number that all backward passes without another phase in between have in common.
@@ -185,7 +186,7 @@ func (a *analysis) bySite(fits func(v *view) bool) (counts map[lifetime.SiteID]m
 		if v.unseen && v.freed != nil {
 			site, f = a.freeSite(i), v.freed
 		}
-		if f.within != noPart || f.engine || !f.python || !fits(v) {
+		if f.within != program.NoPart || f.engine || !f.python || !fits(v) {
 			continue
 		}
 		if counts[site] == nil {
@@ -232,7 +233,7 @@ func (a *analysis) unaccounted(z *sizes) {
 		size := v.b.Requested
 		_, inStep := a.stepAt(v.b.End - 1)
 		isReplaced := a.replaced[i] && inStep
-		if !v.unseen && (v.long || isReplaced) && v.f.within == noPart && v.phase == purpose.OtherPhase &&
+		if !v.unseen && (v.long || isReplaced) && v.f.within == program.NoPart && v.phase == purpose.OtherPhase &&
 			!z.is(i, inBucket) && z.gradientsOf[size] > 0 && a.firstSpanAfter(v.b.Begin) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
@@ -251,7 +252,7 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 	made, bySize := a.together(purpose.OptimizerState), map[int64][]int{}
 	for _, i := range a.candidates {
 		v := a.view(i)
-		if size := v.b.Requested; !v.unseen && v.long && v.open && v.f.within == noPart &&
+		if size := v.b.Requested; !v.unseen && v.long && v.open && v.f.within == program.NoPart &&
 			v.phase == purpose.OtherPhase && z.marks[i] == 0 &&
 			z.gradientsOf[size] > 0 && z.parametersOf[size] >= z.gradientsOf[size] && made[size]+len(old[size]) == 0 &&
 			a.firstSpanAfter(v.b.Begin) {
@@ -332,7 +333,7 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 	}
 	isCandidate := func(v *view) bool {
 		return !isParameter[v.b.Requested] && z.gradientsOf[v.b.Requested] == 0 && v.b.Requested > slices.Min(params) &&
-			(v.unseen && v.open || !v.unseen && (v.f.within == noPart || v.inRecomputation()) && v.phase != purpose.Forward)
+			(v.unseen && v.open || !v.unseen && (v.f.within == program.NoPart || v.inRecomputation()) && v.phase != purpose.Forward)
 	}
 	candidates := map[int64]int{}
 	for _, i := range a.candidates {
@@ -562,7 +563,7 @@ func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
 			addr := a.s.Buffers[i].Addr
 			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
 		}
-		if a.r.Any(embeds) {
+		if a.r.Any(program.Embeds) {
 			z.lowest = 0
 		}
 	}

@@ -13,59 +13,23 @@ import (
 // facts is what a call stack says about an allocation or a free: see program.Facts.
 type facts struct {
 	python, engine, rooted bool
-	within                 part
-	flags                  flag
+	within                 program.Part
+	flags                  program.Flag
 	converts               lifetime.FrameID
 	thread                 program.ThreadID
-	path, rootCall         pathID
-	call                   callID
+	path, rootCall         program.PathID
+	call                   program.CallID
 	module                 textID // the innermost module that a trace names
 }
-
-// What package program tells of stacks.
-type (
-	part   = program.Part
-	flag   = program.Flag
-	pathID = program.PathID
-	callID = program.CallID
-)
-
-const (
-	noPart         = program.NoPart
-	inModule       = program.InModule
-	inOptimizer    = program.InOptimizer
-	inBackwardCall = program.InBackwardCall
-	inSetup        = program.InSetup
-	converting     = program.Converting
-	ofParameter    = program.OfParameter
-	ofTensor       = program.OfTensor
-	constructs     = program.Constructs
-	initializes    = program.Initializes
-	clips          = program.Clips
-	clearsGrads    = program.ClearsGrads
-	makesState     = program.MakesState
-	loadsData      = program.LoadsData
-	sendsGrads     = program.SendsGrads
-	cublas         = program.Cublas
-	cublasLt       = program.CublasLt
-	ofFunction     = program.OfFunction
-	recomputes     = program.Recomputes
-	compiles       = program.Compiles
-	returnsGrads   = program.ReturnsGrads
-	embeds         = program.Embeds
-	losses         = program.Losses
-	reducesGrads   = program.ReducesGrads
-	callsModule    = program.CallsModule
-)
 
 // reader reads call stacks, and each site once.
 type reader struct {
 	*program.Stacks
 	t      *lifetime.Tables
-	spaces []*lifetime.Space           // whose marks count
-	places []place                     // by SiteID
-	texts  texts                       // of verdicts
-	byName map[pathID]purpose.Category // see named
+	spaces []*lifetime.Space                   // whose marks count
+	places []place                             // by SiteID
+	texts  texts                               // of verdicts
+	byName map[program.PathID]purpose.Category // see named
 
 	byFunction map[*frame.Frame]purpose.Category // see categoryOf
 
@@ -75,7 +39,7 @@ type reader struct {
 
 func newReader(t *lifetime.Tables) *reader {
 	r := &reader{Stacks: program.NewStacks(t), t: t, places: make([]place, len(t.Sites)),
-		byName: map[pathID]purpose.Category{}, byFunction: map[*frame.Frame]purpose.Category{}}
+		byName: map[program.PathID]purpose.Category{}, byFunction: map[*frame.Frame]purpose.Category{}}
 	r.texts.ids = interned.New[string, textID](&r.texts.all)
 	return r
 }
@@ -98,7 +62,7 @@ func (r *reader) of(id lifetime.StackID) (facts, purpose.Phase) {
 func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.rooted && r.HasEngine() }
 
 // isUsers reports whether a function of the program is innermost in a path, such as a closure that an optimizer calls.
-func (r *reader) isUsers(path pathID) bool {
+func (r *reader) isUsers(path program.PathID) bool {
 	_, f := r.Callers(path)
 	return f.Kind == frame.User
 }

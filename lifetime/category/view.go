@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -57,7 +58,7 @@ func (a *analysis) survey() {
 		}
 		f := a.at(b)
 		lives := a.flags[i] != 0 || a.out[i].Phase == purpose.OtherPhase || !a.sure[i]
-		if b.Edge&lifetime.BeginUnseen != 0 || (f.python || !a.hasLines()) && f.within == noPart && (lives || f.engine || !f.rooted) {
+		if b.Edge&lifetime.BeginUnseen != 0 || (f.python || !a.hasLines()) && f.within == program.NoPart && (lives || f.engine || !f.rooted) {
 			a.candidates = append(a.candidates, i)
 		}
 	}
