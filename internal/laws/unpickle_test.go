@@ -16,16 +16,6 @@ type (
 	tuple []any
 )
 
-// get returns the value of a key, nil if there is none.
-func (d *dict) get(key string) any {
-	for i := 0; i < len(d.items); i += 2 {
-		if d.items[i] == key {
-			return d.items[i+1]
-		}
-	}
-	return nil
-}
-
 // unpickle returns the data of a pickle in protocols 2 to 5, as CPython writes snapshots.
 func unpickle(data []byte) (v any, err error) {
 	defer func() {
