@@ -185,7 +185,7 @@ func (p *Program) findRounds(s *lifetime.Space, w *Work) {
 	}
 	for k := range w.Rounds {
 		r := &w.Rounds[k]
-		if r.Step = steps.At(r.Optimizer - 1); r.Step >= 0 && r.Begin >= steps.Ends[r.Step] {
+		if r.Step = steps.At(r.End - 1); r.Step >= 0 && r.Begin >= steps.Ends[r.Step] {
 			r.Step++
 		}
 		if len(steps.Begins) == 0 {

@@ -10,7 +10,7 @@ import (
 // make theirs in different rounds.
 func (m *model) keepGradients() string {
 	trained, _ := m.trained()
-	missing := numbersOf(trained) // gradients of parameters, by size
+	missing := numbersOf(filter(trained, func(b *buffer) bool { return !b.added })) // gradients of parameters, by size
 	any, isElsewhere, dead := false, false, map[int][]int{}
 	for _, b := range m.buffers {
 		k := m.roundOf(b)
