@@ -9,7 +9,11 @@ import (
 // find.
 func Of(c *lifetime.Capture, own *Overrides) {
 	judge := NewJudge(&c.Tables)
-	judge.r.spaces = c.Spaces
+	for _, s := range c.Spaces {
+		if len(s.Marks) > 0 {
+			judge.r.marked = append(judge.r.marked, s)
+		}
+	}
 	for _, s := range c.Spaces {
 		judge.Add(s)
 	}
@@ -24,7 +28,9 @@ func OfOutline(o *outline.Outline) {
 	judge := NewJudge(&o.Tables)
 	for _, s := range o.Spaces {
 		if whole := s.Whole(); whole != nil {
-			judge.r.spaces = append(judge.r.spaces, whole)
+			if len(whole.Marks) > 0 {
+				judge.r.marked = append(judge.r.marked, whole)
+			}
 		}
 	}
 	for _, s := range o.Spaces {

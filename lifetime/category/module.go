@@ -49,10 +49,14 @@ func (a *analysis) modules() {
 // marks returns the marks of the space if any is asked for, else those of a device of its process: PyTorch writes a mark
 // at one device, and it is about all.
 func (a *analysis) marks(asked func(m *lifetime.Mark) bool) []lifetime.Mark {
-	for _, s := range append([]*lifetime.Space{a.s}, a.r.spaces...) {
-		if a.s.Axis == lifetime.Time && s.Axis == a.s.Axis && s.Source == a.s.Source && s.Host == a.s.Host && s.Process == a.s.Process &&
-			slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return asked(&m) }) {
-			return s.Marks
+	has := func(s *lifetime.Space) bool {
+		return slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return asked(&m) })
+	}
+	if a.s.Axis == lifetime.Time && !has(a.s) {
+		for _, s := range a.r.marked {
+			if s.Axis == a.s.Axis && s.Source == a.s.Source && s.Host == a.s.Host && s.Process == a.s.Process && has(s) {
+				return s.Marks
+			}
 		}
 	}
 	return a.s.Marks

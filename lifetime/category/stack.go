@@ -26,7 +26,7 @@ type facts struct {
 type reader struct {
 	*program.Stacks
 	t      *lifetime.Tables
-	spaces []*lifetime.Space                   // whose marks count
+	marked []*lifetime.Space                   // those with marks, which may be about others
 	places []place                             // by SiteID
 	texts  texts                               // of verdicts
 	byName map[program.PathID]purpose.Category // see named
