@@ -99,7 +99,7 @@ func selected(selection *selection.Selection, c *judge.Capture) (*judge.Capture,
 	return rest, err
 }
 
-// thatFind is captures whose findings will be asked for.
+// thatFind reads whole captures for a command that needs their findings.
 func thatFind(settings finding.Settings) reading[*judge.Capture] {
 	r := captures(0)
 	r.part = func(selection *selection.Selection, c *judge.Capture) (*judge.Capture, error) {
@@ -159,8 +159,7 @@ func has(c *judge.Capture, s *lifetime.Space) bool {
 	})
 }
 
-// openAll reads the captures of a command line, of which findings will be asked for, and returns the parts that its flags
-// select.
+// openAll reads the captures of a command line for their findings, and returns the parts that its flags select.
 func openAll(c *cli.Context) (all []*judge.Capture, selection selection.Selection, err error) {
 	if selection, err = selectionOf(c); err != nil {
 		return nil, selection, err

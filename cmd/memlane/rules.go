@@ -241,7 +241,7 @@ func (r *rules) each(c *cli.Context, take func(*judge.Capture)) error {
 	return err
 }
 
-// find applies the rules to a capture: those of another tool at once, memlane's own when their findings are first asked for.
+// find applies the rules of another tool to a capture. memlane's own run when their findings are first needed.
 func (r *rules) find(capture *judge.Capture) {
 	capture.Settings = r.settings
 	if r.preset == nil {

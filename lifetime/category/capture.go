@@ -10,9 +10,7 @@ import (
 func Of(c *lifetime.Capture, own *Overrides) {
 	judge := NewJudge(&c.Tables)
 	for _, s := range c.Spaces {
-		if len(s.Marks) > 0 {
-			judge.r.marked = append(judge.r.marked, s)
-		}
+		judge.r.knowMarks(s)
 	}
 	for _, s := range c.Spaces {
 		judge.Add(s)
@@ -28,9 +26,7 @@ func OfOutline(o *outline.Outline) {
 	judge := NewJudge(&o.Tables)
 	for _, s := range o.Spaces {
 		if whole := s.Whole(); whole != nil {
-			if len(whole.Marks) > 0 {
-				judge.r.marked = append(judge.r.marked, whole)
-			}
+			judge.r.knowMarks(whole)
 		}
 	}
 	for _, s := range o.Spaces {

@@ -3,6 +3,7 @@ package category
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
@@ -11,7 +12,7 @@ import (
 
 // failures returns the failed requests that interrupted a span, as an exception does: the program frees most of what it
 // holds of the span before its thread allocates again, or some of it and its thread never allocates again. A failure alone
-// is no event of the program, and where the recording ends with it, it ends.
+// changes nothing; at the end of the recording it is only that end.
 func (a *analysis) failures() (all []failure) {
 	var failed *failure                                       // without an allocation since then
 	var holds, held, freed int64                              // bytes of the span: now, at the failure, freed since then
@@ -261,9 +262,14 @@ func (a *analysis) agreed(spans [][]int, k int) (all purpose.Category) {
 	return all
 }
 
+// allocatedBefore returns the number of buffers that began before an instant.
+func (a *analysis) allocatedBefore(t int64) int {
+	return sort.Search(len(a.s.Buffers), func(i int) bool { return a.s.Buffers[i].Begin >= t })
+}
+
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
 func (a *analysis) allocatedIn(span int) (all []int) {
-	from, _ := slices.BinarySearchFunc(a.s.Buffers, a.spans[span].begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	from := a.allocatedBefore(a.spans[span].begin)
 	for i := from; i < len(a.s.Buffers) && (span+1 == len(a.spans) || a.s.Buffers[i].Begin < a.spans[span+1].begin); i++ {
 		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && !a.aside[i] {
 			all = append(all, i)

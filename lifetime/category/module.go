@@ -46,6 +46,13 @@ func (a *analysis) modules() {
 	}
 }
 
+// knowMarks adds a space to those whose marks may be about others.
+func (r *reader) knowMarks(s *lifetime.Space) {
+	if len(s.Marks) > 0 {
+		r.marked = append(r.marked, s)
+	}
+}
+
 // marks returns the marks of the space if any is asked for, else those of a device of its process: PyTorch writes a mark
 // at one device, and it is about all.
 func (a *analysis) marks(asked func(m *lifetime.Mark) bool) []lifetime.Mark {

@@ -1,7 +1,6 @@
 package category
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -197,7 +196,7 @@ func (a *analysis) passesWithoutModules() {
 // allocation before the pass. Allocations of its callers just before it belong to the pass.
 func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok bool) {
 	var callers []lifetime.Buffer
-	from, _ := slices.BinarySearchFunc(a.s.Buffers, after+1, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	from := a.allocatedBefore(after + 1)
 	for i := from; i < len(a.s.Buffers) && a.s.Buffers[i].Begin < backward.begin; i++ {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 || a.aside[i] {

@@ -1,7 +1,6 @@
 package category
 
 import (
-	"cmp"
 	"hash/maphash"
 	"math/bits"
 	"slices"
@@ -333,7 +332,7 @@ func (a *analysis) age(i int) int32 {
 			}
 		}
 	}
-	after, _ := slices.BinarySearchFunc(a.s.Buffers, a.s.Buffers[i].End, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	after := a.allocatedBefore(a.s.Buffers[i].End)
 	return a.ages[max(after, i)] - a.ages[i]
 }
 

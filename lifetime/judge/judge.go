@@ -1,6 +1,6 @@
 // Package judge is what memlane says about a capture: what the program did, what its buffers are for, what leaks, why allocations
-// failed, how PyTorch's allocator behaved, and what the program would need if it were changed. Each part is made once, when it is
-// first asked for, so all answers about a capture have the same.
+// failed, how PyTorch's allocator behaved, and what the program would need if it were changed. Each part is computed once, at
+// its first use, so all answers about a capture share it.
 //
 // Its place in the pipeline: after the rules of findings, failures, categories and changes, and before all answers and pictures.
 package judge
@@ -29,20 +29,20 @@ type Capture struct {
 	// Set before the first question.
 	Settings finding.Settings  // of the rules; Limit is the capacity of the device for all answers
 	Found    []finding.Finding // those of another tool's rules; nil = of memlane's rules, see Findings
-	Finds    bool              // Findings will be asked for: leaks are taken from them, so that each rule runs once
+	Finds    bool              // the caller needs Findings: leaks are taken from them, so each rule runs once
 	Limits   Limits
 
 	known map[part]any // of spaces, or with nil of the capture
 }
 
-// Limits are the numbers of buffers of a space up to which something is computed that nobody asked for by name.
+// Limits are the numbers of buffers of a space up to which memlane computes what the command did not name.
 type Limits struct {
 	Replays  int // the allocator is replayed: seconds
 	Changes  int // changes of the program are tried: about a second
 	Switches int // all combinations of switches are tried: about two seconds
 }
 
-// Asked are the limits of what was asked for by name.
+// Asked are the limits of what the command names.
 var Asked = Limits{math.MaxInt, math.MaxInt, math.MaxInt}
 
 // engine tells what a program would need if it were changed, or why that is not known.
@@ -59,7 +59,7 @@ type part struct {
 	of   *lifetime.Space
 }
 
-// Once returns a part of a judgement, which find makes when it is first asked for.
+// Once returns a part of a judgement, which find makes at its first use.
 func Once[T any](c *Capture, name string, of *lifetime.Space, find func() T) T {
 	known, ok := c.known[part{name, of}]
 	if !ok {

@@ -372,8 +372,8 @@ func TestManySites(t *testing.T) {
 	}
 }
 
-// TestJudgedOnce checks that a record makes each part of the judgement of a memory ID at most once. Findings are made before leaks
-// are asked for, so that those are no part of their own.
+// TestJudgedOnce checks that a record makes each part of the judgement of a memory ID at most once. Leaks are
+// taken from the findings, so they are not a part of their own.
 func TestJudgedOnce(t *testing.T) {
 	type part struct {
 		name string
