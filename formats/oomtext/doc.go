@@ -9,8 +9,9 @@
 // How a log is read:
 //
 //   - Lines without a word of such a text are skipped. From a line with one, the lines of the same writer are collected.
-//     Prefixes tell writers apart: ranks of torchrun and PyTorch, tasks of srun, processes of Ray and vLLM. Time stamps,
-//     log levels and colours are removed, and white space is collapsed, because terminals wrap lines anywhere.
+//     Prefixes tell writers apart: ranks of torchrun and PyTorch, tasks of srun, processes of Ray and vLLM, and what a log teaches itself
+//     (shape.go). Time stamps, log levels and colours are removed, and white space is collapsed, because terminals wrap lines anywhere.
+//   - A message that people quote is none (quotation.go).
 //   - The traceback before a text gives the call site of the request.
 //   - A failure that is printed several times is one: equal figures of one process, or of a process and its launcher.
 //     Another failure in between makes it a new one.

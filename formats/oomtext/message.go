@@ -49,7 +49,7 @@ var openers = append([]opening{
 	{"TensorCore Hbm usage", xla},
 	{"OOM when allocating", sentence},
 	{"bytes) from device", sentence},
-	{"ut of memory", sentence},
+	{bareWords, sentence},
 	{"DefaultCPUAllocator: ", sentence},
 	{"exceed allowed memory", sentence},
 	{middle, sentence},
@@ -85,6 +85,9 @@ const (
 	middle      = "ried to allocate"
 	middleOfXLA = "in memory space "
 )
+
+// bareWords are all that some texts have, and what people write.
+const bareWords = "ut of memory"
 
 // Words that follow in a text of PyTorch. They begin one if what stands before them was cut off.
 const (

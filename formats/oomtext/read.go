@@ -51,6 +51,7 @@ type reader struct {
 	b        *build.Builder
 	in       *scanner
 	prefixes []prefix
+	shapes   []shape
 	writers  map[string]*writer
 	open     int // number of writers with an open message
 	idle     int // lines since one of them wrote
@@ -78,28 +79,49 @@ func (r *reader) all() {
 		if !ok {
 			break
 		}
-		clean := plain(piece)
-		if r.open == 0 { // most lines with a token open nothing
-			if k, _, _ := opener(clean); k == terminated {
-				r.notice(clean, line)
-				r.conf.notice(clean)
-				continue
+		clean, before := plain(piece), r.in.before(piece)
+		text, rank := record(clean)
+		if text == nil {
+			r.take(clean, before, line)
+			continue
+		}
+		for part := range bytes.SplitSeq(text, []byte{'\n'}) {
+			if rank != "" {
+				part = fmt.Appendf(nil, "[rank%s]: %s", rank, part)
 			}
-		}
-		w, rest := r.writerOf(clean)
-		k, word, whole := opener(rest)
-		if w.open != nil && r.more(w, rest, k, word) {
-			r.idle = 0
-		} else if k != terminated && (word&follow == 0 || r.open == 0) { // where terminals wrap lines, prefixes are missing
-			r.begin(w, &message{kind: k, line: line, words: word}, whole, rest, piece)
-			r.idle = 0
-		}
-		if r.idle++; r.idle > patience {
-			r.closeAll()
+			r.take(part, before, line)
+			before = slices.Concat(before, part, []byte{'\n'})
 		}
 	}
 	r.closeAll()
 	slices.SortStableFunc(r.failures, func(x, y *printed) int { return cmp.Compare(x.Line, y.Line) })
+}
+
+// take gives a line to the text that its writer has begun, or begins one with it. Before it stands what was read of the log.
+func (r *reader) take(line, before []byte, number int64) {
+	if r.open == 0 { // most lines with a token open nothing
+		if k, _, _ := opener(line); k == terminated {
+			r.notice(line, number)
+			r.conf.notice(line)
+			return
+		}
+	}
+	w, rest := r.writerOf(line)
+	k, word, whole := opener(rest)
+	if k != terminated && r.learn(rest, word, before, r.in.buf[r.in.pos:]) {
+		w, rest = r.writerOf(line)
+	}
+	switch {
+	case w.open != nil && r.more(w, rest, k, word):
+		r.idle = 0
+	case k <= bfc && isQuoted(rest, word, line[0] == '#'):
+	case k != terminated && (word&follow == 0 || r.open == 0): // where terminals wrap lines, prefixes are missing
+		r.begin(w, &message{kind: k, line: number, words: word}, whole, rest, line, before)
+		r.idle = 0
+	}
+	if r.idle++; r.idle > patience {
+		r.closeAll()
+	}
 }
 
 // closeAll closes the open texts in the order in which they began.
@@ -150,16 +172,15 @@ func names(text []byte, words [][]byte) bool {
 	return slices.ContainsFunc(words, func(word []byte) bool { return bytes.Contains(text[max(0, len(text)-maxJAX):], word) })
 }
 
-// begin opens a text with its first line.
-func (r *reader) begin(w *writer, m *message, whole bool, rest, piece []byte) {
+// begin opens a text with its first line, of which rest is what follows the prefixes.
+func (r *reader) begin(w *writer, m *message, whole bool, rest, line, before []byte) {
 	if len(r.failures) >= maxFailures {
 		r.dropped++
 		return
 	}
-	before := r.in.before(piece)
 	r.conf.locate(before)
-	r.conf.locate(piece)
-	r.jax = r.jax || names(piece, wordsOfJAX) || names(before, wordsOfJAX)
+	r.conf.locate(line)
+	r.jax = r.jax || names(line, wordsOfJAX) || names(before, wordsOfJAX)
 	if !whole {
 		r.prepend(m, before, w)
 	}
@@ -242,7 +263,7 @@ func (r *reader) repeats(f *printed) bool {
 	}
 	switch {
 	case same != nil && same == last:
-	case same != nil && same.writer != f.writer && (same.writer.rank == unknownRank || f.writer.rank == unknownRank):
+	case same != nil && same.writer != f.writer && (same.writer.relays || f.writer.relays):
 		last = same
 	case last != nil && f.follows(last):
 		last.complete(f)

@@ -18,6 +18,8 @@ type writer struct {
 	name string // of the process in the model: "rank 3", "pid 77"; "" = not known
 	rank int64
 
+	relays bool // it may print what others wrote: its prefix names no rank, host or pod
+
 	prefix []byte // that names it
 
 	open *message // the text that it has begun
@@ -63,6 +65,14 @@ type prefix struct {
 	what  string // before the number of the writer: "rank", "pid"; "" = the prefix names no writer
 }
 
+// in returns the submatches of the prefix that a line begins with; nil if it does not.
+func (p *prefix) in(line []byte) []int {
+	if strings.IndexByte(p.first, line[0]) < 0 {
+		return nil
+	}
+	return p.re().FindSubmatchIndex(line)
+}
+
 // prefixes of launchers and loggers. A line may have several.
 var prefixes = []prefix{
 	{"[", lazily(`^\[rank([0-9]+)\]: ?`), "rank"},                                      // PyTorch 2.2 and later
@@ -100,6 +110,11 @@ func detectSrun(head []byte) bool {
 // stripped returns a line without its prefixes, and the prefix that names the writer.
 func (r *reader) stripped(line []byte) (rest, named []byte, what, number string) {
 	const most = 4 // prefixes of a line
+	if text, rank := record(line); text != nil {
+		if line = text; rank != "" {
+			what, number = "rank", rank
+		}
+	}
 	for range most {
 		if len(line) == 0 {
 			break
@@ -107,10 +122,7 @@ func (r *reader) stripped(line []byte) (rest, named []byte, what, number string)
 		n := 0
 		for i := range r.prefixes {
 			p := &r.prefixes[i]
-			if strings.IndexByte(p.first, line[0]) < 0 {
-				continue
-			}
-			m := p.re().FindSubmatchIndex(line)
+			m := p.in(line)
 			if m == nil {
 				continue
 			}
@@ -120,6 +132,11 @@ func (r *reader) stripped(line []byte) (rest, named []byte, what, number string)
 				what, number = p.what, string(line[m[2]:m[3]])
 			}
 			break
+		}
+		for i := 0; i < len(r.shapes) && n == 0; i++ {
+			if n = r.shapes[i].match(line); n > 0 && number == "" {
+				named, what, number = writerIn(line[:n])
+			}
 		}
 		if n == 0 {
 			break
@@ -140,12 +157,11 @@ func (r *reader) writerOf(line []byte) (*writer, []byte) {
 	}
 	if w == nil {
 		w = &writer{key: key, rank: unknownRank, prefix: bytes.Clone(named)}
-		if what != "" {
-			w.name = what + " " + number
-		}
+		w.name = strings.TrimSpace(what + " " + number)
 		if n, err := strconv.ParseInt(number, 10, 32); what == "rank" && err == nil {
 			w.rank = n
 		}
+		w.relays = w.rank == unknownRank && (what != "" || number == "")
 		r.writers[key] = w
 	}
 	return w, rest
