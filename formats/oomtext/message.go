@@ -143,6 +143,9 @@ type message struct {
 	frames []level
 	above  bool // its frames follow, innermost first
 
+	step     int64 // the last one before it, -1 = unknown
+	survived bool  // its writer goes on
+
 	f    *printed // of a dump or table
 	dump dump
 }

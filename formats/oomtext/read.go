@@ -55,6 +55,7 @@ type reader struct {
 	writers  map[string]*writer
 	open     int // number of writers with an open message
 	idle     int // lines since one of them wrote
+	watching int // lines in which a failure may still be survived
 	looked   int // lines that were searched for tracebacks
 	failures []*printed
 	dropped  int64
@@ -74,7 +75,7 @@ const patience = 4096
 
 // all reads the whole input. While no text is open, lines without a token are skipped.
 func (r *reader) all() {
-	for r.open > 0 || r.in.skip() {
+	for r.open > 0 || r.watching > 0 || r.in.skip() {
 		piece, line, ok := r.in.read()
 		if !ok {
 			break
@@ -99,7 +100,7 @@ func (r *reader) all() {
 
 // take gives a line to the text that its writer has begun, or begins one with it. Before it stands what was read of the log.
 func (r *reader) take(line, before []byte, number int64) {
-	if r.open == 0 { // most lines with a token open nothing
+	if r.open == 0 && r.watching == 0 { // most lines with a token open nothing
 		if k, _, _ := opener(line); k == terminated {
 			r.notice(line, number)
 			r.conf.notice(line)
@@ -108,6 +109,9 @@ func (r *reader) take(line, before []byte, number int64) {
 	}
 	w, rest := r.writerOf(line)
 	k, word, whole := opener(rest)
+	if r.watching = max(r.watching-1, 0); k == terminated {
+		r.goesOn(w, rest)
+	}
 	if k != terminated && r.learn(rest, word, before, r.in.buf[r.in.pos:]) {
 		w, rest = r.writerOf(line)
 	}
@@ -188,6 +192,8 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, line, before []b
 	if m.begin(); m.kind == summary && m.f == nil {
 		return
 	}
+	m.step = stepBefore(before)
+	m.survived = goesOn(rest, m.step)
 	m.frames = r.traceback(before, w)
 	m.above = m.frames == nil && bytes.Contains(before[max(0, len(before)-maxCaught):], caught)
 	w.open = m
@@ -196,20 +202,18 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, line, before []b
 
 // prepend adds the writer's line before a text whose beginning was wrapped.
 func (r *reader) prepend(m *message, before []byte, w *writer) {
-	for range 64 { // lines of other writers
-		before = bytes.TrimRight(before, "\r\n")
-		at := bytes.LastIndexAny(before, "\r\n")
-		if len(before) == 0 || len(before)-at > maxPiece {
-			return
-		}
-		rest, _, what, number := r.stripped(plain(before[at+1:]))
+	lines := int64(0)
+	for line := range backwards(before) {
+		lines++
+		rest, _, what, number := r.stripped(plain(line))
 		if what+number == w.key {
 			m.add(rest)
-			m.line--
+			m.line -= lines
 			return
 		}
-		before = before[:max(at, 0)]
-		m.line-- // of other writers in between
+		if lines > 64 { // of other writers
+			return
+		}
 	}
 }
 
@@ -226,10 +230,15 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	f := m.failure()
+	defer func() {
+		if m.survived {
+			r.survived(w)
+		}
+	}()
 	if f == nil {
 		return
 	}
-	f.writer, f.frames, f.lastRequested = w, m.frames, f.requested
+	f.writer, f.frames, f.lastRequested, f.step = w, m.frames, f.requested, m.step
 	f.context, f.filled = r.contextOf(w)
 	f.Setting = r.conf.settingOf(f)
 	if r.repeats(f) {
@@ -244,7 +253,9 @@ func (r *reader) close(w *writer) {
 		w.note(f)
 	}
 	r.known[f.figures()] = f
-	w.last = f
+	if w.last = f; !f.Survived {
+		r.watching = watched
+	}
 }
 
 // figures identify a failure that is printed several times.
@@ -258,7 +269,7 @@ func (f *printed) figures() said {
 // by a process that is not told apart, such as the launcher. It adds what f says to the earlier one.
 func (r *reader) repeats(f *printed) bool {
 	last, same := f.writer.last, r.known[f.figures()]
-	if same != nil && !slices.Equal(same.chunks, f.chunks) {
+	if same != nil && (!slices.Equal(same.chunks, f.chunks) || same.Survived && !f.Survived) {
 		same = nil
 	}
 	switch {
@@ -288,6 +299,8 @@ func (f *printed) follows(last *printed) bool {
 	switch {
 	case last.state || last.Survived != f.Survived:
 		return false
+	case f.Live < 0 && f.Needed < 0 && f.requested > 0 && (last.Live >= 0 || last.Capacity >= 0) && f.onDeviceOf(last) && (f.Cut || f.Line-last.Line < nearby):
+		return max(gap, -gap) <= last.requested/200+rounding // the same in fewer words and digits
 	case last.bare() && f.onDeviceOf(last):
 		return last.Source == f.Source && (f.requested == 0 && f.Reserved >= 0 || f.Line-last.Line < nearby) // the state or the figures follow the error
 	case f.bare() && f.onDeviceOf(last):

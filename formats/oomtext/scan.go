@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 )
 
 const (
@@ -144,4 +145,18 @@ func (s *scanner) read() (piece []byte, line int64, ok bool) {
 func (s *scanner) before(piece []byte) []byte {
 	end := max(s.pos-len(piece)-1, 0)
 	return s.buf[max(0, end-keptTail):end]
+}
+
+// backwards returns the lines of a text without their ends, the last one first. It leaves out empty ones, and ends at one that is too long.
+func backwards(text []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			text = bytes.TrimRight(text, "\r\n")
+			at := bytes.LastIndexAny(text, "\r\n")
+			if len(text) == 0 || len(text)-at > maxPiece || !yield(text[at+1:]) {
+				return
+			}
+			text = text[:max(at, 0)]
+		}
+	}
 }

@@ -72,20 +72,17 @@ func (r *reader) learn(line []byte, word uint64, before, after []byte) bool {
 	var like []int
 	compare := func(other []byte) {
 		rest, _, _, _ := r.stripped(plain(other))
-		if bytes.Contains(rest, words) {
-			return // the text again: all of it is alike
-		}
 		n, _ := beginAlike(line[:min(head, maxShape)], rest)
+		if bytes.Contains(rest, words) {
+			n = 0 // the text again: all of it is alike
+		}
 		like = append(like, n)
 	}
-	for range neighbors {
-		before = bytes.TrimRight(before, "\r\n")
-		at := bytes.LastIndexAny(before, "\r\n")
-		if len(before) == 0 || len(before)-at > maxPiece {
+	for other := range backwards(before) {
+		if len(like) == neighbors {
 			break
 		}
-		compare(before[at+1:])
-		before = before[:max(at, 0)]
+		compare(other)
 	}
 	for range neighbors {
 		after = bytes.TrimLeft(after, "\r\n")

@@ -84,6 +84,7 @@ type printed struct {
 
 	writer *writer
 	frames []level // of its traceback, innermost first
+	step   int64   // the last one before it, -1 = unknown
 
 	context, filled string // what was printed before about the memory, and what helps if live buffers fill the rest
 }

@@ -38,13 +38,13 @@ const (
 // traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped. It
 // returns nothing if other lines stand where the traceback should begin.
 func (r *reader) traceback(before []byte, w *writer) (frames []level) {
-	arrowLine, loose := 0, 0
-	for lines := 0; lines < maxBackward && r.looked < maxLooked && len(before) > 0; lines++ {
+	arrowLine, loose, lines := 0, 0, 0
+	for line := range backwards(before) {
 		r.looked++
-		at := bytes.LastIndexAny(before, "\r\n")
-		line := before[at+1:]
-		before = before[:max(at, 0)]
-		if len(line) == 0 || len(line) > maxPiece || !bytes.Contains(line, w.prefix) {
+		if lines++; lines > maxBackward || r.looked > maxLooked {
+			break
+		}
+		if !bytes.Contains(line, w.prefix) {
 			continue
 		}
 		rest, _, what, number := r.stripped(plain(line))

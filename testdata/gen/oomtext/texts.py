@@ -43,7 +43,7 @@ class Log:
 
     def noise(self, n=3):
         for i in range(n):
-            self.lines.append(f"step {len(self.lines)} loss 2.3{i} memory is fine, allocated 10.2 GB")
+            self.lines.append(f"node {len(self.lines)} of 1{i}: memory is fine, allocated 10.2 GB")
 
     def add(self, text, lines=1, **truth):
         """lines: how many of the last ones precede the text."""
