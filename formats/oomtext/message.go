@@ -17,6 +17,7 @@ const (
 	sentence   kind = iota // PyTorch, libraries, TensorFlow's errors: a few lines, perhaps wrapped
 	xla                    // a sentence, then lists of buffers
 	bfc                    // a sentence, then the dump of an allocator
+	unnamed                // the same of a program that no table names
 	summary                // a table
 	stats                  // a dict
 	histogram              // sizes and numbers of blocks
@@ -31,7 +32,7 @@ type opening struct {
 }
 
 // openers are the words with which a text begins, or that follow in it where its beginning was wrapped. The first that
-// a line has decides. There are at most 64: message.words has a bit for each.
+// a line has decides. There are at most 63: message.words has a bit for each.
 var openers = append([]opening{
 	{"out of memory trying to allocate", bfc},
 	{"memory summary, device", summary},
@@ -108,21 +109,39 @@ var follow = func() (bits uint64) {
 // maxCut is the length of what may stand before the opener on a line that begins within a sentence: "of memory while ...".
 const maxCut = 4
 
-// opener returns the kind of text that a line begins, terminated if none. whole is false if the text may begin on the
-// line before.
-func opener(line []byte) (k kind, word uint64, whole bool) {
+// start is where a text begins in a line.
+type start struct {
+	kind  kind
+	word  uint64 // the opener, as a bit
+	at    int    // its first byte
+	whole bool   // false: the text may begin on the line before
+}
+
+// unnamedWord is the bit of the phrases of unnamed programs.
+const unnamedWord = 1 << 63
+
+// opener returns the text that a line begins, of kind terminated if none.
+func opener(line []byte) start {
 	var has [len(parts)]bool
 	for i, part := range parts {
 		has[i] = bytes.Contains(line, []byte(part))
 	}
 	for i, o := range openers {
-		if needed := partOf[i]; (needed < 0 || has[needed]) && bytes.Contains(line, []byte(o.words)) {
-			whole = o.words != middle && o.words != middleOfXLA || bytes.Contains(line, []byte("ut of memory"))
-			cut := line[0] >= 'a' && line[0] <= 'z' && bytes.Index(line, []byte(o.words)) <= maxCut
-			return o.kind, 1 << i, whole && !cut
+		if needed := partOf[i]; needed >= 0 && !has[needed] {
+			continue
 		}
+		at := bytes.Index(line, []byte(o.words))
+		if at < 0 {
+			continue
+		}
+		whole := o.words != middle && o.words != middleOfXLA || bytes.Contains(line, []byte("ut of memory"))
+		cut := line[0] >= 'a' && line[0] <= 'z' && at <= maxCut
+		return start{o.kind, 1 << i, at, whole && !cut}
 	}
-	return terminated, 0, false
+	if at := phrase(line); at >= 0 {
+		return start{unnamed, unnamedWord, at, true}
+	}
+	return start{kind: terminated}
 }
 
 const (
@@ -203,8 +222,8 @@ func (m *message) accepts(line []byte) bool {
 		}
 		if m.lines == 1 { // the words may have been wrapped
 			m.add(line)
-			if k, word, _ := opener(m.text); k == xla || k == bfc {
-				m.kind, m.words = k, m.words|word
+			if s := opener(m.text); s.kind == xla || s.kind == bfc {
+				m.kind, m.words = s.kind, m.words|s.word
 			}
 			return true
 		}
@@ -249,10 +268,12 @@ func (m *message) failure() *printed {
 		f = parseStats(text)
 	case xla:
 		if f = read(sentences, text); f == nil {
-			f = parseXLA(text)
+			f = cmp.Or(parseXLA(text), parseUnnamed(text))
 		}
 	case sentence:
-		f = cmp.Or(read(sentences, text), parseTorch(text), parseTensor(text), read(driverSentences, text))
+		f = cmp.Or(read(sentences, text), parseTorch(text), parseTensor(text), read(driverSentences, text), parseUnnamed(text))
+	case unnamed:
+		f = parseUnnamed(text)
 	}
 	if f != nil {
 		if f.Source == failure.FromTorch {

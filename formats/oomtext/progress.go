@@ -26,7 +26,7 @@ var (
 
 // stepOf returns the number of the step of a line of a training loop, -1 if it is none.
 func stepOf(line []byte) int64 {
-	if !names(line, partsOfSteps) || bytes.Contains(line, summed) {
+	if !hasAny(line, partsOfSteps) || bytes.Contains(line, summed) {
 		return -1
 	}
 	if m := stepped().FindSubmatch(line); m != nil {
@@ -54,7 +54,7 @@ func stepBefore(before []byte) int64 {
 // goesOn reports whether a line shows that its writer goes on after a failure at a step. An earlier step is one of a run that was started
 // again.
 func goesOn(line []byte, step int64) bool {
-	return names(line, partsOfHandled) && handled().Match(line) || step >= 0 && stepOf(line) > step
+	return hasAny(line, partsOfHandled) && handled().Match(line) || step >= 0 && stepOf(line) > step
 }
 
 // goesOn marks the failures of a writer as survived if a line shows that it goes on.

@@ -1,9 +1,6 @@
 package oomtext
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "bytes"
 
 // What a program prints when memory runs out begins a message. What people write about it stands in their sentences, quotations, headings
 // and tables.
@@ -15,22 +12,21 @@ var (
 		`(?:fix(?:es|ed)?|avoid(?:s|ing)?|prevent(?:s|ing)?|handles?|catch(?:es)?)\b(?:\([^)]*\))?:?)[^.:;]*$`)
 	// openQuote matches a quotation that has not ended. One that begins with the message may be the value of a field.
 	openQuote  = lazily("(?:^|[\\s\\[{:,(])(?:\"[^\"]*|'[^']*|`[^`]*|[“‘«][^”’»]*)$")
-	inSentence = lazily(`^ [a-z]+ `)
+	inSentence = lazily(`^ [a-z]+(?: |$)`)
 	field      = lazily(`(?i)(?:=|"(?:err|error|exception|detail|reason)": ?|failure (?:[0-9]+ )?)["']$`)
 )
 
 // isQuoted reports whether a line with the words of an opener says what people wrote. isHeading tells that it began with #.
-func isQuoted(line []byte, word uint64, isHeading bool) bool {
-	words := openers[bits.TrailingZeros64(word)].words
-	at := bytes.Index(line, []byte(words))
-	before := line[:at]
+func isQuoted(line []byte, text start, isHeading bool) bool {
+	before, after := line[:text.at], line[text.at:]
 	if m := classBefore().FindIndex(before); m != nil {
 		before = before[:m[0]]
 	} else {
 		before = before[:bytes.LastIndexAny(before, " \t\"'`(=:")+1] // the beginning of the first word
 		before = bytes.TrimSuffix(before, []byte("CUDA "))
 	}
-	isBare, after := words == bareWords && !bytes.ContainsAny(line[at:], "0123456789"), line[at+len(words):]
+	after, isBare := bytes.CutPrefix(bytes.TrimPrefix(after, []byte("o")), []byte(bareWords))
+	isBare = isBare && !bytes.ContainsAny(after, "0123456789")
 	return line[0] == '|' && line[len(line)-1] == '|' ||
 		condition().Match(before) ||
 		openQuote().Match(before) && !field().Match(before) ||

@@ -101,26 +101,27 @@ func (r *reader) all() {
 // take gives a line to the text that its writer has begun, or begins one with it. Before it stands what was read of the log.
 func (r *reader) take(line, before []byte, number int64) {
 	if r.open == 0 && r.watching == 0 { // most lines with a token open nothing
-		if k, _, _ := opener(line); k == terminated {
+		if opener(line).kind == terminated {
 			r.notice(line, number)
 			r.conf.notice(line)
 			return
 		}
 	}
 	w, rest := r.writerOf(line)
-	k, word, whole := opener(rest)
-	if r.watching = max(r.watching-1, 0); k == terminated {
+	text := opener(rest)
+	if r.watching = max(r.watching-1, 0); text.kind == terminated {
 		r.goesOn(w, rest)
 	}
-	if k != terminated && r.learn(rest, word, before, r.in.buf[r.in.pos:]) {
+	if text.kind != terminated && r.learn(rest, text.at, before, r.in.buf[r.in.pos:]) {
 		w, rest = r.writerOf(line)
+		text = opener(rest)
 	}
 	switch {
-	case w.open != nil && r.more(w, rest, k, word):
+	case w.open != nil && r.more(w, rest, text):
 		r.idle = 0
-	case k <= bfc && isQuoted(rest, word, line[0] == '#'):
-	case k != terminated && (word&follow == 0 || r.open == 0): // where terminals wrap lines, prefixes are missing
-		r.begin(w, &message{kind: k, line: number, words: word}, whole, rest, line, before)
+	case text.kind <= unnamed && isQuoted(rest, text, line[0] == '#'):
+	case text.kind != terminated && (text.word&follow == 0 || r.open == 0): // where terminals wrap lines, prefixes are missing
+		r.begin(w, &message{kind: text.kind, line: number, words: text.word}, text.whole, rest, line, before)
 		r.idle = 0
 	}
 	if r.idle++; r.idle > patience {
@@ -146,17 +147,17 @@ func (r *reader) closeAll() {
 }
 
 // more gives a line to the open text of its writer. It returns false if the line does not belong to it, and closes the
-// text. word is the opener that the line has: a second time, or after a whole failure, it begins another text.
-func (r *reader) more(w *writer, rest []byte, k kind, word uint64) bool {
+// text. The opener that the line has, a second time or after a whole failure, begins another text.
+func (r *reader) more(w *writer, rest []byte, s start) bool {
 	m := w.open
-	if word&follow != 0 && m.words&word == 0 && m.kind == sentence {
-		k = terminated // they follow in the open text
+	if s.word&follow != 0 && m.words&s.word == 0 && m.kind == sentence || s.kind == unnamed && m.kind <= unnamed {
+		s.kind = terminated // they follow in the open text
 	}
-	if k != terminated && m.kind != stats && (k != sentence || m.kind == bfc || m.words&word != 0 || m.complete()) || !m.accepts(rest) {
+	if s.kind != terminated && m.kind != stats && (s.kind != sentence || m.kind == bfc || m.words&s.word != 0 || m.complete()) || !m.accepts(rest) {
 		r.close(w)
 		return false
 	}
-	m.words |= word
+	m.words |= s.word
 	return true
 }
 
@@ -172,8 +173,11 @@ var wordsOfJAX = [][]byte{[]byte("jaxlib"), []byte("external/xla/"), []byte("Xla
 const maxJAX = 4 << 10 // bytes before a text in which its writer names itself
 
 // names reports whether the end of a text has one of some words.
-func names(text []byte, words [][]byte) bool {
-	return slices.ContainsFunc(words, func(word []byte) bool { return bytes.Contains(text[max(0, len(text)-maxJAX):], word) })
+func names(text []byte, words [][]byte) bool { return hasAny(text[max(0, len(text)-maxJAX):], words) }
+
+// hasAny reports whether a text has one of some words.
+func hasAny(text []byte, words [][]byte) bool {
+	return slices.ContainsFunc(words, func(word []byte) bool { return bytes.Contains(text, word) })
 }
 
 // begin opens a text with its first line, of which rest is what follows the prefixes.

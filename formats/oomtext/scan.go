@@ -17,7 +17,8 @@ const (
 // tokens are parts of words of which every text about a failure has one. The scanner searches for them only, so that
 // other lines cost next to nothing.
 var tokens = [][]byte{[]byte("memory"), []byte("alloc"), []byte("ALLOC_F"), []byte("Hbm "), []byte("Root Cause"), []byte("Max_MA "), []byte("oom_kill"), []byte("oom-kill"),
-	[]byte("Killed proc"), []byte("ALLOC_CONF"), []byte(" total capac"), []byte("expandable_seg")}
+	[]byte("Killed proc"), []byte("ALLOC_CONF"), []byte(" total capac"), []byte("expandable_seg"),
+	[]byte("_MEMORY"), []byte("Memory"), []byte("llocation "), []byte("OOMKilled"), []byte("paging file")}
 
 // scanner reads lines and skips those without a token. A line ends with \n or \r; progress bars use the latter.
 type scanner struct {

@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"math/bits"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -13,10 +12,11 @@ import (
 type shape []byte
 
 const (
-	maxShapes = 16  // of a log
-	maxShape  = 256 // bytes of one
-	neighbors = 4   // lines before and after a text that are compared with it
-	leastLike = 2   // of them must begin like it
+	maxShapes  = 16  // of a log
+	maxShape   = 256 // bytes of one
+	wordOfText = 8   // bytes that tell that another line has the text again
+	neighbors  = 4   // lines before and after a text that are compared with it
+	leastLike  = 2   // of them must begin like it
 
 	ends = " \t|>]:" // one of these ends a prefix
 )
@@ -59,10 +59,9 @@ func isWord(c byte) bool {
 	return isDigit(c) || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// learn takes the prefix that a line with a text shares with lines before or after it. It returns false if there is none that is not known.
-func (r *reader) learn(line []byte, word uint64, before, after []byte) bool {
-	words := []byte(openers[bits.TrailingZeros64(word)].words)
-	head := bytes.Index(line, words)
+// learn takes the prefix that a line with a text, whose first words are at head, shares with lines before or after it. It returns false if there is none that is not known.
+func (r *reader) learn(line []byte, head int, before, after []byte) bool {
+	words := line[head:min(head+wordOfText, len(line))]
 	if m := messageHead().FindIndex(line); m != nil {
 		head = min(head, m[0])
 	}

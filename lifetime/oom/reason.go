@@ -144,7 +144,7 @@ func (d *Diagnosis) general(f framework) string {
 
 // monitorOf returns the tool that shows who uses a device.
 func monitorOf(device string) string {
-	tools := map[string]string{"hip": "rocm-smi", "xpu": "xpu-smi", "npu": "npu-smi", "mps": "Activity Monitor", "tpu": "tpu-info", "cpu": "top"}
+	tools := map[string]string{"hip": "rocm-smi", "xpu": "xpu-smi", "npu": "npu-smi", "mps": "Activity Monitor", "metal": "Activity Monitor", "tpu": "tpu-info", "cpu": "top"}
 	kind, _, _ := strings.Cut(device, ":")
 	return cmp.Or(tools[kind], "nvidia-smi")
 }
