@@ -60,7 +60,7 @@ func TestOthers(t *testing.T) {
 		{"SGLang", "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.", "sglang cuda limit", "Raise --mem-fraction-static"},
 		{"XLA's asynchronous allocator", "gpu_async_1 cuMemAllocAsync failed to allocate 107374182400 bytes: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n Reported by CUDA: Free memory/Total memory: " +
 			"1073741824/85899345920\nStats: Limit: 0\nInUse: 53687091200\nHistogram of current allocation: (sizes, numbers), ...;\n1048576, 4\n", "tensorflow gpu:1 larger_than_device asked 102400 " +
-			"capacity 81920 live 51200 free 1024", "Split"},
+			"capacity 81920 live 51200 outside 29696 free 1024", "Split"},
 		{"NCCL without its log", "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\nCuda failure 2 'out of memory'", "torch-library cuda outside by NCCL", "nvidia-smi"},
 		{"a kernel that was not loaded", "Failed to load in-memory CUBIN (compiled for a different GPU?).: CUDA_ERROR_OUT_OF_MEMORY: out of memory", "torch-library gpu outside", "nvidia-smi"},
 		{"systemd", "systemd-oomd[588]: Killed /user.slice/vte.scope due to memory pressure for /user.slice being 57.97% > 50.00%", "oom-killer cpu host", "--mem"},

@@ -128,10 +128,13 @@ func (f *printed) processes(text string) {
 	if len(all) == 0 {
 		return
 	}
-	sum := int64(0)
+	sum, least, most, others := int64(0), int64(0), int64(0), 0
 	for _, p := range all {
 		used := max(f.figure(p[3]), 0)
 		sum = units.AddSat(sum, used)
+		if p[1] == "" {
+			least, most, others = min(cmp.Or(least, used), used), max(most, used), others+1
+		}
 		if p[1] != "" {
 			f.InProcess = used
 		}
@@ -147,7 +150,13 @@ func (f *printed) processes(text string) {
 	if f.Others = sum - max(f.InProcess, 0); among || f.Others == 0 && f.InProcess < 0 {
 		f.Others = unknown // which of them is the process is not known, or none was listed
 	}
+	if others > 1 && most < contextAtMost && most-least <= most/50 && float64(f.Others) > 0.1*float64(f.Capacity) {
+		f.Help = "Call torch.cuda.set_device(LOCAL_RANK) first: each rank has a context on this GPU."
+	}
 }
+
+// contextAtMost is the most that a process uses that only opened a context: others that use as much, all the same, are ranks of the job.
+const contextAtMost = 1 << 30
 
 // own returns the bytes that the own process uses, -1 if it is not known. In a container it has a number that it does not know: it is the
 // one that uses what the allocator reserved and least more, up to 1.6 GiB for the context and for libraries. It is the only one that uses

@@ -62,12 +62,15 @@ func Unknown(source string) Failure {
 }
 
 // Unlisted returns the bytes of the device that neither the process nor a listed one uses; where the process is not
-// listed, neither its allocator. free are the free bytes of the device. It returns 0 if rounding explains them, and -1
+// listed, neither its allocator or, if that is not known, its live buffers. free are the free bytes of the device. It returns 0 if rounding explains them, and -1
 // if they are not known.
 func (f *Failure) Unlisted(free int64) int64 {
 	used := f.InProcess
 	if used < 0 {
 		used = f.Reserved
+	}
+	if used < 0 && !f.Cut && f.Live >= 0 { // an allocator whose text has no other figure: what it keeps besides is not free, either
+		used = f.Live + max(f.Idle, 0)
 	}
 	if f.Capacity < 0 || free < 0 || used < 0 {
 		return -1

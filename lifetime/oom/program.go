@@ -77,9 +77,6 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 
 // spread returns the advice for a program for which no remedy suffices.
 func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) string {
-	if float64(needed-capacity) < nearMiss*float64(capacity) {
-		return fmt.Sprintf("Save %s: a slightly smaller batch, or recompute one block (jax.checkpoint).", units.Bytes(needed-capacity))
-	}
 	shard := fmt.Sprintf("hard it over at least %s times as many devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
 	var largest lifetime.Row
 	for _, row := range s.Breakdown(at) {
@@ -89,6 +86,9 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 	}
 	if largest.Bytes > 0 {
 		return fmt.Sprintf("Compute %s in blocks and keep only a reduction: it alone is %s. Or s%s", BufferName(t, largest.Site), units.Bytes(largest.Bytes), shard)
+	}
+	if float64(needed-capacity) < nearMiss*float64(capacity) {
+		return fmt.Sprintf("Save %s: recompute (jax.checkpoint), donate arguments, or use a smaller batch.", units.Bytes(needed-capacity))
 	}
 	return "S" + shard
 }
@@ -110,7 +110,7 @@ func BufferName(t *lifetime.Tables, id lifetime.SiteID) string {
 }
 
 const (
-	nearMiss    = 0.05 // share of the capacity: less is a small change
+	nearMiss    = 0.1 // share of the capacity: from there on, more devices cost less than what saves it
 	leastDrop   = 0.01 // share of the peak: less is no remedy
 	maxRemedies = 3
 )

@@ -71,7 +71,7 @@ var rows = []row{
 	{failure.FromXLA, Exhausted, "", "", func(d *Diagnosis) bool { return d.free >= 0 }},
 
 	{"", Larger, "", wrongSize, func(d *Diagnosis) bool { return !d.saidHost() && (d.Absurd || d.asked >= absurd) }},
-	{"", Larger, "", "", func(d *Diagnosis) bool { return d.Capacity >= 0 && d.asked > d.Capacity }},
+	{"", Larger, "", splitIt, func(d *Diagnosis) bool { return d.Capacity >= 0 && d.asked > d.Capacity }},
 	{"", Host, "{requested} at once do not fit into host memory", "Look for a wrong size: a shape, a product of shapes, or a broadcast.",
 		func(d *Diagnosis) bool { return d.onHost() && d.asked >= absurdOnHost }},
 	{"", Host, "", "Reduce pinned host memory, or add memory.", func(d *Diagnosis) bool {

@@ -117,7 +117,7 @@ def versions():
             device="mps", requested=figure(S("896.00 MB")), live=figure(S("7.23 GB")), limit=figure(S("9.07 GB")), outside=figure(S("1.54 GB")), reason="limit", requester=None)
     log.add("torch.OutOfMemoryError: Allocation on device 2 would exceed allowed memory. (out of memory)\nCurrently allocated     : 13.74 GiB\nRequested               : 640.00 MiB\n"
             "Device limit            : 14.75 GiB\nFree (according to CUDA): 27.06 MiB\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB",
-            device="cuda:2", requested=figure(S("640.00 MiB")), capacity=figure(S("14.75 GiB")), free=figure(S("27.06 MiB")), live=figure(S("13.74 GiB")), reason="exhausted", requester=None)
+            device="cuda:2", requested=figure(S("640.00 MiB")), capacity=figure(S("14.75 GiB")), free=figure(S("27.06 MiB")), live=figure(S("13.74 GiB")), outside=figure(S("14.75 GiB"), (S("13.74 GiB"),), (S("27.06 MiB"),)), reason="exhausted", requester=None)
     log.add("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.", device="cuda", reason="larger_than_device", requester=None)
     log.add("RuntimeError: [enforce fail at alloc_cpu.cpp:73] . DefaultCPUAllocator: can't allocate memory: you tried to allocate 116813856768 bytes. Error code 12 (Cannot allocate memory)",
             device="cpu", requested=[116813856768, 0], reason="host", requester=None)
