@@ -20,6 +20,12 @@ func TestPrinciples(t *testing.T) {
 		{"a function that called a model holds its result", "principles", "w05", 97, 0.1},
 		{"gradients of inputs are no gradients of parameters", "principles", "w06", 99, 0.1},
 		{"a step puts states in the place of zeros", "principles", "w07", 88, 0.1},
+		{"copies of the model are older than the first pass, and the momentum is not", "principles", "w09", 99, 0.1},
+		{"states fall into holes below the parameters", "principles", "w10", 40, 0.1},
+		{"a copy beside an optimizer without states is no momentum", "principles", "w11", 70, 0.1},
+		{"weights of 16 bits have states and copies of 32", "principles", "w12", 99, 0.1},
+		{"two copies of a model", "principles", "w13", 99, 0.1},
+		{"states from a checkpoint are as old as copies", "principles", "w14", 50, 0.1},
 		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
 		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
 	} {

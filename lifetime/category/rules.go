@@ -156,6 +156,10 @@ var groups = []group{
 			"older than the first step; each size has exactly the parameters and the states that the optimizer keeps, and it made none later",
 			// torch/optim, _init_group
 			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
+		{"copied_model", purpose.FromSize,
+			"older than the first pass, for it lies below the first workspace of a library; the optimizer has no more states than follow it",
+			// torch/optim/swa_utils.py, AveragedModel
+			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, copied) })},
 		{"without_stack", purpose.FromFrames,
 			"older than the recording; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
 			// torch/csrc/autograd/functions/accumulate_grad.h

@@ -26,6 +26,7 @@ const (
 	trained             // parameter, of memory from before the window or one that nothing else tells
 	counted             // parameter from before the window, with exactly the states that the optimizer keeps
 	stateSized          // such a state
+	copied              // parameter of a copy of the model, from before the window
 	noGradient          // weight from before the window
 	byEngine            // without a stack, as the engine's threads are, while parameters have one
 	weightCopy          // kept copy of all parameters
@@ -40,11 +41,11 @@ func (z *sizes) mark(m sizeMark, buffers []int) {
 	}
 }
 
-// statesOf is the number of buffers with the size of the parameter that an optimizer keeps for each; optimizers with
-// options that change it are left out. (torch/optim, _init_group)
-var statesOf = map[string]int{
-	"Adam": 2, "AdamW": 2, "NAdam": 2, "RAdam": 2, "Adamax": 2, "SparseAdam": 2, "Adagrad": 1, "Adadelta": 2,
-	"Rprop": 2, "Lion": 1, "FusedAdam": 2,
+// statesOf is how many buffers with the size of the parameter an optimizer keeps for each, at least and with all
+// options. (torch/optim, _init_group)
+var statesOf = map[string]struct{ least, most int }{
+	"Adam": {2, 3}, "AdamW": {2, 3}, "NAdam": {2, 2}, "RAdam": {2, 2}, "Adamax": {2, 2}, "SparseAdam": {2, 2}, "Adagrad": {1, 1},
+	"Adadelta": {2, 2}, "Rprop": {2, 2}, "Lion": {1, 1}, "FusedAdam": {2, 2}, "RMSprop": {1, 3}, "SGD": {0, 1},
 }
 
 // measure compares sizes, after the rules that need no sizes.
@@ -259,7 +260,7 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 			bySize[size] = append(bySize[size], i)
 		}
 	}
-	if states := a.statesOfOptimizers(z, bySize); len(states) == 1 && states[0] > 0 &&
+	if states := a.statesOfOptimizers(z, bySize, true); len(states) == 1 && states[0] > 0 &&
 		a.share(z, bySize, states) >= nearly {
 		for size, buffers := range bySize {
 			if len(buffers) == states[0]*z.gradientsOf[size] {
@@ -387,35 +388,50 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 }
 
 // olderThanWindow divides the buffers of each size from before the window: parameters that nothing else tells were
-// allocated first, so they have the lowest addresses. The rest are states only if they are exactly as many as the
+// allocated first, so they have the lowest addresses, if nothing was freed before. The rest are states only if they are exactly as many as the
 // optimizer keeps: they may be gradients or copies of the model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
-	states := a.statesOfOptimizers(z, old)
-	told, share := a.toldParameters(), 1
-	if len(z.gradientsOf) == 0 { // gradients are added to older ones
+	models, share := z.gradientsOf, 1
+	if len(models) == 0 { // gradients are added to older ones
 		share = a.copiesOfEach(old)
+		models = a.partsOf(z, old, share)
 	}
+	gens := a.generationsOf(z, models, old)
+	if open := a.generationsOf(z, models, a.notDropped(old)); gens.copies() == 0 && open.copies() > 0 {
+		gens, old = open, a.notDropped(old)
+	}
+	states := a.statesOfOptimizers(z, old, gens.earlier() <= gens.each)
+	copies := gens.copies()
+	inOrder, isModule := gens.areFirst(copies), copies > 0 && gens.isModule(copies, old)
+	told := a.toldParameters()
 	for _, size := range slices.Sorted(maps.Keys(old)) {
 		buffers := old[size]
-		n, g := len(buffers), z.gradientsOf[size]
-		switch {
-		case z.is(buffers[0], inBucket):
-		case g > 0:
-			left := g - min(g, z.parametersOf[size])
-			z.mark(trained, buffers[:min(left, n)])
-			if z.areStates(n, size, states) {
-				z.mark(counted, buffers[:left])
-				z.mark(stateSized, buffers[left:])
-			}
-		case size > counter && n == told[size] && !slices.ContainsFunc(buffers, func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }):
-			z.mark(byEngine, buffers)
-		case a.trains && share > 1 && n%share == 0:
-			z.mark(trained, buffers[:n/share])
-			if share > 2 && slices.Contains(states, share-1) { // two may be a parameter and its gradient
-				z.mark(stateSized, buffers[n/share:])
-			}
+		n, g := len(buffers), models[size]
+		left := min(z.untold(models, size), n)
+		params := buffers[:left]
+		if share > 1 && len(models) == 1 {
+			params = nil // one size may have as many by chance
 		}
+		// of two, one may be the gradient
+		areStates := share > 2 && slices.Contains(states, share-1) || share == 1 && z.areStates(n, size, states)
+		switch {
+		case z.is(buffers[0], inBucket), g > 0 && !inOrder && n > left: // or any of them may be a parameter
+			continue
+		case g > 0 && areStates:
+			z.mark(counted, params)
+			z.mark(stateSized, buffers[left:])
+		case g > 0 && copies > 0 && n-left == gens.each*g:
+			if isModule {
+				z.mark(copied, buffers[left:left+copies*g])
+			}
+			z.mark(counted, params)
+			z.mark(stateSized, buffers[left+copies*g:])
+		case g == 0 && size > counter && n == told[size] && !slices.ContainsFunc(buffers, func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }):
+			z.mark(byEngine, buffers)
+		}
+		z.mark(trained, params)
 	}
+	a.otherPrecision(z, models, old)
 	if !a.trains {
 		return
 	}
@@ -426,6 +442,68 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			z.mark(noGradient, buffers)
 		}
 	}
+}
+
+// otherPrecision finds states of 8 bits, or of 32 with a copy of the weights, of gradients of 32 and 16 bits: the same
+// number for nearly all.
+func (a *analysis) otherPrecision(z *sizes, models map[int64]int, old map[int64][]int) {
+	for _, p := range []struct{ times, of, weights int64 }{{2, 1, 1}, {1, 4, 0}} {
+		other := func(size int64) []int {
+			if to := size * p.times / p.of; models[to] == 0 {
+				return old[to]
+			}
+			return nil
+		}
+		bytes, all := map[int]int64{}, int64(0)
+		for size, g := range models {
+			all += size * int64(g)
+			if n := len(other(size)); n%g == 0 {
+				bytes[n/g] += size * int64(g)
+			}
+		}
+		for each, same := range bytes {
+			if each == 0 || float64(same) < nearly*float64(all) || !a.keepsOf(each, int(p.weights)) {
+				continue
+			}
+			for size, g := range models {
+				if of := other(size); len(of) == each*g {
+					z.mark(stateSized, of)
+				}
+			}
+		}
+	}
+}
+
+// keepsOf reports whether an optimizer keeps n states of another precision than its gradients, weights of them copies of the weights. Others than
+// those of PyTorch keep the two of Adam.
+func (a *analysis) keepsOf(n, weights int) bool {
+	return slices.ContainsFunc(a.names, func(name string) bool {
+		s, ok := statesOf[name]
+		return ok && s.least <= n && n <= s.least+weights || !ok && n == 2+weights
+	})
+}
+
+// notDropped returns the buffers that are never freed: a program may drop copies, or its optimizer, at its end.
+func (a *analysis) notDropped(old map[int64][]int) map[int64][]int {
+	open := map[int64][]int{}
+	for size, of := range old {
+		of = slices.DeleteFunc(slices.Clone(of), func(i int) bool { return a.s.Buffers[i].Edge&lifetime.EndOpen == 0 })
+		if len(of) > 0 {
+			open[size] = of
+		}
+	}
+	return open
+}
+
+// partsOf returns an equal share of each size: parameters whose gradients the recording does not have.
+func (a *analysis) partsOf(z *sizes, old map[int64][]int, share int) map[int64]int {
+	parts := map[int64]int{}
+	for size, of := range old {
+		if a.trains && share > 1 && len(of)%share == 0 && !z.is(of[0], inBucket) {
+			parts[size] = len(of) / share
+		}
+	}
+	return parts
 }
 
 // copiedModules returns the parameters of copies of the model, such as an EMA: each size has a whole number of times as
@@ -529,24 +607,20 @@ func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 func (z *sizes) areStates(n int, size int64, states []int) bool {
 	g := z.gradientsOf[size]
 	all := n + min(g, z.parametersOf[size])
-	return n > 0 && all%g == 0 && slices.Contains(states, all/g-1)
+	return n > 0 && g > 0 && all%g == 0 && slices.Contains(states, all/g-1)
 }
 
 // statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD
-// keeps one with momentum.
-func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int) (states []int) {
+// keeps one with momentum: what isLater than the first pass is no copy of the model.
+func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int, isLater bool) (states []int) {
 	for _, name := range a.names {
-		k, known := statesOf[name]
-		switch {
-		case known:
-			states = append(states, k)
-		case name == "SGD":
-			states = append(states, 0)
-			if a.share(z, old, []int{1}) >= nearly {
-				states = append(states, 1)
-			}
-		default:
+		of, known := statesOf[name]
+		if !known {
 			return nil
+		}
+		states = append(states, of.least)
+		if name == "SGD" && isLater && a.share(z, old, []int{1}) >= nearly {
+			states = append(states, 1)
 		}
 	}
 	return states

@@ -1,0 +1,243 @@
+package category
+
+import (
+	"cmp"
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
+)
+
+// generations are the buffers from before the window that have sizes of gradients, in the order of their addresses: of
+// each size, first the parameters that nothing else tells, then as many as gradients, and so on.
+type generations struct {
+	a     *analysis
+	rank  map[int]int   // generation by buffer, from 0
+	model map[int64]int // parameters of each size
+	each  int           // generations after the parameters, the same number for nearly all; 0 if they differ
+	old   []int         // all buffers from before the window, by address
+
+	firstPass uint64 // address of the first workspace of a library: 0 = none
+}
+
+// generationsOf divides old buffers. models is how many of each size are parameters or have gradients, z.parametersOf
+// how many parameters are known otherwise.
+func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][]int) *generations {
+	g := &generations{a: a, model: models, rank: map[int]int{}}
+	bytes, all := map[int]int64{}, int64(0)
+	for size, n := range models {
+		of := old[size]
+		rest := max(0, len(of)-z.untold(models, size))
+		if all += size * int64(n); rest%n == 0 {
+			bytes[rest/n] += size * int64(n)
+		}
+		for k, i := range of {
+			g.rank[i] = max(0, k-len(of)+rest+n) / n
+		}
+	}
+	for each, of := range bytes {
+		if float64(of) >= nearly*float64(all) {
+			g.each = each
+		}
+	}
+	fewer := 0
+	for size, n := range models {
+		if len(old[size])-z.untold(models, size) < g.each*n {
+			fewer++
+		}
+	}
+	if fewer*4 > len(models) { // one size may have as many by chance
+		g.each = 0
+	}
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen == 0 {
+			continue
+		}
+		g.old = append(g.old, i)
+		if a.out[i].Category == purpose.Workspace && (g.firstPass == 0 || b.Addr < g.firstPass) {
+			g.firstPass = b.Addr
+		}
+	}
+	slices.SortFunc(g.old, func(x, y int) int { return cmp.Compare(a.s.Buffers[x].Addr, a.s.Buffers[y].Addr) })
+	return g
+}
+
+// untold is the number of parameters of a size that nothing else tells.
+func (z *sizes) untold(models map[int64]int, size int64) int {
+	return max(0, models[size]-z.parametersOf[size])
+}
+
+// before returns the share of the bytes of a generation that lies below the first workspace, which the first product
+// of matrices allocates: states of optimizers come later.
+func (g *generations) before(generation int) float64 {
+	below, all := int64(0), int64(0)
+	for i, of := range g.rank {
+		if b := &g.a.s.Buffers[i]; of == generation {
+			if all += b.Requested; b.Addr < g.firstPass {
+				below += b.Requested
+			}
+		}
+	}
+	return float64(below) / float64(max(all, 1))
+}
+
+// wholly is the share of the bytes of buffers that were allocated together, one after another.
+const wholly = 0.98
+
+// earlier returns how many generations in a row were there before the first pass. A state that is as early, as one that was read from a
+// checkpoint, looks alike.
+func (g *generations) earlier() (n int) {
+	for n <= g.each && g.before(n) >= wholly {
+		n++
+	}
+	return n
+}
+
+// areFirst reports whether the generations up to one lie below all others, without holes: they were allocated before
+// anything was freed. What is freed earlier leaves holes, into which states may fall.
+func (g *generations) areFirst(last int) bool {
+	regions := map[uint64]bool{}
+	for _, r := range g.a.s.Regions {
+		regions[r.Addr] = true
+	}
+	all, first, adjacent, below := int64(0), int64(0), int64(0), int64(0)
+	for _, large := range []bool{false, true} { // PyTorch has two pools
+		pool := slices.DeleteFunc(slices.Clone(g.old), func(i int) bool { return g.a.s.Buffers[i].Requested > lowMiB != large })
+		need, end, isLater := int64(0), uint64(0), false
+		for _, i := range pool {
+			b := &g.a.s.Buffers[i]
+			if of, ok := g.rank[i]; ok && of <= last {
+				need += b.Requested
+				if b.Addr < g.firstPass {
+					below += b.Requested
+				}
+				if regions[b.Addr] || b.Addr == end && !isLater {
+					adjacent += b.Requested
+				}
+			}
+			end, isLater = b.Addr+uint64(b.Size), g.rank[i] > last
+		}
+		all += need
+		for _, i := range pool {
+			of, ok := g.rank[i]
+			if !ok || need <= 0 {
+				continue
+			}
+			size := g.a.s.Buffers[i].Requested
+			if need -= size; of <= last {
+				first += size
+			}
+		}
+	}
+	share := func(n int64) float64 { return float64(n) / float64(max(all, 1)) }
+	return share(first) >= wholly && (share(adjacent) >= nearly || share(below) >= mostly)
+}
+
+// mostly is the share of the bytes of a model below the first workspace: one that others freed may lie between its parameters.
+const mostly = 0.8
+
+// copies returns how many generations after the parameters are copies of the model: they were there before the first
+// pass, and the optimizer keeps as many states as there are generations after them.
+func (g *generations) copies() int {
+	if n := g.earlier() - 1; 0 < n && n < g.each && g.mayBeStates(g.each-n) && g.areFirst(n) {
+		return n
+	}
+	return 0
+}
+
+// mayBeStates reports whether an optimizer keeps n states for each parameter, with its options only if nothing
+// of the generations was freed: what a program drops is a copy.
+func (g *generations) mayBeStates(n int) bool {
+	isKept := true
+	for i := range g.rank {
+		isKept = isKept && g.a.s.Buffers[i].Edge&lifetime.EndOpen != 0
+	}
+	return slices.ContainsFunc(g.a.names, func(name string) bool {
+		s, ok := statesOf[name]
+		return ok && (n == s.least && n > 0 || n <= s.most && n > s.least && isKept)
+	})
+}
+
+// isModule reports whether copies of the weights are modules: nearly as many other buffers, such as those of modules, lie
+// among them as among the parameters, or the program also calls the same modules without a graph.
+func (g *generations) isModule(copies int, old map[int64][]int) bool {
+	if g.a.runsWithoutGraph() {
+		return true
+	}
+	var first []uint64 // addresses of the first copy, in the pool of small buffers
+	for i, of := range g.rank {
+		if b := &g.a.s.Buffers[i]; of == 1 && b.Requested <= lowMiB {
+			first = append(first, b.Addr)
+		}
+	}
+	if len(first) == 0 {
+		return false
+	}
+	slices.Sort(first)
+	from := first[len(first)/10] // some fall into holes between parameters
+	among, copied := 0, 0
+	for size, of := range old {
+		if size == counter || size > lowMiB || len(of) == (1+g.each)*g.model[size] {
+			continue
+		}
+		for _, i := range of {
+			switch addr := g.a.s.Buffers[i].Addr; {
+			case addr < from:
+				among++
+			case addr < g.firstPass:
+				copied++
+			}
+		}
+	}
+	return among > 0 && copied*5 >= among*copies*4
+}
+
+// runsWithoutGraph reports whether lines of modules that allocate in forward passes with a graph also do so in calls of
+// which a graph keeps nothing but the result: those of a teacher, a reference or an average.
+func (a *analysis) runsWithoutGraph() bool {
+	keeps, lines := make([]bool, len(a.spans)), map[int]map[uint64]bool{} // by span
+	inCall := func(i int) bool {
+		return a.out[i].Phase == purpose.Forward && a.next[i] > 0 && a.at(&a.s.Buffers[i]).within == program.InModule &&
+			a.before[purpose.Backward][a.next[i]] < a.before[purpose.Backward][len(a.spans)]
+	}
+	var sum maphash.Hash
+	for i := range a.s.Buffers {
+		if !inCall(i) {
+			continue
+		}
+		span, f := int(a.next[i])-1, a.at(&a.s.Buffers[i])
+		keeps[span] = keeps[span] || a.flags[i]&heldByGraph != 0 && !a.lasts[i]
+		sum.Reset()
+		for at := f.path; at != f.rootCall && at != 0; {
+			callers, line := a.r.Callers(at)
+			maphash.WriteComparable(&sum, line)
+			at = callers
+		}
+		if lines[span] == nil {
+			lines[span] = map[uint64]bool{}
+		}
+		lines[span][sum.Sum64()] = true
+	}
+	trained := map[uint64]bool{}
+	for span, of := range lines {
+		if keeps[span] {
+			maps.Copy(trained, of)
+		}
+	}
+	for span, of := range lines {
+		both := 0
+		for line := range of {
+			if trained[line] {
+				both++
+			}
+		}
+		if !keeps[span] && both*2 > len(of) {
+			return true
+		}
+	}
+	return false
+}
