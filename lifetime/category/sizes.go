@@ -56,7 +56,7 @@ func (a *analysis) measure() *sizes {
 	for _, size := range params {
 		z.parametersOf[size]++
 	}
-	old := a.oldBySize()
+	old := a.oldBySize(z.gradientsOf)
 	if len(params) == 0 {
 		params = a.oldParameters(z, old)
 	}
@@ -65,6 +65,7 @@ func (a *analysis) measure() *sizes {
 	a.unaccounted(z)
 	a.loadedStates(z, old)
 	a.olderThanWindow(z, old)
+	a.replacedStates(z, old)
 	return z
 }
 
@@ -134,7 +135,7 @@ func (a *analysis) together(c purpose.Category) map[int64]int {
 
 // oldBySize returns the buffers that were there before the window and are there after its last pass, by size and
 // address: those that no forward pass made.
-func (a *analysis) oldBySize() map[int64][]int {
+func (a *analysis) oldBySize(gradientsOf map[int64]int) map[int64][]int {
 	old := map[int64][]int{}
 	if a.trains && a.whole >= a.s.End {
 		return old // they may be what the backward pass uses
@@ -143,7 +144,7 @@ func (a *analysis) oldBySize() map[int64][]int {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		kept := b.Edge&lifetime.EndOpen != 0 || len(a.spans) > 0 && b.End > a.spans[len(a.spans)-1].end
-		if a.trains && a.crosses(next, b.End, purpose.Forward) == 0 {
+		if a.trains && a.crosses(next, b.End, purpose.Forward) == 0 && gradientsOf[b.Requested] == 0 {
 			continue // data of a step may live until the next one begins
 		}
 		if b.Edge&lifetime.BeginUnseen != 0 && kept && a.out[i].Category == purpose.UnknownCategory &&
@@ -266,6 +267,31 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 			if len(buffers) == states[0]*z.gradientsOf[size] {
 				z.mark(stateSized, buffers)
 			}
+		}
+	}
+}
+
+// replacedStates finds older states in whose place a step of the optimizer makes new ones: it drops as many of the size as
+// it keeps, and others are left for the parameters.
+func (a *analysis) replacedStates(z *sizes, old map[int64][]int) {
+	type place struct {
+		span int
+		size int64
+	}
+	made, dropped := map[place]int{}, map[place][]int{}
+	for i := range a.s.Buffers {
+		b, f, c := &a.s.Buffers[i], a.freed(i), a.out[i].Category
+		last, _ := a.around(b.End)
+		switch {
+		case b.Edge&lifetime.BeginUnseen == 0 && c == purpose.OptimizerState:
+			made[place{int(a.next[i]) - 1, b.Requested}]++
+		case b.Edge&lifetime.BeginUnseen != 0 && c == purpose.UnknownCategory && f != nil && f.flags&program.ClearsGrads == 0 && last >= 0 && a.spans[last].phase == purpose.OptimizerPhase:
+			dropped[place{last, b.Requested}] = append(dropped[place{last, b.Requested}], i)
+		}
+	}
+	for at, of := range dropped {
+		if g := z.gradientsOf[at.size]; g > 0 && len(of) == made[at] && len(old[at.size])+z.parametersOf[at.size] >= g {
+			z.mark(stateSized, of)
 		}
 	}
 }
@@ -402,7 +428,8 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	}
 	states := a.statesOfOptimizers(z, old, gens.earlier() <= gens.each)
 	copies := gens.copies()
-	inOrder, isModule := gens.areFirst(copies), copies > 0 && gens.isModule(copies, old)
+	lacksParameters := gens.each > 0 && slices.Contains(states, gens.each+1) && !slices.Contains(states, gens.each)
+	inOrder, isModule := gens.areFirst(copies) && !lacksParameters, copies > 0 && gens.isModule(copies, old)
 	told := a.toldParameters()
 	for _, size := range slices.Sorted(maps.Keys(old)) {
 		buffers := old[size]
