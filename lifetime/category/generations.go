@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -12,28 +13,80 @@ import (
 )
 
 // generations are the buffers from before the window that have sizes of gradients, in the order of their addresses: of
-// each size, first the parameters that nothing else tells, then as many as gradients, and so on.
+// each size, first the parameters that nothing else tells, then as many as gradients, and so on. Addresses tell the
+// order of allocations only within reserved memory without gaps: a device may give any for the next region.
 type generations struct {
-	a     *analysis
-	rank  map[int]int   // generation by buffer, from 0
-	model map[int64]int // parameters of each size
-	each  int           // generations after the parameters, the same number for nearly all; 0 if they differ
-	old   []int         // all buffers from before the window, by address
+	a      *analysis
+	memory extent          // that of the parameters; what lies outside comes after it
+	model  map[int64]int   // parameters of each size
+	old    map[int64][]int // buffers of each size, in order
+	all    []int           // all buffers from before the window, in order
+	rank   map[int]int     // generation by buffer, from 0
+	each   int             // generations after the parameters, the same number for nearly all; 0 if they differ
 
-	firstPass uint64 // address of the first workspace of a library: 0 = none
+	firstPass    uint64 // place of the first workspace of a library; 0 = none
+	hasFirstStep bool   // the optimizer made its states in the window: the rest is older
 }
 
-// generationsOf divides old buffers. models is how many of each size are parameters or have gradients, z.parametersOf
-// how many parameters are known otherwise.
-func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][]int) *generations {
-	g := &generations{a: a, model: models, rank: map[int]int{}}
-	bytes, all := map[int]int64{}, int64(0)
+// generationsOf divides old buffers. models is how many of each size are parameters or have gradients. inOrder is whether
+// the first ones are the parameters and copies: so it is in one part of the reserved memory.
+func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][]int) (found *generations, inOrder bool) {
+	for _, m := range a.reserved() {
+		has, all := int64(0), int64(0)
+		for size, of := range old {
+			if n := min(z.untold(models, size), len(of)); n > 0 {
+				inside := len(of) - len(slices.DeleteFunc(slices.Clone(of), func(i int) bool { return m.has(a.s.Buffers[i].Addr) }))
+				has, all = has+size*int64(min(n, inside)), all+size*int64(n)
+			}
+		}
+		if float64(has) < nearly*float64(all) {
+			continue
+		}
+		g := a.generationsIn(m, z, models, old)
+		if is := g.areFirst(g.copies()); is && inOrder {
+			return g, false // of two, one is of states
+		} else if is || found == nil {
+			found, inOrder = g, is
+		}
+	}
+	if found == nil {
+		found = a.generationsIn(extent{}, z, models, old)
+	}
+	return found, inOrder
+}
+
+// extent is a range of addresses.
+type extent struct{ from, to uint64 }
+
+func (e extent) has(addr uint64) bool { return e.from <= addr && addr < e.to }
+
+// reserved returns the parts of the reserved memory without gaps, in order.
+func (a *analysis) reserved() (all []extent) {
+	for _, r := range slices.SortedFunc(slices.Values(a.s.Regions), func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) }) {
+		end := r.Addr + uint64(r.Size)
+		if n := len(all); n > 0 && r.Addr <= all[n-1].to {
+			all[n-1].to = max(all[n-1].to, end)
+		} else {
+			all = append(all, extent{r.Addr, end})
+		}
+	}
+	return all
+}
+
+func (a *analysis) generationsIn(memory extent, z *sizes, models map[int64]int, old map[int64][]int) *generations {
+	g := &generations{a: a, memory: memory, model: models, old: map[int64][]int{}, rank: map[int]int{}}
+	inOrder := func(x, y int) int { return cmp.Compare(g.at(x), g.at(y)) }
+	for size, of := range old {
+		g.old[size] = slices.SortedFunc(slices.Values(of), inOrder)
+	}
+	bytes, all, fewer := map[int]int64{}, int64(0), map[int]int{}
 	for size, n := range models {
-		of := old[size]
+		of := g.old[size]
 		rest := max(0, len(of)-z.untold(models, size))
 		if all += size * int64(n); rest%n == 0 {
 			bytes[rest/n] += size * int64(n)
 		}
+		fewer[rest/n]++
 		for k, i := range of {
 			g.rank[i] = max(0, k-len(of)+rest+n) / n
 		}
@@ -43,13 +96,13 @@ func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][
 			g.each = each
 		}
 	}
-	fewer := 0
-	for size, n := range models {
-		if len(old[size])-z.untold(models, size) < g.each*n {
-			fewer++
+	n := 0
+	for each, sizes := range fewer {
+		if each < g.each {
+			n += sizes
 		}
 	}
-	if fewer*4 > len(models) { // one size may have as many by chance
+	if n*4 > len(models) { // one size may have as many by chance
 		g.each = 0
 	}
 	for i := range a.s.Buffers {
@@ -57,14 +110,26 @@ func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][
 		if b.Edge&lifetime.BeginUnseen == 0 {
 			continue
 		}
-		g.old = append(g.old, i)
-		if a.out[i].Category == purpose.Workspace && (g.firstPass == 0 || b.Addr < g.firstPass) {
-			g.firstPass = b.Addr
+		g.all = append(g.all, i)
+		if at := g.at(i); a.out[i].Category == purpose.Workspace && memory.has(b.Addr) && (g.firstPass == 0 || at < g.firstPass) {
+			g.firstPass = at
 		}
 	}
-	slices.SortFunc(g.old, func(x, y int) int { return cmp.Compare(a.s.Buffers[x].Addr, a.s.Buffers[y].Addr) })
+	slices.SortFunc(g.all, inOrder)
+	made, same := a.together(purpose.OptimizerState), int64(0)
+	for size, n := range models {
+		if made[size] >= n {
+			same += size * int64(n)
+		}
+	}
+	if g.hasFirstStep = same > 0 && float64(same) >= nearly*float64(all); g.hasFirstStep {
+		g.firstPass = math.MaxUint64
+	}
 	return g
 }
+
+// at returns the place of a buffer in the order of addresses.
+func (g *generations) at(i int) uint64 { return g.a.s.Buffers[i].Addr - g.memory.from }
 
 // untold is the number of parameters of a size that nothing else tells.
 func (z *sizes) untold(models map[int64]int, size int64) int {
@@ -77,7 +142,7 @@ func (g *generations) before(generation int) float64 {
 	below, all := int64(0), int64(0)
 	for i, of := range g.rank {
 		if b := &g.a.s.Buffers[i]; of == generation {
-			if all += b.Requested; b.Addr < g.firstPass {
+			if all += b.Requested; g.at(i) < g.firstPass {
 				below += b.Requested
 			}
 		}
@@ -106,13 +171,13 @@ func (g *generations) areFirst(last int) bool {
 	}
 	all, first, adjacent, below := int64(0), int64(0), int64(0), int64(0)
 	for _, large := range []bool{false, true} { // PyTorch has two pools
-		pool := slices.DeleteFunc(slices.Clone(g.old), func(i int) bool { return g.a.s.Buffers[i].Requested > lowMiB != large })
+		pool := slices.DeleteFunc(slices.Clone(g.all), func(i int) bool { return g.a.s.Buffers[i].Requested > lowMiB != large })
 		need, end, isLater := int64(0), uint64(0), false
 		for _, i := range pool {
 			b := &g.a.s.Buffers[i]
 			if of, ok := g.rank[i]; ok && of <= last {
 				need += b.Requested
-				if b.Addr < g.firstPass {
+				if g.at(i) < g.firstPass {
 					below += b.Requested
 				}
 				if regions[b.Addr] || b.Addr == end && !isLater {
@@ -134,7 +199,7 @@ func (g *generations) areFirst(last int) bool {
 		}
 	}
 	share := func(n int64) float64 { return float64(n) / float64(max(all, 1)) }
-	return share(first) >= wholly && (share(adjacent) >= nearly || share(below) >= mostly)
+	return all == 0 || share(first) >= wholly && (share(adjacent) >= nearly || share(below) >= mostly)
 }
 
 // mostly is the share of the bytes of a model below the first workspace: one that others freed may lie between its parameters.
@@ -143,7 +208,8 @@ const mostly = 0.8
 // copies returns how many generations after the parameters are copies of the model: they were there before the first
 // pass, and the optimizer keeps as many states as there are generations after them.
 func (g *generations) copies() int {
-	if n := g.earlier() - 1; 0 < n && n < g.each && g.mayBeStates(g.each-n) && g.areFirst(n) {
+	n := g.earlier() - 1
+	if isKnown := g.hasFirstStep || n < g.each && g.mayBeStates(g.each-n); n > 0 && isKnown && g.areFirst(n) {
 		return n
 	}
 	return 0
@@ -162,16 +228,23 @@ func (g *generations) mayBeStates(n int) bool {
 	})
 }
 
-// isModule reports whether copies of the weights are modules: nearly as many other buffers, such as those of modules, lie
-// among them as among the parameters, or the program also calls the same modules without a graph.
-func (g *generations) isModule(copies int, old map[int64][]int) bool {
+// isModule reports whether copies of the weights are modules: other buffers, such as those of modules, lie
+// among them as among the parameters, and not only among these, or the program also calls the same modules without a graph.
+func (g *generations) isModule(copies int) bool {
 	if g.a.runsWithoutGraph() {
 		return true
 	}
-	var first []uint64 // addresses of the first copy, in the pool of small buffers
-	for i, of := range g.rank {
-		if b := &g.a.s.Buffers[i]; of == 1 && b.Requested <= lowMiB {
-			first = append(first, b.Addr)
+	var first []uint64 // places of the first copy, in the pool of small buffers
+	var others []int64 // sizes that other buffers have, too
+	for size, of := range g.old {
+		switch n := g.model[size]; {
+		case size > lowMiB || size == counter:
+		case len(of) != (1+g.each)*n:
+			others = append(others, size)
+		default:
+			for _, i := range of[n : 2*n] {
+				first = append(first, g.at(i))
+			}
 		}
 	}
 	if len(first) == 0 {
@@ -180,20 +253,18 @@ func (g *generations) isModule(copies int, old map[int64][]int) bool {
 	slices.Sort(first)
 	from := first[len(first)/10] // some fall into holes between parameters
 	among, copied := 0, 0
-	for size, of := range old {
-		if size == counter || size > lowMiB || len(of) == (1+g.each)*g.model[size] {
-			continue
-		}
-		for _, i := range of {
-			switch addr := g.a.s.Buffers[i].Addr; {
-			case addr < from:
+	for _, size := range others {
+		among, copied = among-g.model[size], copied-copies*g.model[size]
+		for _, i := range g.old[size] {
+			switch at := g.at(i); {
+			case at < from:
 				among++
-			case addr < g.firstPass:
+			case at < g.firstPass:
 				copied++
 			}
 		}
 	}
-	return among > 0 && copied*5 >= among*copies*4
+	return among > 0 && copied*2 >= among*copies
 }
 
 // runsWithoutGraph reports whether lines of modules that allocate in forward passes with a graph also do so in calls of

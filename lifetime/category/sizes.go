@@ -422,14 +422,17 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		share = a.copiesOfEach(old)
 		models = a.partsOf(z, old, share)
 	}
-	gens := a.generationsOf(z, models, old)
-	if open := a.generationsOf(z, models, a.notDropped(old)); gens.copies() == 0 && open.copies() > 0 {
-		gens, old = open, a.notDropped(old)
+	gens, inOrder := a.generationsOf(z, models, old)
+	if open, is := a.generationsOf(z, models, a.notDropped(old)); is && gens.copies() == 0 && open.copies() > 0 {
+		gens, inOrder = open, true
 	}
+	old = gens.old
 	states := a.statesOfOptimizers(z, old, gens.earlier() <= gens.each)
+	if !gens.hasFirstStep && gens.each > 0 && slices.Contains(states, gens.each+1) && !slices.Contains(states, gens.each) {
+		inOrder = false // there are only states
+	}
 	copies := gens.copies()
-	lacksParameters := gens.each > 0 && slices.Contains(states, gens.each+1) && !slices.Contains(states, gens.each)
-	inOrder, isModule := gens.areFirst(copies) && !lacksParameters, copies > 0 && gens.isModule(copies, old)
+	isModule := copies > 0 && gens.isModule(copies)
 	told := a.toldParameters()
 	for _, size := range slices.Sorted(maps.Keys(old)) {
 		buffers := old[size]
@@ -462,10 +465,15 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	if !a.trains {
 		return
 	}
-	z.mark(noGradient, a.copiedModules(z, old))
 	counted := len(states) > 0 && a.share(z, old, states) >= nearly
+	results := map[int64]bool{} // of passes: a single one may be held since an earlier pass
+	for i, v := range a.out {
+		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && v.Phase == purpose.Forward {
+			results[a.s.Buffers[i].Requested] = true
+		}
+	}
 	for size, buffers := range old {
-		if size > counter && z.gradientsOf[size]+int(z.marks[buffers[0]]) == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
+		if size > counter && !(results[size] && len(buffers) == 1) && z.gradientsOf[size]+int(z.marks[buffers[0]]) == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
 			z.mark(noGradient, buffers)
 		}
 	}
@@ -531,70 +539,6 @@ func (a *analysis) partsOf(z *sizes, old map[int64][]int, share int) map[int64]i
 		}
 	}
 	return parts
-}
-
-// copiedModules returns the parameters of copies of the model, such as an EMA: each size has a whole number of times as
-// many buffers as gradients, although the optimizer made its states in the window. A list of copied weights looks
-// alike, but modules also copy their buffers.
-func (a *analysis) copiedModules(z *sizes, old map[int64][]int) (copies []int) {
-	states := map[int64]int{}
-	for i := range a.s.Buffers {
-		if a.out[i].Category == purpose.OptimizerState && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
-			states[a.s.Buffers[i].Requested]++
-		}
-	}
-	all, copied, times := int64(0), int64(0), 0
-	for size, g := range z.gradientsOf {
-		all += size * int64(g)
-		n := len(old[size]) / max(g, 1)
-		if n < 2 || n*g != len(old[size]) || states[size] < g || times != 0 && n != times {
-			continue
-		}
-		times = n
-		copies, copied = append(copies, old[size][g:]...), copied+size*int64(g)
-	}
-	if copied == 0 || float64(copied) < nearly*float64(all) {
-		return nil
-	}
-	var kept []int
-	for size, of := range old {
-		if size > counter {
-			kept = append(kept, of...)
-		}
-	}
-	trained := 0
-	for _, g := range z.gradientsOf {
-		trained += g
-	}
-	if len(kept) <= times*trained || !a.repeated(kept, times) {
-		return nil
-	}
-	return copies
-}
-
-// repeated reports whether buffers, in the order of their addresses, are a number of times those of the same sizes.
-// PyTorch has two pools.
-func (a *analysis) repeated(buffers []int, times int) bool {
-	slices.SortFunc(buffers, func(x, y int) int { return cmp.Compare(a.s.Buffers[x].Addr, a.s.Buffers[y].Addr) })
-	for _, large := range []bool{false, true} {
-		var sizes []int64
-		for _, i := range buffers {
-			if size := a.s.Buffers[i].Requested; size > lowMiB == large {
-				sizes = append(sizes, size)
-			}
-		}
-		n := len(sizes) / times
-		for k := range times {
-			slices.Sort(sizes[k*n : (k+1)*n])
-			if !slices.Equal(sizes[k*n:(k+1)*n], sizes[:n]) {
-				return false
-			}
-		}
-		if n*times != len(sizes) {
-			return false
-		}
-	}
-	return true
 }
 
 // counter is the size of a counter of steps or batches.
