@@ -43,7 +43,7 @@ func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][
 			continue
 		}
 		g := a.generationsIn(m, z, models, old)
-		if is := g.areFirst(g.copies()); is && inOrder {
+		if is := g.areFirst(g.copies()) && (g.each > 1 || g.areInside()); is && inOrder {
 			return g, false // of two, one is of states
 		} else if is || found == nil {
 			found, inOrder = g, is
@@ -126,6 +126,16 @@ func (a *analysis) generationsIn(memory extent, z *sizes, models map[int64]int, 
 		g.firstPass = math.MaxUint64
 	}
 	return g
+}
+
+// areInside reports whether no generation lies elsewhere. A single state for each parameter lies as these do, several lie between each other.
+func (g *generations) areInside() bool {
+	for i := range g.rank {
+		if !g.memory.has(g.a.s.Buffers[i].Addr) {
+			return false
+		}
+	}
+	return true
 }
 
 // at returns the place of a buffer in the order of addresses.
