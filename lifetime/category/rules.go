@@ -164,8 +164,8 @@ var groups = []group{
 			"older than the recording; parameters of this size have a stack, and as many buffers have none, as those of the engine's threads",
 			// torch/csrc/autograd/functions/accumulate_grad.h
 			is(purpose.Gradient, keep, func(v *view) bool { return v.sizes.is(v.i, byEngine) })},
-		{"among_parameters", purpose.FromSize,
-			"older than the recording and never freed; the optimizer has no more states, and others have its size, or it lies between parameters",
+		{"without_gradient", purpose.FromSize,
+			"older than the recording and never freed; the optimizer has no more states, and others have its size",
 			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, noGradient) })},
 	}},
 	{func(v *view) bool { return v.previous[v.i] > 0 }, []Rule{

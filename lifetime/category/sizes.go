@@ -2,7 +2,6 @@ package category
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -14,8 +13,6 @@ import (
 type sizes struct {
 	marks                     []sizeMark // by buffer
 	gradientsOf, parametersOf map[int64]int
-
-	lowest, highest uint64 // addresses of the parameters from before the window
 }
 
 // sizeMark is a set of what the size of a buffer tells.
@@ -99,7 +96,7 @@ func (a *analysis) isReduced(i int) bool {
 // passOf returns a number that all backward passes without another phase in between have in common.
 func (a *analysis) passOf(i int) int32 { return a.next[i] - a.before[purpose.Backward][a.next[i]] }
 
-// seenParameters returns the sizes of the parameters made in the window, in order.
+// seenParameters returns the sizes of the parameters made in the window.
 func (a *analysis) seenParameters() (all []int64) {
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -299,30 +296,16 @@ func (a *analysis) replacedStates(z *sizes, old map[int64][]int) {
 // firstSpanAfter reports whether no pass ran before t.
 func (a *analysis) firstSpanAfter(t int64) bool { return len(a.spans) == 0 || t < a.spans[0].begin }
 
-// oldParameters returns the sizes of parameters from before the window in the order of their addresses: those with the
-// sizes of gradients or, if backward passes leave none, an equal share of each size.
+// oldParameters returns the sizes of parameters from before the window: those with the sizes of gradients or, if
+// backward passes leave none, an equal share of each size.
 func (a *analysis) oldParameters(z *sizes, old map[int64][]int) (params []int64) {
-	type at struct {
-		addr uint64
-		size int64
-	}
-	var all []at
-	share := 1
-	if len(z.gradientsOf) == 0 {
-		share = a.copiesOfEach(old)
-	}
+	share := a.copiesOfEach(old)
 	for size, buffers := range old {
-		n := z.gradientsOf[size]
+		n := min(z.gradientsOf[size], len(buffers))
 		if len(z.gradientsOf) == 0 && len(buffers)%share == 0 {
 			n = len(buffers) / share
 		}
-		for _, i := range buffers[:min(n, len(buffers))] {
-			all = append(all, at{a.s.Buffers[i].Addr, size})
-		}
-	}
-	slices.SortFunc(all, func(x, y at) int { return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.size, y.size)) })
-	for _, p := range all {
-		params = append(params, p.size)
+		params = append(params, slices.Repeat([]int64{size}, n)...)
 	}
 	return params
 }
@@ -414,8 +397,8 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 }
 
 // olderThanWindow divides the buffers of each size from before the window: parameters that nothing else tells were
-// allocated first, so they have the lowest addresses, if nothing was freed before. The rest are states only if they are exactly as many as the
-// optimizer keeps: they may be gradients or copies of the model, too.
+// allocated first, and lie below the others if nothing was freed before. The rest are states only if they are exactly as
+// many as the optimizer keeps: they may be gradients or copies of the model, too.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	models, share := z.gradientsOf, 1
 	if len(models) == 0 { // gradients are added to older ones
@@ -426,16 +409,13 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	if open, is := a.generationsOf(z, models, a.notDropped(old)); is && gens.copies() == 0 && open.copies() > 0 {
 		gens, inOrder = open, true
 	}
-	old = gens.old
-	states := a.statesOfOptimizers(z, old, gens.earlier() <= gens.each)
+	states := a.statesOfOptimizers(z, gens.old, gens.earlier() <= gens.each)
 	if !gens.hasFirstStep && gens.each > 0 && slices.Contains(states, gens.each+1) && !slices.Contains(states, gens.each) {
 		inOrder = false // there are only states
 	}
 	copies := gens.copies()
 	isModule := copies > 0 && gens.isModule(copies)
-	told := a.toldParameters()
-	for _, size := range slices.Sorted(maps.Keys(old)) {
-		buffers := old[size]
+	for size, buffers := range gens.old {
 		n, g := len(buffers), models[size]
 		left := min(z.untold(models, size), n)
 		params := buffers[:left]
@@ -445,35 +425,35 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		// of two, one may be the gradient
 		areStates := share > 2 && slices.Contains(states, share-1) || share == 1 && z.areStates(n, size, states)
 		switch {
-		case z.is(buffers[0], inBucket), g > 0 && !inOrder && n > left: // or any of them may be a parameter
+		case g == 0, z.is(buffers[0], inBucket), !inOrder && n > left: // or any of them may be a parameter
 			continue
-		case g > 0 && areStates:
+		case areStates:
 			z.mark(counted, params)
 			z.mark(stateSized, buffers[left:])
-		case g > 0 && copies > 0 && n-left == gens.each*g:
+		case copies > 0 && n-left == gens.each*g:
 			if isModule {
 				z.mark(copied, buffers[left:left+copies*g])
 			}
 			z.mark(counted, params)
 			z.mark(stateSized, buffers[left+copies*g:])
-		case g == 0 && size > counter && n == told[size] && !slices.ContainsFunc(buffers, func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }):
-			z.mark(byEngine, buffers)
 		}
 		z.mark(trained, params)
 	}
 	a.otherPrecision(z, models, old)
-	if !a.trains {
-		return
-	}
-	counted := len(states) > 0 && a.share(z, old, states) >= nearly
-	results := map[int64]bool{} // of passes: a single one may be held since an earlier pass
-	for i, v := range a.out {
-		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && v.Phase == purpose.Forward {
-			results[a.s.Buffers[i].Requested] = true
-		}
-	}
+	a.withoutGradient(z, old, a.trains && len(states) > 0 && a.share(z, old, states) >= nearly)
+}
+
+// withoutGradient finds the older buffers of sizes that have no gradient: those of the engine, if parameters of the size have a stack, and
+// frozen weights, if the states are counted.
+func (a *analysis) withoutGradient(z *sizes, old map[int64][]int, counted bool) {
+	told := a.toldParameters()
+	hasStack := func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }
 	for size, buffers := range old {
-		if size > counter && !(results[size] && len(buffers) == 1) && z.gradientsOf[size]+int(z.marks[buffers[0]]) == 0 && (counted && len(buffers) > 1 || a.amongParameters(z, buffers)) {
+		switch {
+		case size <= counter || z.gradientsOf[size] > 0 || z.marks[buffers[0]] != 0:
+		case len(buffers) == told[size] && !slices.ContainsFunc(buffers, hasStack):
+			z.mark(byEngine, buffers)
+		case counted && len(buffers) > 1:
 			z.mark(noGradient, buffers)
 		}
 	}
@@ -595,22 +575,4 @@ func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int, isLater boo
 		}
 	}
 	return states
-}
-
-// amongParameters reports whether buffers lie between parameters: those of a model are allocated together. Embeddings
-// come first in most models, and sparse gradients do not have the size of their table.
-func (a *analysis) amongParameters(z *sizes, buffers []int) bool {
-	if z.highest == 0 {
-		for i, m := range z.marks {
-			if m&trained == 0 {
-				continue
-			}
-			addr := a.s.Buffers[i].Addr
-			z.lowest, z.highest = min(cmp.Or(z.lowest, addr), addr), max(z.highest, addr)
-		}
-		if a.r.Any(program.Embeds) {
-			z.lowest = 0
-		}
-	}
-	return !slices.ContainsFunc(buffers, func(i int) bool { addr := a.s.Buffers[i].Addr; return addr < z.lowest || addr > z.highest })
 }

@@ -40,7 +40,6 @@ const (
 	ReturnsGrads // torch.autograd.grad
 	Compiles     // torch.compile compiles the code that called it, or tries which of its kernels is fastest
 	RunsCompiled // torch.compile runs what it compiled
-	Embeds       // torch.nn.functional.embedding or embedding_bag
 	OfFunction   // the forward or backward of a torch.autograd.Function
 	WithoutGrad  // a function that no_grad or inference_mode decorates
 	RunsHooks    // calls hooks of modules or of autograd
@@ -69,7 +68,6 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "zero_grad", InOptimizer, ClearsGrads},
 	{"torch/nn/modules/linear.py", "forward", NoPart, Linear},
 	{"torch/nn/modules/transformer.py", "forward", InModule, Linear}, // the fast path of inference calls no module
-	{functional, "embedding embedding_bag", NoPart, Embeds},
 	{functional, "cross_entropy log_softmax", NoPart, Losses},
 	{functional, "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear},
 	{"torch/nn/modules/", "__init__", InSetup, Constructs},

@@ -132,11 +132,6 @@ func (r *Stacks) Callers(path PathID) (PathID, *frame.Frame) {
 	return r.callers[path], &r.t.Frames[r.lines[path]]
 }
 
-// Any reports whether a stack that was read has a flag.
-func (r *Stacks) Any(flags Flag) bool {
-	return slices.ContainsFunc(r.stacks, func(f Facts) bool { return f.Flags&flags != 0 })
-}
-
 // HasEngine reports whether a thread of the autograd engine is known by its empty stacks.
 func (r *Stacks) HasEngine() bool { return r.hasEngine }
 
