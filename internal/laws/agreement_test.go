@@ -3,6 +3,7 @@ package laws
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,7 @@ func (a *agreement) compare(of *subject, o *judge.Outline) {
 		}
 		a.leaked(c.Capture, s, of.Findings())
 	}
+	a.fragmented(of.Findings())
 	// checkReasons compares findings with failures, stepsLaw all steps.
 	failed, _ := answer.OOMsOf(judge.Of(c.Capture), c.Spaces)
 	a.same("", "the failures of leaks and oom", of.leaks().OOMs, failed)
@@ -131,6 +133,20 @@ func (a *agreement) leaked(c *lifetime.Capture, s *lifetime.Space, found []findi
 		}
 	}
 	a.same(s.ID(), "the buffers that findings and categories call leaked", of, marked)
+}
+
+// fragmented checks that a replay proves each warning about fragmentation: another way needs a tenth less.
+func (a *agreement) fragmented(found []finding.Finding) {
+	for i := range found {
+		if f := &found[i]; f.Rule == "fragmentation" && f.Severity > finding.Info {
+			own := f.Value(finding.FigReplayedOwn)
+			saves := slices.ContainsFunc([]finding.Figure{finding.FigReplayed, finding.FigApart, finding.FigOnePool}, func(of finding.Figure) bool {
+				other := f.Value(of)
+				return other > 0 && other <= .9*own
+			})
+			a.same(f.Space.ID(), "a warning about fragmentation and what replays save", true, saves)
+		}
+	}
 }
 
 // reports compares the report with its parts.

@@ -83,9 +83,7 @@ var (
 	FigHoleAddress      = newFigure("hole_address", UnitAddress, "address of the largest hole")
 	FigFragmentation    = newFigure("fragmentation", UnitShare, "share of the free memory outside the largest hole")
 	FigMaxFragmentation = newFigureKnown(purpose.Recorded, "fragmentation_max", UnitShare, "highest fragmentation in the recording")
-	FigForced           = newFigure("forced_bytes", UnitBytes,
-		"memory that was reserved although that much reserved memory was free, in smaller holes")
-	FigSinceReserved = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
+	FigSinceReserved    = newFigure("allocations_since_last_reservation", UnitCount, "allocations since memory was last reserved")
 )
 
 // Figures from a replay of PyTorch's allocator.
@@ -97,8 +95,9 @@ var (
 	FigReplayedExact = newFigure("replayed_exact", UnitCount, "1 if the recording determines replayed_bytes; otherwise expect it within 5 %")
 	FigPinnedBy      = newFigure("pinned_by", UnitText,
 		"of the places with buffers in segments with holes, the one for which a pool of its own gives most")
-	FigPinned = newFigure("pinned_bytes", UnitBytes, "holes in the segments in which buffers of pinned_by lie")
-	FigApart  = newFigure("own_pool_bytes", UnitBytes, "peak of reserved memory with pinned_by in a pool of its own, replayed")
+	FigPinned  = newFigure("pinned_bytes", UnitBytes, "holes in the segments in which buffers of pinned_by lie")
+	FigApart   = newFigure("own_pool_bytes", UnitBytes, "peak of reserved memory with pinned_by in a pool of its own, replayed")
+	FigOnePool = newFigure("one_pool_bytes", UnitBytes, "peak of reserved memory with one private pool instead of several, replayed")
 )
 
 // Figures about a run as a whole and about waste.

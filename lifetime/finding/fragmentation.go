@@ -1,7 +1,6 @@
 package finding
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -12,25 +11,19 @@ import (
 
 // The thresholds of fragmentation.
 const (
-	minGap    = 0.3      // minimum free share of the reserved memory
+	minGap    = 0.3      // minimum free share of the reserved memory if no replay shows that another way needs less
 	minPieces = 0.5      // minimum share of the free memory outside the largest hole
+	minGain   = 0.1      // minimum share of the reserved memory that is free, or that another way saves
 	leastGap  = 64 << 20 // minimum free bytes: PyTorch reserves 20 MiB for a buffer of 1 MiB
 
-	// minForced is the share of the reserved memory that was reserved although that much was free. From there on, the
-	// holes did harm.
-	minForced = 0.1
-	// minWasted is the minimum share of the highest reserved memory that the program did not use at its peak.
-	minWasted = 0.1
-	// maxInstants is the number of reservations at which the rule looks for the worst fragmentation, if the end has
-	// none.
-	maxInstants = 16
 	// stableShare is the share of the allocations, at the end, during which a stable allocator reserves nothing more.
 	stableShare = 1.0 / 3
 )
 
-// fragmentation finds reserved memory that is free, but in pieces too small for the requests of the program. A gap
-// between reserved and allocated memory that grows and then stays is not a leak: the allocator keeps what it reserved.
-// Regions without a buffer, which it gives back before it fails, count only if more was reserved because of the pieces.
+// fragmentation finds reserved memory that is free, but in pieces, when the program needs most: what is free at other instants
+// costs nothing. Only a replay proves that it is too much: it is a warning if another way of allocating needs less, and reserved
+// memory still grows. A gap between reserved and allocated memory that grows and then stays is not a leak: the allocator keeps
+// what it reserved. Regions without a buffer, which it gives back before it fails, count only if a replay shows a gain.
 func fragmentation(p *Pass) []Finding {
 	s := p.Space
 	switch {
@@ -39,136 +32,72 @@ func fragmentation(p *Pass) []Finding {
 	case len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0:
 		return p.reportedFragmentation()
 	}
-	end := gapAt(s, s.AtEnd())
-	end.reserved, _ = region.Reserved(s)
-	pieces := gap{end.at, end.reserved, region.PiecesAt(s, end.at)}
-	if !p.dynamic() { // an end state without a history
-		if !pieces.large() {
-			return nil
-		}
-		f, text := end.finding("at the end")
-		if end.holes.Total >= p.critical() {
-			f.Severity = Warning
-		}
-		p.replayed(&f, s.AtEnd())
-		f.describe("", text, "the capture has no history, so it is unknown since when")
-		return []Finding{f}
+	at, grown, when := s.AtEnd(), int64(0), "are free at the end"
+	if p.dynamic() {
+		at, grown = p.fullest()
+		when = "were free at " + p.since(at) + ", when most was in use"
 	}
-	forced, instants, last := p.forced()
-	worst, when := worstGap(s, instants), "at the end"
-	if harmful := worst.large() && shareOf(forced, worst.reserved) >= minForced; harmful &&
-		(!end.large() || 2*end.used() < worst.used()) {
-		when = "at " + p.since(worst.at) // the program freed its buffers since then
-	} else if worst = end; !end.large() || !pieces.large() && shareOf(forced, end.reserved) < minForced {
+	reserved, holes := region.ReservedAt(s, at), region.FreeAt(s, at)
+	if !inPieces(holes, reserved, minGain) {
 		return nil
 	}
-	f, text := worst.finding(when)
-	reserved, holes := worst.reserved, worst.holes
-	n := len(s.Buffers)
-	after := n - allocatedBefore(s, last)
-	f.add(figure(FigForced, forced), figure(FigSinceReserved, after))
-	harm, harmed := "", shareOf(forced, reserved) >= minForced
-	if harmed {
-		harm = fmt.Sprintf("%s were reserved as no free piece was enough", units.Bytes(forced))
+	pieces, _ := holes.Fragmentation()
+	f := Finding{Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
+		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total),
+			figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces)}}
+	replayed := p.replayed(&f, at)
+	gains := shareOf(replayed.gain, reserved) >= minGain
+	if !gains && !inPieces(region.PiecesAt(s, at), reserved, minGap) {
+		return nil
 	}
-	state, stable := "reserved memory is still growing at the end", float64(after) >= stableShare*float64(n)
-	if stable {
-		state = "reserved memory did not grow during the recording, so this is not a leak"
-		if last > 0 {
-			state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(last))
+	state := "without a history it is unknown how much was free when memory was short"
+	if p.dynamic() {
+		after := len(s.Buffers) - allocatedBefore(s, grown)
+		stable := float64(after) >= stableShare*float64(len(s.Buffers))
+		f.add(figure(FigSinceReserved, after))
+		switch state = "reserved memory is still growing at the end"; {
+		case stable && grown == 0:
+			state = "reserved memory did not grow during the recording, so this is not a leak"
+		case stable:
+			state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(grown))
+		}
+		if gains && replayed.exact && replayed.gain >= leastGap && (!stable || replayed.gain >= p.critical()) {
+			f.Severity = Warning
 		}
 	}
-	if harmed && (!stable || holes.Total >= p.critical()) && p.wasted() >= minWasted {
-		f.Severity = Warning
-	}
-	parts := append(p.replayed(&f, s.AtEnd()), harm)
-	f.describe("", text, slices.Insert(parts, min(1, len(parts)), state)...)
+	parts := slices.Insert(replayed.parts, min(1, len(replayed.parts)), state)
+	f.describe("", fmt.Sprintf("%s of %s reserved %s; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved), when,
+		units.Bytes(holes.Largest)), parts...)
 	return []Finding{f}
 }
 
-// wasted returns by how much the highest reserved memory exceeds the highest memory in use, as a share: what was free
-// at other instants costs nothing.
-func (p *Pass) wasted() float64 {
-	_, reserved := region.Reserved(p.Space)
-	return shareOf(reserved-p.highest().Bytes, reserved)
+// inPieces reports whether a share of the reserved memory is free, most of it outside the largest hole.
+func inPieces(holes region.Holes, reserved int64, share float64) bool {
+	pieces, ok := holes.Fragmentation()
+	return ok && holes.Total >= leastGap && shareOf(holes.Total, reserved) >= share && pieces >= minPieces
 }
 
-// gap is the reserved but free memory at an instant.
-type gap struct {
-	at, reserved int64
-	holes        region.Holes
-}
-
-// gapAt returns the gap at an instant, with what the regions hold.
-func gapAt(s *lifetime.Space, at int64) gap {
-	return gap{at, region.ReservedAt(s, at), region.FreeAt(s, at)}
-}
-
-// worstGap returns the gap with most free bytes just before one of several reservations.
-func worstGap(s *lifetime.Space, reservations []lifetime.Level) (worst gap) {
-	slices.SortStableFunc(reservations, func(x, y lifetime.Level) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	for _, r := range reservations[:min(len(reservations), maxInstants)] {
-		if g := gapAt(s, r.At-1); g.large() && g.holes.Total > worst.holes.Total {
-			worst = g
-		}
-	}
-	return worst
-}
-
-func (g *gap) used() int64 { return g.reserved - g.holes.Total }
-
-// large applies the thresholds of fragmentation.
-func (g *gap) large() bool {
-	pieces, ok := g.holes.Fragmentation()
-	return ok && g.holes.Total >= leastGap && shareOf(g.holes.Total, g.reserved) >= minGap && pieces >= minPieces
-}
-
-// finding returns the finding of a gap and the beginning of its text.
-func (g *gap) finding(when string) (Finding, string) {
-	pieces, _ := g.holes.Fragmentation()
-	are := "are free"
-	if when != "at the end" {
-		are = "were free"
-	}
-	return Finding{Amount: lifetime.Amount{Bytes: g.holes.Total}, Suggestions: []string{adviceFragmented},
-			Evidence: []Evidence{figure(FigReserved, g.reserved), figure(FigFree, g.holes.Total),
-				figure(FigLargestHole, g.holes.Largest), figure(FigFragmentation, pieces)}},
-		fmt.Sprintf("%s of %s reserved %s %s; largest hole %s", units.Bytes(g.holes.Total), units.Bytes(g.reserved),
-			are, when, units.Bytes(g.holes.Largest))
-}
-
-// forced returns the bytes that were reserved although as much reserved memory was free, these reservations, and the
-// instant of the last reservation of all, 0 if there was none. Regions for small buffers do not count: large requests
-// cannot use them. The same free bytes may be too small for many requests; in one piece they would have met no more
-// than their own size.
-func (p *Pass) forced() (bytes int64, reservations []lifetime.Level, last int64) {
+// fullest returns the instant at which most memory was in use, of those at which nearly as much was reserved as ever, and when the
+// reserved memory last grew, 0 if it did not. Where less was reserved, another way would not save minGain.
+func (p *Pass) fullest() (at, grown int64) {
 	s := p.Space
 	steps := region.Levels(s)
-	reserved, next, used, free := int64(0), 0, s.Base, int64(0)
-	take := func(until int64) {
-		for ; next < len(steps) && steps[next].At <= until; next++ {
-			more := steps[next].Bytes - reserved
-			if more >= smallSegment && reserved-used >= more && steps[next].At > s.Begin+1 {
-				bytes = units.AddSat(bytes, more)
-				free = max(free, reserved-used)
-				reservations = append(reservations, lifetime.Level{At: steps[next].At, Bytes: more})
+	_, most := region.Reserved(s)
+	at = s.AtEnd()
+	reserved, used := int64(0), int64(-1)
+	for _, level := range p.usage() {
+		for ; len(steps) > 0 && steps[0].At <= level.At; steps = steps[1:] {
+			if steps[0].Bytes > reserved && steps[0].At > s.Begin+1 {
+				grown = steps[0].At
 			}
-			if more > 0 && steps[next].At > s.Begin+1 {
-				last = steps[next].At
-			}
-			reserved = steps[next].Bytes
+			reserved = steps[0].Bytes
+		}
+		if level.Bytes > used && float64(reserved) >= (1-minGain)*float64(most) {
+			at, used = level.At, level.Bytes
 		}
 	}
-	for _, level := range p.usage() {
-		take(level.At - 1)
-		used = level.Bytes
-		take(level.At)
-	}
-	return min(bytes, free), reservations, last
+	return at, grown
 }
-
-// smallSegment is the minimum size of regions for large buffers in PyTorch. Those for small buffers have 2 MiB.
-const smallSegment = 2<<20 + 1
 
 // reportedFragmentation uses the fragmentation that the allocator reported at the peak (XProf profiles).
 func (p *Pass) reportedFragmentation() []Finding {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
@@ -87,49 +89,43 @@ func (f fragments) capture(t *testing.T) *lifetime.Capture {
 	return h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses})
 }
 
-// TestFragmentation tests the rule at its thresholds.
+// TestFragmentation tests the rule at its thresholds, where nothing can be replayed: what is free counts when the program needs most,
+// and without a proof it is no warning.
 func TestFragmentation(t *testing.T) {
 	cut := [][]int{{10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1, 9}, {10, 1,
-		9}} // 200, 190 of it free
+		9}} // 200, all of it in use, then 190 of it free
 	for name, c := range map[string]struct {
-		program  fragments
-		critical int64 // MiB
-		want     string
+		program fragments
+		want    string
 	}{
-		"no harm":                       {fragments{regions: cut}, 0, "info 200 190 10 0"},
-		"one forced region is too few":  {fragments{regions: cut, forced: []int{20}}, 0, "info 220 190 10 20"},
-		"two are not":                   {fragments{regions: cut, forced: []int{20, 20}}, 0, "warning 240 190 10 40"},
-		"the peak used all":             {fragments{regions: cut, forced: []int{20, 20}, refill: true}, 0, "info 240 190 10 40"},
-		"a tenth exactly":               {fragments{regions: append(cut[:9:9], []int{10, 1, 7}), forced: []int{22}}, 0, "warning 220 188 10 22"},
-		"below a tenth":                 {fragments{regions: cut, forced: []int{11, 11}}, 0, "info 222 190 10 22"},
-		"as much as is free":            {fragments{regions: cut, forced: []int{190}}, 0, "warning 390 190 10 190"},
-		"more than is free":             {fragments{regions: cut, forced: []int{191}}, 0, "info 391 190 10 0"},
-		"regions for small buffers":     {fragments{regions: cut, small: 30}, 0, "info 260 190 10 0"},
-		"reserved memory is stable":     {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 0, "info 240 190 10 40 stable"},
-		"not quite":                     {fragments{regions: cut, forced: []int{20, 20}, after: 14}, 0, "warning 240 190 10 40"},
-		"critical, though stable":       {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 190, "warning 240 190 10 40 stable"},
-		"just below critical":           {fragments{regions: cut, forced: []int{20, 20}, after: 15}, 191, "info 240 190 10 40 stable"},
-		"the least gap":                 {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 16, 20}}}, 0, "info 144 64 16 0"},
-		"below it":                      {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 15, 20}}}, 0, ""},
-		"the least share":               {fragments{regions: [][]int{{30, 70, 30, 70, 30, 70}}}, 0, "info 300 90 30 0"},
-		"a smaller one":                 {fragments{regions: [][]int{{30, 70, 30, 70, 30, 71}}}, 0, ""},
-		"half in the largest piece":     {fragments{regions: [][]int{{50, 1, 50, 1}}}, 0, "info 102 100 50 0"},
-		"more than half":                {fragments{regions: [][]int{{51, 1, 50, 1}}}, 0, ""},
-		"nothing is free":               {fragments{regions: [][]int{{0, 100}}}, 0, ""},
-		"pieces do not reach over ends": {fragments{regions: [][]int{{40, 1}, {40, 1}, {40, 1}, {0, 1, 40}}}, 0, "info 164 160 40 0"},
-		"regions without a buffer":      {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}}, 0, ""},
-		"those that others were forced": {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}, forced: []int{50}}, 0,
-			"warning 211 160 40 50"},
-		"a region that was filled first": {fragments{regions: append([][]int{{0, 100}}, cut...)}, 0, "info 300 190 10 0"},
+		"free only at the end":           {fragments{regions: cut}, ""},
+		"a tenth more is reserved then":  {fragments{regions: cut, forced: []int{22}}, ""},
+		"more than a tenth":              {fragments{regions: cut, forced: []int{23}}, "info 223 190 10"},
+		"twice":                          {fragments{regions: cut, forced: []int{20, 20}}, "info 240 190 10"},
+		"the peak used all":              {fragments{regions: cut, forced: []int{20, 20}, refill: true}, ""},
+		"as much as is free":             {fragments{regions: cut, forced: []int{190}}, "info 390 190 10"},
+		"regions for small buffers":      {fragments{regions: cut, small: 30}, "info 260 190 10"},
+		"reserved memory is stable":      {fragments{regions: cut, forced: []int{20, 20}, after: 15}, "info 240 189 10 stable"},
+		"not quite":                      {fragments{regions: cut, forced: []int{20, 20}, after: 14}, "info 240 189 10"},
+		"the least gap":                  {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 16, 20}}, forced: []int{20}}, "info 164 64 16"},
+		"below it":                       {fragments{regions: [][]int{{16, 20, 16, 20, 16, 20, 15, 20}}, forced: []int{20}}, ""},
+		"the least share":                {fragments{regions: [][]int{{40, 60, 40, 60, 40, 60}}, forced: []int{100}}, "info 400 120 40"},
+		"a smaller one":                  {fragments{regions: [][]int{{40, 60, 40, 60, 40, 60}}, forced: []int{101}}, ""},
+		"half in the largest piece":      {fragments{regions: [][]int{{50, 1, 50, 1}}, forced: []int{50}}, "info 152 100 50"},
+		"more than half":                 {fragments{regions: [][]int{{51, 1, 50, 1}}, forced: []int{50}}, ""},
+		"nothing is free":                {fragments{regions: [][]int{{0, 100}}}, ""},
+		"pieces do not reach over ends":  {fragments{regions: [][]int{{40, 1}, {40, 1}, {40, 1}, {0, 1, 40}}, forced: []int{50}}, "info 214 160 40"},
+		"regions without a buffer":       {fragments{regions: [][]int{{40}, {40}, {40}, {0, 1, 40}}, forced: []int{50}}, ""},
+		"a region that was filled first": {fragments{regions: append([][]int{{0, 100}}, cut...), forced: []int{40}}, "info 340 190 10"},
 	} {
 		capture := c.program.capture(t)
 		var got string
-		for _, f := range find(t, capture, finding.Settings{Critical: c.critical * mib}) {
+		for _, f := range find(t, capture, finding.Settings{Critical: mib}) {
 			if f.Rule != "fragmentation" {
 				continue
 			}
 			size := func(name string) int64 { return int64(evidence(f, name).(float64)) / mib }
-			got += fmt.Sprint(f.Severity, " ", size("reserved"), " ", size("free_in_reserved"), " ", size("largest_hole"), " ", size("forced_bytes"))
+			got += fmt.Sprint(f.Severity, " ", size("reserved"), " ", size("free_in_reserved"), " ", size("largest_hole"))
 			if strings.Contains(f.Description, "has been stable") && c.program.after > 0 {
 				got += " stable"
 			}
@@ -143,6 +139,75 @@ func TestFragmentation(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestProvedFragmentation: it is a warning only if a replay proves that another way needs much less, and reserved memory still grows or
+// that is critical.
+func TestProvedFragmentation(t *testing.T) {
+	for name, c := range map[string]struct {
+		file     string
+		critical int64
+		want     string
+	}{
+		"proved, and it grows":                  {"replay/b16.pickle.zst", 0, "warning"},
+		"proved and stable":                     {"labelled/d16_warm_cache.pickle.zst", 0, "info"},
+		"critical":                              {"labelled/d16_warm_cache.pickle.zst", 100 * mib, "warning"},
+		"below critical":                        {"labelled/d16_warm_cache.pickle.zst", 100*mib + 1, "info"},
+		"a recording from the middle":           {"meaning/libraries/c29.pickle.zst", 0, "info"},
+		"less than 64 MiB":                      {"meaning/libraries/c04.pickle.zst", 0, "info"},
+		"no gain":                               {"leaks/l123.pickle.zst", mib, "[]"},
+		"no gain, from the middle":              {"meaning/k19.pickle.zst", mib, "[]"},
+		"free at the end, and little is gained": {"leaks/l032.pickle.zst", mib, "[]"},
+		"free between two steps":                {"whatif/llama.pickle.zst", mib, "[]"},
+	} {
+		capture, err := judged.Open("../../testdata/"+c.file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		capture.Settings.Critical = c.critical
+		got := "[]"
+		for _, f := range capture.Findings() {
+			if f.Rule == "fragmentation" {
+				got = f.Severity.String()
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s, %s: %s, want %s", name, c.file, got, c.want)
+		}
+	}
+}
+
+// TestPrivatePools: pools that each keep their memory need more than one pool of all.
+func TestPrivatePools(t *testing.T) {
+	for name, pool := range map[string]func(i int) string{
+		"one each": func(i int) string { return fmt.Sprintf("(0,%d)", i+1) },
+		"one":      func(int) string { return "(0,1)" },
+	} {
+		h := newByHand()
+		for i := range 8 {
+			at := madeBlock{uint64(i+1) << 40, 20 * mib}
+			if name == "one" {
+				at.addr = 1 << 40
+			}
+			if h.at += 10; i == 0 || name != "one" {
+				h.b.Reserve(h.s, h.at, lifetime.Region{Addr: at.addr, Size: at.size, Kind: "large", Pool: pool(i)})
+			}
+			h.at += 10
+			h.b.Alloc(h.s, h.at, build.Block{Addr: at.addr, Requested: at.size, Occupied: at.size, Site: h.site("graph")})
+			h.free(at)
+		}
+		_, found := h.findIn(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses | lifetime.Regions}, "fragmentation")
+		if name == "one" {
+			if len(found) != 0 {
+				t.Errorf("%s: %v", name, found)
+			}
+			continue
+		}
+		if len(found) != 1 || found[0].Severity != finding.Warning || !strings.Contains(found[0].Suggestions[0], "one private pool") ||
+			evidence(found[0], "one_pool_bytes") != float64(20*mib) {
+			t.Errorf("%s: %+v", name, found)
 		}
 	}
 }
@@ -204,7 +269,7 @@ func TestStateAlone(t *testing.T) {
 		every int // of 100 blocks, every how many-th is alive
 		want  string
 	}{
-		"fragmented": {10, "the capture has no history, so it is unknown since when"},
+		"fragmented": {10, "without a history it is unknown how much was free when memory was short"},
 		"solid":      {1, ""},
 	} {
 		b := build.New(build.Everything)
@@ -222,8 +287,8 @@ func TestStateAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		for _, f := range find(t, capture, finding.Settings{}) {
-			if f.Rule == "fragmentation" {
+		for _, f := range find(t, capture, finding.Settings{Critical: 1}) {
+			if f.Rule == "fragmentation" && f.Severity == finding.Info {
 				got = f.Description
 			}
 		}
@@ -270,15 +335,5 @@ func TestFragmentationOverTime(t *testing.T) {
 		if got != want {
 			t.Errorf("%d regions: %v, want %v", regions, got, want)
 		}
-	}
-}
-
-// TestForcedOnce: the same holes are too small for many requests, but in one piece they would have met no more than their own size.
-func TestForcedOnce(t *testing.T) {
-	c := fragments{regions: [][]int{{30, 1, 30, 1, 30, 1}}, forced: []int{40, 40, 40, 40}}.capture(t)
-	found := find(t, c, finding.Settings{})
-	i := slices.IndexFunc(found, func(f finding.Finding) bool { return f.Rule == "fragmentation" })
-	if i < 0 || int64(found[i].Value(finding.FigForced)) != 90*mib {
-		t.Errorf("%v, want %d forced bytes", found, 90*mib)
 	}
 }

@@ -78,32 +78,36 @@ func TestRefutedAdvice(t *testing.T) {
 	}
 }
 
-// TestAdviceBeforeFailure: the pieces cost memory, but no setting gets past the failure of the program, which needs all of it. So none is
-// advised.
+// TestAdviceBeforeFailure: the pieces cost memory, but no setting gets past the failure of the program, which needs more than there is. So
+// none is advised.
 func TestAdviceBeforeFailure(t *testing.T) {
 	h := newByHand()
 	next, now := uint64(1<<40), func() int64 { h.at += 10; return h.at }
-	reserve := func(size int64) madeBlock {
+	reserve := func() madeBlock {
 		next += 1 << 30
-		h.b.Reserve(h.s, now(), lifetime.Region{Addr: next, Size: size, Kind: "large"})
-		return madeBlock{next, size}
+		h.b.Reserve(h.s, now(), lifetime.Region{Addr: next, Size: 40 * mib, Kind: "large"})
+		return madeBlock{next, 40 * mib}
 	}
 	alloc := func(x madeBlock) {
 		h.b.Alloc(h.s, now(), build.Block{Addr: x.addr, Requested: x.size, Occupied: x.size, Site: h.site("batch")})
 	}
-	var pieces []madeBlock
+	var regions []madeBlock
 	for range 4 {
-		pieces = append(pieces, reserve(20*mib))
-		alloc(pieces[len(pieces)-1])
+		regions = append(regions, reserve())
+		alloc(regions[len(regions)-1])
 	}
-	for _, x := range pieces {
+	for _, x := range regions {
 		h.free(x)
 	}
-	alloc(reserve(40 * mib))
-	for _, x := range pieces { // all of it is in use when 40 MiB more are requested
-		alloc(x)
+	for _, x := range regions {
+		alloc(madeBlock{x.addr, 20 * mib})
+		alloc(madeBlock{x.addr + (20 << 20), 20 * mib})
 	}
-	h.b.Mark(h.s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: 40 * mib, Free: failure.BytesOf(10 * mib)})
+	for _, x := range regions {
+		h.free(madeBlock{x.addr, 20 * mib})
+	}
+	alloc(reserve())
+	h.b.Mark(h.s, lifetime.Mark{Begin: now(), End: h.at, Kind: lifetime.OOM, Requested: 400 * mib, Free: failure.BytesOf(10 * mib)})
 	c, found := h.findIn(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock | lifetime.History | lifetime.Addresses | lifetime.Regions}, "fragmentation")
 	if replay.Of(c.Spaces[0], nil) == nil || len(found) != 1 || evidence(found[0], "replayed_recorded_bytes") != nil ||
 		strings.Contains(found[0].Suggestions[0], "expandable_segments") {

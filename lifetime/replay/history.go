@@ -404,3 +404,16 @@ func (h *History) Apart(buffers []int) *History {
 	}
 	return &other
 }
+
+// OnePool returns the program with one private pool instead of several; nil if it has no several.
+func (h *History) OnePool() *History {
+	if len(h.pools) < 2 {
+		return nil
+	}
+	other := *h
+	other.requests = slices.Clone(h.requests)
+	for i := range other.requests {
+		other.requests[i].pool = min(other.requests[i].pool, 1)
+	}
+	return &other
+}
