@@ -3,6 +3,7 @@ package answer
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
@@ -52,6 +53,17 @@ func (s *sums) parts() []Part {
 		p := &s.of[i]
 		p.Share, p.How = share(p.Bytes, s.total), howOf(p.Name, p.how)
 	}
-	slices.SortFunc(s.of, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+	slices.SortFunc(s.of, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), byName(x.Name, y.Name)) })
 	return append([]Part{}, s.of...)
+}
+
+// byName orders names: layers[2] comes before layers[10].
+func byName(x, y string) int {
+	letters := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	return cmp.Or(cmp.Compare(strings.Map(letters, x), strings.Map(letters, y)), cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
 }

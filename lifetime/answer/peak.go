@@ -286,7 +286,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row,
 	for i := range places {
 		places[i].Paths = pathsOf(t, rowsOf[i])
 	}
-	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name)) })
+	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), byName(x.Name, y.Name)) })
 	return total, places
 }
 

@@ -1,8 +1,11 @@
 package category
 
 import (
+	"cmp"
 	"fmt"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
@@ -17,21 +20,42 @@ type invocation struct {
 	number uint32
 }
 
+// element is what calls of modules have in common that differ in their number.
+type element struct {
+	line  lifetime.FrameID
+	class string // of the library; "" = of the program
+}
+
 // runID is the number of an invocation; 0 = none.
 type runID uint32
 
 // layers numbers the calls of modules by the order of allocations. Stacks have the lines of calls, but not the modules:
-// a line in a loop calls one layer after the other. A layer begins again with the line that allocated first in it.
+// a line in a loop calls one layer after the other. A layer begins again with the line that allocated first in it, unless that line
+// itself is in a loop within the layer: see rounds.
 type layers struct {
-	r    *reader
-	all  []invocation
-	ids  interned.Table[invocation, runID]
-	open []openCall // enclosing calls, outermost first
-	most []uint32   // by callID: the highest number of a run
+	r      *reader
+	all    []invocation
+	ids    interned.Table[invocation, runID]
+	open   []openCall // enclosing calls, outermost first
+	most   []uint32   // by callID: the highest number of a run
+	rounds []int      // by callID: how often a call begins with its first line; 0 = once
+	made   []content  // of all calls
 }
 
-func newLayers(r *reader) *layers {
-	l := &layers{r: r, most: make([]uint32, r.Calls())}
+// content is what a call allocates.
+type content struct {
+	call  program.CallID
+	first int32            // the first of the calls of its line in a row, in made
+	count int32            // of allocations
+	line  lifetime.FrameID // its own line that allocates, or calls what does; several
+	hash  uint64           // of the allocations, in order
+}
+
+// several stands for more than one line.
+const several = ^lifetime.FrameID(0)
+
+func newLayers(r *reader, rounds []int) *layers {
+	l := &layers{r: r, most: make([]uint32, r.Calls()), rounds: rounds}
 	l.ids = interned.New[invocation, runID](&l.all)
 	return l
 }
@@ -41,12 +65,12 @@ type openCall struct {
 	run    runID
 	call   program.CallID
 	first  firstOf
-	others bool                        // there were other allocations since then
-	calls  map[lifetime.FrameID]uint32 // how often each line of it called a module; kept for the next call at this depth
+	others bool               // there were other allocations since then
+	round  int                // how often it began with its first line, but for the first time
+	made   int32              // in layers.made
+	child  int32              // the last call that it made, in layers.made; 0 = none
+	calls  map[element]uint32 // how often it made a call; kept for the next call at this depth
 }
-
-// maxKept bounds the lines of a map that is kept: it takes long to clear a large one.
-const maxKept = 64
 
 // firstOf is the first allocation of a call.
 type firstOf struct {
@@ -57,28 +81,44 @@ type firstOf struct {
 // at returns the run of the innermost module that an allocation belongs to; 0 if there is none. begins reports whether
 // the program calls a root module again.
 func (l *layers) at(f *facts, size int64, begins bool) runID {
-	chain := l.r.Chain(f.call)
+	chain, what := l.r.Chain(f.call), firstOf{f.path, size}
 	if begins {
 		l.open = l.open[:0]
 	}
-	inner := l.advances(chain)
+	l.open = l.open[:l.goOn(chain, what)]
 	for depth, call := range chain {
-		if depth < len(l.open) {
-			o := &l.open[depth]
-			isFirst := o.first == (firstOf{f.path, size})
-			if o.call == call && (!isFirst || !o.others || depth < inner) {
-				o.others = o.others || o.first.path != f.path
-				continue
-			}
-			l.open = l.open[:depth]
+		if depth == len(l.open) {
+			l.enter(call, what)
 		}
-		l.enter(call, firstOf{f.path, size})
+		o := &l.open[depth]
+		o.others = o.others || o.first.path != f.path
+		if f.flags&(program.Cublas|program.CublasLt) == 0 { // only the first layer makes workspaces
+			l.made[o.made].allocates(what, l.lineIn(f, chain, depth))
+		}
 	}
-	l.open = l.open[:len(chain)]
 	if len(chain) == 0 {
 		return 0
 	}
 	return l.open[len(chain)-1].run
+}
+
+// goOn returns how many of the open calls go on. Of those that an allocation may begin again, that is the innermost one.
+func (l *layers) goOn(chain []program.CallID, what firstOf) (n int) {
+	inner, again := l.advances(chain), -1
+	for n < min(len(chain), len(l.open)) && l.r.Same(l.open[n].call, chain[n]) {
+		if o := &l.open[n]; n >= inner && o.first == what && o.others {
+			again = n
+		}
+		n++
+	}
+	if again < 0 {
+		return n
+	}
+	if o := &l.open[again]; o.round+1 < l.rounds[o.call] {
+		o.round, o.others = o.round+1, false
+		return n
+	}
+	return again
 }
 
 // advances returns the depth of the innermost call that is that of a module of a Sequential, whose forward calls all in
@@ -96,18 +136,26 @@ func (l *layers) advances(chain []program.CallID) (inner int) {
 	return inner
 }
 
+// lineIn returns the line of a call of a chain that allocates, or calls what does.
+func (l *layers) lineIn(f *facts, chain []program.CallID, depth int) lifetime.FrameID {
+	if depth+1 < len(chain) {
+		return l.r.LineOf(chain[depth+1])
+	}
+	return f.callee
+}
+
 // enter begins a call.
 func (l *layers) enter(call program.CallID, first firstOf) {
 	run := invocation{call: call}
 	n := len(l.open)
 	if n > 0 {
 		o := &l.open[n-1]
-		line := l.r.LineOf(call)
-		run.caller, run.number = o.run, o.calls[line]
+		of := element{l.r.LineOf(call), l.r.ClassOf(call)}
+		run.caller, run.number = o.run, o.calls[of]
 		if o.calls == nil {
-			o.calls = map[lifetime.FrameID]uint32{}
+			o.calls = map[element]uint32{}
 		}
-		o.calls[line]++
+		o.calls[of]++
 		l.most[call] = max(l.most[call], run.number)
 	}
 	if n == cap(l.open) {
@@ -115,15 +163,77 @@ func (l *layers) enter(call program.CallID, first firstOf) {
 	}
 	l.open = l.open[:n+1]
 	calls := l.open[n].calls
-	if len(calls) > maxKept {
-		calls = nil
-	}
 	clear(calls)
-	l.open[n] = openCall{run: l.ids.ID(run), call: call, first: first, calls: calls}
+	made := int32(len(l.made))
+	l.open[n] = openCall{run: l.ids.ID(run), call: call, first: first, calls: calls, made: made}
+	c := content{call: call, first: made}
+	if n > 0 {
+		caller := &l.open[n-1]
+		if last := l.made[caller.child]; caller.child > 0 && last.call == call {
+			c.first = last.first
+		}
+		caller.child = made
+	}
+	l.made = append(l.made, c)
 }
 
-// names returns the names of all runs: the lines that call the modules, outermost first, and numbers from 0 where a
-// line calls several: "model.py:18[3]/block.py:9". If one line calls all root modules, it is left out.
+// allocates notes what a call allocates, in which line of it.
+func (c *content) allocates(what firstOf, line lifetime.FrameID) {
+	const prime = 1099511628211 // of FNV
+	if c.count++; c.count > 1 && line != c.line {
+		line = several
+	}
+	c.line, c.hash = line, ((c.hash^uint64(what.path))*prime^uint64(what.size))*prime
+}
+
+// findRounds returns how often calls begin with their first line, if that is not once: a loop over chunks begins a call again and again,
+// and only the last time it does what follows; a line may call several modules that begin alike. This happens at least twice.
+func (l *layers) findRounds() []int {
+	rounds, calls := make([]int, len(l.most)), make([]int, len(l.most))
+	slices.SortStableFunc(l.made, func(x, y content) int { return cmp.Compare(x.first, y.first) }) // calls of one line in a row
+	for row, rest := []content(nil), l.made; len(rest) > 0; {
+		n := slices.IndexFunc(rest, func(c content) bool { return c.first != rest[0].first })
+		if n < 0 {
+			n = len(rest)
+		}
+		row, rest = rest[:n], rest[n:]
+		call := row[0].call
+		n = 1 + slices.IndexFunc(row, func(c content) bool { return c.hash != row[0].hash })
+		switch {
+		case len(row) == 1: // not known
+		case n < 2 || rounds[call] > 0 && rounds[call] != n || !inRounds(row, n):
+			calls[call] -= len(row)
+		default:
+			rounds[call], calls[call] = n, calls[call]+len(row)
+		}
+	}
+	for call := range rounds {
+		if calls[call] < 2*rounds[call] {
+			rounds[call] = 0
+		}
+	}
+	return rounds
+}
+
+// inRounds reports whether each n-th call in a row does something else than those before it, which are equal: more than these, or all in
+// one line.
+func inRounds(row []content, n int) bool {
+	oneLine := row[0].line != several
+	for i, c := range row {
+		as := row[0]
+		if i%n == n-1 {
+			as = row[n-1]
+		}
+		if c.hash != as.hash {
+			return false
+		}
+		oneLine = oneLine && c.line == row[0].line
+	}
+	return len(row)%n == 0 && (oneLine || row[n-1].count > row[0].count)
+}
+
+// names returns the names of all runs: the lines that call the modules, outermost first, with the class of a module of PyTorch, and
+// numbers from 0 where a line calls several: "model.py:18[3]/block.py:9 Linear". If one line calls all root modules, it is left out.
 func (l *layers) names() []string {
 	names := make([]string, len(l.all))
 	roots := map[string]bool{}
@@ -145,16 +255,35 @@ func (l *layers) names() []string {
 	return names
 }
 
-// line returns the line that makes a call.
+// line returns the line that makes a call, and the class of the module. Those of a Sequential are all called in one line of PyTorch.
 func (l *layers) line(call program.CallID) string {
-	frame := &l.r.t.Frames[l.r.LineOf(call)]
-	return fmt.Sprintf("%s:%d", path.Base(frame.File), frame.Line)
+	frame, class := &l.r.t.Frames[l.r.LineOf(call)], l.r.ClassOf(call)
+	if l.r.IsSequential(call) {
+		return cmp.Or(class, "Sequential")
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s:%d %s", path.Base(frame.File), frame.Line, class))
 }
 
 // layers gives the buffers of forward passes the modules that their stacks tell.
 func (a *analysis) layers() {
-	l := newLayers(a.r)
 	runs := make([]runID, len(a.s.Buffers))
+	l := newLayers(a.r, make([]int, a.r.Calls()))
+	a.number(l, runs)
+	l = newLayers(a.r, l.findRounds())
+	a.number(l, runs)
+	var names []textID // of runs
+	for _, name := range l.names() {
+		names = append(names, a.r.texts.ids.ID(name))
+	}
+	for i, run := range runs {
+		if run > 0 {
+			a.out[i].Module, a.out[i].ModuleInferred = names[run], true
+		}
+	}
+}
+
+// number numbers the runs of modules.
+func (a *analysis) number(l *layers, runs []runID) {
 	last := int32(-1)
 	for i := range a.s.Buffers {
 		if a.out[i].Phase != purpose.Forward || a.out[i].Module != 0 {
@@ -164,15 +293,6 @@ func (a *analysis) layers() {
 		if f := a.at(b); f.within == program.InModule {
 			runs[i] = l.at(f, b.Requested, a.next[i] != last)
 			last = a.next[i]
-		}
-	}
-	var names []textID // of runs
-	for _, name := range l.names() {
-		names = append(names, a.r.texts.ids.ID(name))
-	}
-	for i, run := range runs {
-		if run > 0 {
-			a.out[i].Module, a.out[i].ModuleInferred = names[run], true
 		}
 	}
 }

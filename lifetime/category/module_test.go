@@ -1,8 +1,11 @@
 package category_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -41,6 +44,68 @@ buffer 8 100 0x4000 512 512 site=1 edge=end-open
 	for i, want := range []string{"Net.up", "Net", "Net", "Net"} {
 		if p := c.Purpose(s.PurposeOf(i)); p.Module != want || p.ModuleInferred {
 			t.Errorf("buffer %d: module %q, want %q", i, p.Module, want)
+		}
+	}
+}
+
+// TestLayersOfLines: lines and the order of allocations tell which layer of a loop allocates.
+func TestLayersOfLines(t *testing.T) {
+	impl, hook := "_call_impl /torch/nn/modules/module.py 1784", "inner /torch/nn/modules/module.py 1806"
+	net, block := "<module> train.py 3|"+impl+"|forward net.py 8", "|"+impl+"|forward net.py "
+	linear := "|" + impl + "|forward /torch/nn/modules/linear.py 125"
+	for name, c := range map[string]struct {
+		layer []string // what each of three layers allocates
+		want  []string // of the second one
+	}{
+		"the first layer is the first of the network": {[]string{net + block + "20", net + block + "21", net + block + "21"},
+			[]string{"net.py:8[1]", "net.py:8[1]", "net.py:8[1]"}},
+		"a hook before each forward": {[]string{net + "|" + impl + "|" + hook + "|_pre_forward /torch/fsdp.py 7", net + block + "20", net + block + "21"},
+			[]string{"net.py:8[1]", "net.py:8[1]", "net.py:8[1]"}},
+		"a loop over chunks": {[]string{net + block + "20", net + block + "21", net + block + "20", net + block + "21", net + block + "20",
+			net + block + "21", net + block + "22"}, []string{"net.py:8[1]", "net.py:8[1]", "net.py:8[1]", "net.py:8[1]", "net.py:8[1]", "net.py:8[1]", "net.py:8[1]"}},
+		"a line that calls several modules": {[]string{net + block + "20" + linear, net + block + "20", net + block + "20" + linear, net + block + "20|silu f.py 1"},
+			[]string{"net.py:8[1]/net.py:20 Linear[0]", "net.py:8[1]", "net.py:8[1]/net.py:20 Linear[1]", "net.py:8[1]"}},
+	} {
+		text := &strings.Builder{}
+		fmt.Fprintln(text, "memlane native 2\nsource format=\"torch-snapshot\" producer=\"PyTorch\"")
+		fmt.Fprintln(text, `space source=0 device="cuda:0" axis="time" begin=0 end=1000 limit=0 base=0 allocations=99 frees=0 facts="history,end state,addresses,stacks,clock"`)
+		frames, stacks := map[string]int{}, map[string]int{}
+		for i, stack := range slices.Repeat(c.layer, 3) {
+			caller, path := "", ""
+			for _, call := range strings.Split(stack, "|") {
+				of := strings.Fields(call)
+				path += "|" + call
+				if frames[call] == 0 {
+					frames[call] = len(frames) + 1
+					kind := "user"
+					if strings.HasPrefix(of[1], "/torch") {
+						kind = "framework"
+					}
+					fmt.Fprintf(text, "frame %d %s %q %q %s\n", frames[call], kind, of[0], of[1], of[2])
+				}
+				if stacks[path] == 0 {
+					stacks[path] = len(stacks) + 1
+					fmt.Fprintf(text, "stack %d %d%s\n", stacks[path], frames[call], caller)
+				}
+				caller = fmt.Sprintf(" caller=%d", stacks[path])
+			}
+			fmt.Fprintf(text, "site %d stack=%d op=\"\" module=\"\"\n", i+1, stacks[path])
+			fmt.Fprintf(text, "buffer %d 1000 %#x 512 512 site=%d edge=end-open\n", 2+2*i, 4096*(i+1), i+1)
+		}
+		file := filepath.Join(t.TempDir(), "x.native")
+		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c2, err := open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range c.layer {
+			got = append(got, c2.Purpose(c2.Spaces[0].PurposeOf(len(c.layer)+i)).Module)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }

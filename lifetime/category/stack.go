@@ -19,6 +19,7 @@ type facts struct {
 	thread                 program.ThreadID
 	path, rootCall         program.PathID
 	call                   program.CallID
+	callee                 lifetime.FrameID
 	module                 textID // the innermost module that a trace names
 }
 
@@ -50,7 +51,7 @@ var noFacts facts
 // of returns what a stack says.
 func (r *reader) of(id lifetime.StackID) (facts, purpose.Phase) {
 	f := r.Of(id)
-	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Thread, f.Path, f.RootCall, f.Call, 0}
+	out := facts{f.Python, f.Engine, f.Rooted, f.Within, f.Flags, f.Converts, f.Thread, f.Path, f.RootCall, f.Call, f.Callee, 0}
 	if f.Module != 0 {
 		name, _ := program.ModuleName(r.t.Frames[f.Module].Function)
 		out.module = r.texts.ids.ID(path.Base(name))

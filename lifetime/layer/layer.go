@@ -88,8 +88,8 @@ func (l *Layers) OfBuffer(site lifetime.SiteID, purpose lifetime.PurposeID) stri
 	return l.Of(strings.Join(path[:max(len(path)-1, 0)], "/"))
 }
 
-// Of returns the layer of a module: its path up to the first module that is one of several which differ in a number
-// only or, if there is none, layerOf.
+// Of returns the layer of a module: its path up to the first module that is one of several which differ in a number only or, if there is
+// none, that has a number, without the number that PyTorch's profiler gives to the root. "" = the path has none.
 func (l *Layers) Of(module string) string {
 	if l.siblings == nil {
 		l.findSiblings()
@@ -102,17 +102,21 @@ func (l *Layers) Of(module string) string {
 	return layer
 }
 
-func (l *Layers) find(module string) string {
-	if path := l.paths[module]; path != "" {
-		module = path
-	}
-	parts, separator := splitModule(module)
+func (l *Layers) find(module string) (layer string) {
+	parts, separator := splitModule(cmp.Or(l.paths[module], module))
 	for i, part := range parts {
-		if numbered.MatchString(part) && l.siblings[siblingsOf(parts, i)] > 1 {
-			return strings.Join(parts[:i+1], separator)
+		if !numbered.MatchString(part) {
+			continue
+		}
+		path := strings.Join(parts[:i+1], separator)
+		if l.siblings[siblingsOf(parts, i)] > 1 {
+			return path
+		}
+		if isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0"); !isRoot {
+			layer = cmp.Or(layer, path)
 		}
 	}
-	return layerOf(module)
+	return layer
 }
 
 // siblingsOf returns what the paths of modules have in common that differ in the number of part i.
@@ -144,19 +148,6 @@ func (l *Layers) ModuleOf(site lifetime.SiteID, purpose lifetime.PurposeID) stri
 
 // numbered matches the name of a module that is one of several: Block_3, h.3, layers[3], model.py:253[3].
 var numbered = regexp.MustCompile(`(^|_)\d+$|\[\d+\]$|^\pL+\d+$`)
-
-// layerOf returns the layer of a module: its path up to the first module that has a number, without the number that
-// PyTorch's profiler gives to the root. "" = the path has none.
-func layerOf(module string) string {
-	parts, separator := splitModule(module)
-	for i, part := range parts {
-		isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0")
-		if numbered.MatchString(part) && !isRoot {
-			return strings.Join(parts[:i+1], separator)
-		}
-	}
-	return ""
-}
 
 // modulesOf returns the modules whose calls enclose an allocation, outermost first: "Model_0/Block_3/Linear_1". Of
 // compiled programs these are the scopes.

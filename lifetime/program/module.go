@@ -14,8 +14,17 @@ type CallID uint32
 // moduleCallSite is one element of a chain.
 type moduleCallSite struct {
 	line   lifetime.FrameID // that calls the module
-	callee string           // file and function of its forward: a line in a loop may call several classes
+	callee string           // file and function of its forward, or aHook: a line in a loop may call several classes
 	caller CallID
+}
+
+// aHook stands for what a module calls before and after its forward.
+const aHook = ""
+
+// Same reports whether two calls may be of one run of a module: a line calls its hooks, then its forward.
+func (r *Stacks) Same(x, y CallID) bool {
+	a, b := &r.calls[x], &r.calls[y]
+	return x == y || a.line == b.line && (a.callee == aHook || b.callee == aHook)
 }
 
 // Chain returns the calls of a chain, outermost first, the first maxDepth of them.
@@ -49,6 +58,21 @@ func (r *Stacks) Calls() int { return len(r.calls) }
 
 // LineOf returns the line that makes the innermost call of a chain.
 func (r *Stacks) LineOf(id CallID) lifetime.FrameID { return r.calls[id].line }
+
+// classes are those of PyTorch's modules, by their file.
+var classes = map[string]string{"activation": "Activation", "adaptive": "AdaptiveSoftmax", "batchnorm": "BatchNorm", "conv": "Conv", "dropout": "Dropout",
+	"flatten": "Flatten", "fold": "Fold", "instancenorm": "InstanceNorm", "linear": "Linear", "loss": "Loss", "normalization": "Norm", "padding": "Pad",
+	"pooling": "Pool", "rnn": "RNN", "sparse": "Embedding", "transformer": "Transformer", "upsampling": "Upsample"}
+
+// ClassOf returns the class of the module that the innermost call of a chain is of, as far as its file tells; "" for one of the program.
+func (r *Stacks) ClassOf(id CallID) string {
+	_, file, _ := strings.Cut(r.calls[id].callee, "torch/nn/modules/")
+	name, _, isModule := strings.Cut(file, ".py ")
+	if !isModule {
+		return ""
+	}
+	return classes[name]
+}
 
 // IsSequential reports whether that line is of a Sequential, which calls all its modules in it.
 func (r *Stacks) IsSequential(id CallID) bool {

@@ -29,6 +29,7 @@ type Facts struct {
 	Path     PathID           // its Python frames
 	RootCall PathID           // those of the caller of the outermost call of a module
 	Call     CallID           // the calls of modules
+	Callee   lifetime.FrameID // the line of the innermost one; 0 = none
 	caller   lifetime.FrameID // the line that calls a module whose forward is not yet on the stack; 0 = none
 	last     lifetime.FrameID // the innermost frame of Python, but for those of RunsCompiled
 	compiled bool             // such frames are inside of it
@@ -253,9 +254,13 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 		f.caller = f.last
 	case k.flags&RunsHooks != 0 && f.caller != 0 && r.callsForward(inner): // of a module with hooks, which comes next
 	case !isCall && f.caller != 0:
-		f.Call, f.caller = r.called(moduleCallSite{f.caller, l.File + " " + l.Function, f.Call}), 0
+		callee := l.File + " " + l.Function
+		if k.flags&RunsHooks != 0 || !r.callsForward(f.last) && len(r.forwards) > 0 {
+			callee = aHook
+		}
+		f.Call, f.caller, f.Callee = r.called(moduleCallSite{f.caller, callee, f.Call}), 0, inner
 	case !isCall && k.part == InModule && f.last != 0 && !f.compiled: // by its name
-		f.Call = r.called(moduleCallSite{f.last, l.File + " " + l.Function, f.Call})
+		f.Call, f.Callee = r.called(moduleCallSite{f.last, l.File + " " + l.Function, f.Call}), inner
 	}
 	f.last, f.compiled = inner, false
 	f.Flags |= k.flags
