@@ -52,7 +52,7 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 3_900, true},
+	{"lifetime/answer", 3_950, true},
 	{"lifetime/build", 2_750, true},
 	{"lifetime/category", 4_300, true},
 	{"lifetime/compiled", 70, true},
@@ -89,13 +89,13 @@ var budgets = []struct {
 	{"render/pprof", 1_200, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
-	{"render/text", 2_300, true},
+	{"render/text", 2_350, true},
 	{"render/web", 1_700, true},
 	{"render/xprofjson", 1_200, true},
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 77_600
+const maxProduct = 77_700
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

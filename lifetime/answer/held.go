@@ -2,6 +2,7 @@ package answer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +28,34 @@ func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 		all.add(name, purpose.Recorded, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
 	}
 	return all.parts()
+}
+
+// olderOf sums up what was allocated before the recording and is alive at an instant by size and category, largest first. What the recording
+// frees has the place of the free instead. If outlines have no whole history, there is none: an answer does not depend on what was read.
+func olderOf(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
+	all, total, of := []Part{}, int64(0), map[int64]*sums{}
+	if s == nil || t.Sources[s.Source].Traits.Folded {
+		return all
+	}
+	for _, i := range s.LiveAt(at) {
+		b, id := &s.Buffers[i], s.PurposeOf(i)
+		if site := &t.Sites[b.Site]; !site.Unseen || site.Stack != 0 || site.Op != "" {
+			continue
+		}
+		if of[b.Size] == nil {
+			of[b.Size] = &sums{}
+		}
+		of[b.Size].add(t.Category(&s.SpaceInfo, b.Kind, b.Site, id), t.Purpose(id).HowNamed(), lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+		total = units.AddSat(total, b.Size)
+	}
+	for _, size := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, of[size].parts()...)
+	}
+	for i := range all {
+		all[i].Share = share(all[i].Bytes, total)
+	}
+	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	return all
 }
 
 // sums adds up memory by name. "" is unknown.

@@ -32,11 +32,13 @@ type Peak struct {
 	Bytes int64  `json:"bytes"` // occupied at that instant
 	Rows  []Row  `json:"rows"`  // largest first; they sum to bytes
 	Parts
+	Older      []Part           `json:"older"`       // what was allocated before the recording and is not freed in it, by category and size, largest first: all buffers of an entry have one size
 	HeldBy     []Part           `json:"held_by"`     // by what holds it at the end, largest first: a model, an optimizer, a list, a graph; empty if the recorder wrote no names
 	Layers     []Layer          `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
 	PhasePeaks []PhasePeak      `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
 	Savings    []WhatIfScenario `json:"savings"`     // what would lower the peak, the cheapest first; empty at other instants
 
+	NameOlder     string          `json:"-"` // how to record who allocated Older
 	Total         lifetime.Amount `json:"-"`
 	Places        []Place         `json:"-"` // the rows by name, largest first
 	UsageOnly     bool            `json:"-"`
@@ -118,7 +120,7 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 		p.Parts, p.Layers = partsOf(layers, t, &s.SpaceInfo, rows), layersOf(layers, t, &s.SpaceInfo, rows)
 	}
 	p.PhasePeaks = phasePeaksOf(t, cmp.Or(s.Ungrouped, s))
-	p.HeldBy = heldBy(t, s, at)
+	p.HeldBy, p.Older = heldBy(t, s, at), olderOf(t, cmp.Or(s.Ungrouped, s), at)
 	return p
 }
 
@@ -143,14 +145,14 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Pea
 		at, rows, fragmentation = s.AtEnd(), s.EndRows, s.FragmentationAtEnd
 	}
 	p := peakOf(t, &s.SpaceInfo, at, rows, s.UsageOnly, fragmentation, s.Program)
-	p.PhasePeaks, p.HeldBy = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At)
+	p.PhasePeaks, p.HeldBy, p.Older = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At), olderOf(t, s.Recording, p.At)
 	return p
 }
 
 func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool,
 	fragmentation *float64, program *lifetime.Space) Peak {
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{},
-		PhasePeaks: []PhasePeak{}, HeldBy: []Part{},
+		PhasePeaks: []PhasePeak{}, HeldBy: []Part{}, Older: []Part{}, NameOlder: selection.NameOlder(t, s),
 		// A copy: s is a part of a space with all buffers, which the answer does not keep.
 		Of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
 	for _, r := range rows {

@@ -50,3 +50,34 @@ buffer +2 +9 0x2000 1024 1024 site=2 edge=end-open
 		t.Errorf("paths %q, want %q", got, want)
 	}
 }
+
+// TestOlder: what was allocated before the recording is told apart by size, and not what has the place of its free.
+func TestOlder(t *testing.T) {
+	const text = `memlane native 2
+source format="torch-snapshot" producer="PyTorch"
+space source=0 device="cuda:0" axis="event" begin=0 end=+9 limit=0 base=0 allocations=0 frees=1 facts="history,stacks"
+frame 1 user "main" "run.py" 1
+stack 1 1
+site 1 stack=1 op="" module="" unseen=1
+site 2 stack=0 op="" module="" unseen=1
+buffer 0 +9 0x1000 512 512 site=2 edge=begin-unseen+end-open
+buffer 0 +9 0x2000 512 512 site=2 edge=begin-unseen+end-open
+buffer 0 +9 0x3000 2048 2048 site=2 edge=begin-unseen+end-open
+buffer 0 +4 0x4000 512 512 site=1 edge=begin-unseen+site-from-free
+`
+	file := filepath.Join(t.TempDir(), "older.native")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int64
+	for _, o := range answer.PeakOf(&c.Tables, c.Spaces[0], c.Spaces[0].Begin+2).Older {
+		got = append(got, o.Count, o.Bytes)
+	}
+	if !slices.Equal(got, []int64{1, 2048, 2, 1024}) {
+		t.Errorf("%v, want one buffer of 2048 B and two of 512 B", got)
+	}
+}

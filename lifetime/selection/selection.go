@@ -297,3 +297,11 @@ func stacksMatching(t *lifetime.Tables, function *regexp.Regexp) []bool {
 	}
 	return stacks
 }
+
+// NameOlder says how to record who allocated what a memory ID had before the recording.
+func NameOlder(t *lifetime.Tables, s *lifetime.SpaceInfo) string {
+	if names := t.Sources[s.Source].Traits.Names; names != "" && !strings.HasPrefix(s.Device, "cpu") {
+		return "Record with " + names + " to see what was there before the recording."
+	}
+	return "Start the recording before the model is loaded to see what was there before."
+}

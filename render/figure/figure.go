@@ -83,7 +83,7 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 		leaks[i].Space = s
 	}
 	return blocks.Write(w, c, s, blocks.Options{
-		Title: o.Title, Advice: nameOlder(c.Capture, s), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Title: o.Title, Advice: selection.NameOlder(&c.Tables, &s.SpaceInfo), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(whole, others), Outline: o.Outline, Frame: o.Frame,
 	})
 }

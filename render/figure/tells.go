@@ -3,7 +3,6 @@ package figure
 import (
 	"math/bits"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -26,14 +25,6 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 		}
 	}
 	return all > 0 && known >= all/2 && most < all/10*9
-}
-
-// nameOlder says how to record what a memory ID had before the recording, of which only the size is known.
-func nameOlder(c *lifetime.Capture, s *lifetime.Space) string {
-	if names := c.Sources[s.Source].Traits.Names; names != "" && !strings.HasPrefix(s.Device, "cpu") {
-		return "Record with " + names + " to see what was there before the recording."
-	}
-	return "Start the recording before the model is loaded to see what was there before."
 }
 
 // Crowded reports whether an axis of time says little: half of the allocations and frees of a space take place in a

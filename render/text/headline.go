@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -87,7 +88,11 @@ func failureHeadline(f *answer.Failure) string {
 func peakSentence(p *answer.Peak) string {
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
 	if len(p.Categories) > 0 {
-		return text + ": " + PartsText(p.Parts) + "."
+		text += ": " + PartsText(p.Parts) + "."
+		if older := unknownOlder(p); older > 0 {
+			text += fmt.Sprintf(" Of the unknown %s were allocated before the recording. %s", units.Bytes(older), p.NameOlder)
+		}
+		return text
 	}
 	const most = 3 // places
 	var names []string
@@ -98,4 +103,17 @@ func peakSentence(p *answer.Peak) string {
 		return text + "."
 	}
 	return text + "; the largest: " + strings.Join(names, ", ") + "."
+}
+
+// unknownOlder returns the bytes from before the recording of which only sizes are known, if they are a quarter of the peak; else 0.
+func unknownOlder(p *answer.Peak) (bytes int64) {
+	for _, o := range p.Older {
+		if o.Name == purpose.UnknownCategory.String() {
+			bytes = units.AddSat(bytes, o.Bytes)
+		}
+	}
+	if bytes < p.Bytes/4 {
+		return 0
+	}
+	return bytes
 }

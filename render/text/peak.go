@@ -19,11 +19,16 @@ const maxRows = 20
 // Peaks writes the memory of spaces at a moment, by place.
 func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 	p := NewPage(s)
+	advised := ""
 	for i := range a.Peaks {
 		if i > 0 {
 			p.Line("")
 		}
 		p.peak(&a.Peaks[i], a.By)
+		if k := &a.Peaks[i]; a.By == string(selection.ByLine) && unknownOlder(k) > 0 && k.NameOlder != advised {
+			advised = k.NameOlder
+			p.Line("%s", advised)
+		}
 		if k := &a.Peaks[i]; len(k.Categories) > 0 && k.Program == nil && a.By != string(selection.ByCategory) {
 			p.Line("")
 			p.Para("by category: ", "  ", PartsText(k.Parts))
@@ -168,6 +173,9 @@ func (p *Page) places(k *answer.Peak, by string) {
 		if i < pathsOf {
 			rows = append(rows, pathRows(o.Paths, figures)...)
 		}
+		if o.Name == lifetime.BeforeWindow {
+			rows = append(rows, olderRows(k.Older, figures)...)
+		}
 	}
 	if n := len(k.Places) - len(shown); n > 0 {
 		rows = append(rows, append(figures(rest(k.Places[len(shown):])), more(n, "place")))
@@ -190,10 +198,12 @@ func leftText(left []answer.Part) string {
 	return ": " + strings.Join(names, ", ")
 }
 
-// pathsOf is the number of places whose call paths are shown, and maxPaths the number of paths of each.
+// pathsOf is the number of places whose call paths are shown, and maxPaths the number of paths of each. maxOlder is the number of sizes that
+// were allocated before the recording.
 const (
 	pathsOf  = 5
 	maxPaths = 3
+	maxOlder = 6
 )
 
 // pathRows returns rows for the call paths to a place.
@@ -212,6 +222,30 @@ func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string) (rows
 			sum.Add(path.Amount)
 		}
 		row(sum, fmt.Sprintf("  via %s", units.Plural(len(more), "other call path")))
+	}
+	return rows
+}
+
+// olderRows returns rows for what was allocated before the recording, by size and category.
+func olderRows(older []answer.Part, figures func(lifetime.Amount) []string) (rows [][]string) {
+	sum := lifetime.Amount{}
+	for i, o := range older {
+		of := lifetime.Amount{Bytes: o.Bytes, Count: o.Count}
+		if i >= maxOlder && len(older) > maxOlder+1 {
+			sum.Add(of)
+			continue
+		}
+		text := "  " + units.Bytes(o.Bytes/o.Count)
+		if o.Count > 1 {
+			text += " each"
+		}
+		if o.Name != purpose.UnknownCategory.String() {
+			text += ", " + purpose.Words(o.Name)
+		}
+		rows = append(rows, append(figures(of), text))
+	}
+	if n := len(older) - len(rows); n > 0 {
+		rows = append(rows, append(figures(sum), "  "+units.Plural(int64(n), "other size")))
 	}
 	return rows
 }

@@ -374,6 +374,7 @@ class Peak(TypedDict):
     phases: list[Part]
     modules: list[Part]
     inferred: bool
+    older: list[Part]
     held_by: list[Part]
     layers: list[Layer]
     phase_peaks: list[PhasePeak]
