@@ -104,6 +104,9 @@ func (h *Held) grows() string {
 	return h.By
 }
 
+// inContainer reports whether a container holds most of some buffers, as the recorder saw.
+func inContainer(held []Held) bool { return held != nil && held[0].grows() != held[0].By }
+
 // root returns the variable or container that must let go of the buffers, itself or of their graph.
 func (h *Held) root() string { return h.Where + " " + strings.TrimPrefix(h.grows(), "the graph of ") }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // The thresholds of loading.
@@ -15,7 +16,7 @@ const (
 
 // loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program
 // frees, on all devices, are staging buffers, if any, that a line of the retaining function allocates. One layer, shard
-// or request after the other, and one step after the other of a leak, then look the same. A failure says neither.
+// or request after the other, and one step after the other of a leak, then look the same.
 func (p *Pass) loading(f *Finding) bool {
 	loader, known := p.userFrame(f.Sites[0])
 	if !known || p.program.At(f.Sites[0]).Computes() || len(p.steps.Begins) > 0 && !p.steps.Inferred() {
@@ -33,7 +34,7 @@ func (p *Pass) loading(f *Finding) bool {
 	if len(freed) == 0 {
 		return true // no step did any work
 	}
-	if len(lines) != 1 || float64(all) > maxPerKept*float64(f.Amount.Count) {
+	if len(lines) != 1 || float64(all) > maxPerKept*float64(f.Amount.Count) || p.diedLate(f) {
 		return false
 	}
 	for site := range freed {
@@ -43,6 +44,16 @@ func (p *Pass) loading(f *Finding) bool {
 		}
 	}
 	return true
+}
+
+// diedLate reports whether the program ran out of memory after certainSteps rounds of what a finding is about, or with
+// as many buffers in a container, as the recorder saw. Few models have as many equal pieces; fewer say neither.
+func (p *Pass) diedLate(f *Finding) bool {
+	last, _ := p.lastFailure()
+	if last == nil || oom.DidSurvive(p.Space, last) || f.Amount.Count < certainSteps {
+		return false
+	}
+	return len(p.steps.Begins) >= certainSteps || inContainer(p.heldOf(f.Kept))
 }
 
 // userFrame returns the innermost function of the program on the stack of a site.

@@ -2,6 +2,7 @@ package finding_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -483,6 +484,29 @@ func TestOOM(t *testing.T) {
 	found := find(t, c.Capture, finding.Settings{Limit: 512 << 20})
 	if f := found[0]; evidence(f, "reason") != "outside" || evidence(f, "outside") != float64(64<<20) {
 		t.Errorf("%s %v", f.Description, f.Evidence)
+	}
+}
+
+// TestDied: a program that runs out of memory after very many rounds leaks, as its history without the failure shows where others work,
+// too. The activations of a first pass and data that is loaded look like fewer rounds. A remedy is one only if what comes next fits.
+func TestDied(t *testing.T) {
+	for name, want := range map[string]struct {
+		reason, proof string
+		leaks         int
+	}{
+		"table":      {"leak", "; expandable_segments:True only delays it, by at most 46 steps (11 %)", 2},
+		"first_pass": {"exhausted", "; expandable_segments:True only delays it, by at most 1 %", 0},
+		"shards":     {"exhausted", "", 0},
+	} {
+		c, err := judged.Open("../../testdata/failures/"+name+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := find(t, c.Capture, finding.Settings{})
+		leaks := slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return !f.IsLeak() })
+		if d := all[0].Failures[0]; string(d.Reason) != want.reason || !strings.HasSuffix(d.Proof, want.proof) || len(leaks) != want.leaks {
+			t.Errorf("%s: %d leaks, %s, %s", name, len(leaks), d.Reason, d.Proof)
+		}
 	}
 }
 

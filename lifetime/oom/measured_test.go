@@ -23,6 +23,7 @@ var recordings = map[string]string{
 	"replay/b02.c2.oom.pickle.zst": "fragmented", "replay/b03.c2.oom.pickle.zst": "fragmented", "replay/b04.c2.oom.pickle.zst": "fragmented",
 	"replay/b09.c2.oom.pickle.zst": "fragmented", "replay/b13.c2.oom.pickle.zst": "fragmented", "replay/b14.c2.oom.pickle.zst": "private_pools",
 	"replay/b16.c2.oom.pickle.zst": "fragmented", "replay/b19.c2.oom.pickle.zst": "fragmented", "chrome/cpu_oom.json.gz": "larger_than_device survived survived",
+	"failures/table.pickle.zst": "leak", "failures/first_pass.pickle.zst": "exhausted", "failures/shards.pickle.zst": "exhausted",
 	"xplane/tf_oom.xplane.pb": "leak", // it retains the results of every step
 }
 
@@ -140,7 +141,7 @@ func TestMeasured(t *testing.T) {
 	t.Logf("testdata: %d of %d reasons are right", right, all)
 }
 
-// others counts the captures of a folder with the layout of replay, oom-text, found/oom-text and targeted.
+// others counts the captures of a folder with the layout of replay, oom-text, found/oom-text, hunt/leaks and targeted.
 func (y *tally) others(folder string) {
 	for _, file := range glob(y.t, folder+"/replay/*.oom.pickle.zst") {
 		run := strings.Split(filepath.Base(file), ".")
@@ -176,6 +177,9 @@ func (y *tally) others(folder string) {
 		}
 	}
 	y.add(1, folder+"/targeted/t02.pickle", false, "exhausted") // it loads a model
+	for _, file := range glob(y.t, folder+"/hunt/leaks/*oom*.pickle*") {
+		y.add(1, file, false, "leak")
+	}
 	for _, name := range sorted(texts) {
 		y.add(1, folder+"/found/oom-text/"+name+".log", false, texts[name])
 	}

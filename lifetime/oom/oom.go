@@ -57,7 +57,7 @@ func (d *Diagnosis) How() purpose.How {
 	return purpose.Inferred
 }
 
-// Grown is a leak below a failure.
+// Grown is a leak below a failure, or what looks like one and may be data that is loaded.
 type Grown struct {
 	Site       lifetime.SiteID
 	Amount     lifetime.Amount
@@ -65,6 +65,7 @@ type Grown struct {
 	Confidence float64
 	Advice     string
 	Kept       []int // its buffers, indices into the space
+	Loads      bool  // it may be data that is loaded
 }
 
 // Replayed is what a replay of PyTorch's allocator says about a failure.

@@ -23,7 +23,9 @@ type recorded struct {
 	t      *lifetime.Tables
 	facts  Facts
 	until  *lifetime.Space // the recording up to the failure
-	fitted bool            // with another setting the request would have fitted
+	grown  []Grown         // until the failure
+	fitted bool            // with another setting the request would have fitted, and for long what comes next
+	delay  string          // how long another setting delays the failure; "" = not known, or none does
 }
 
 // judgeRecording completes the diagnosis of a recorded failure.
@@ -35,10 +37,10 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, facts Facts) {
 	if d.Space.Axis == lifetime.ProgramOrder {
 		return
 	}
-	found := facts.Leaks(j.until)
+	j.grown = facts.Leaks(j.until)
 	j.holding()
-	if d.Reason == Fragmented && d.Unallocated < d.Mark.Requested {
-		d.Words = inPieces
+	if d.Reason == Fragmented {
+		d.Words = j.pieces()
 	}
 	if d.Reason != Limit && d.Reason != Larger {
 		j.replay()
@@ -53,7 +55,10 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, facts Facts) {
 	}
 	cycle, waiting := j.cycles()
 	fits := waiting > 0 && leakFilled(&j.Failure, j.Mark, j.Reason, waiting, j.fitted)
-	j.nameLeak(found)
+	j.nameLeak()
+	if j.delay != "" {
+		j.Proof = strings.TrimPrefix(j.Proof+"; "+j.delay, "; ")
+	}
 	if fits {
 		j.Proof = j.without(waiting)
 		j.Advice = fmt.Sprintf("Break the cycle %s with del or weakref, or call gc.collect(): %s wait in it.", cycle, units.Bytes(waiting))
@@ -125,20 +130,12 @@ func (j *recorded) retries() (released, earlier int64) {
 }
 
 // nameLeak makes leaks the reason if the request would have fit without them, and names the largest in any case.
-func (j *recorded) nameLeak(found []Grown) {
+func (j *recorded) nameLeak() {
+	found := slices.DeleteFunc(slices.Clone(j.grown), func(g Grown) bool { return g.Loads })
 	if len(found) == 0 {
 		return
 	}
-	leaked := int64(0)
-	seen := map[int]bool{}
-	for i := range found {
-		for _, b := range found[i].Kept {
-			if !seen[b] {
-				leaked = units.AddSat(leaked, j.until.Buffers[b].Size)
-			}
-			seen[b] = true
-		}
-	}
+	leaked := j.bytesOf(found)
 	top := slices.MaxFunc(found, func(x, y Grown) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
 	j.Leak = &top
 	if !leakFilled(&j.Failure, j.Mark, j.Reason, leaked, j.fitted) {
@@ -148,6 +145,20 @@ func (j *recorded) nameLeak(found []Grown) {
 	j.Confidence = min(j.Confidence, top.Confidence)
 	j.Advice = cmp.Or(top.Advice, "Fix the leak in "+j.t.PlaceOf(top.Site).String()+".")
 	j.Proof = j.without(leaked)
+}
+
+// bytesOf returns the bytes of what grew.
+func (j *recorded) bytesOf(grown []Grown) (bytes int64) {
+	seen := map[int]bool{}
+	for i := range grown {
+		for _, b := range grown[i].Kept {
+			if !seen[b] {
+				bytes = units.AddSat(bytes, j.until.Buffers[b].Size)
+			}
+			seen[b] = true
+		}
+	}
+	return bytes
 }
 
 // without says what would have been in use at the failure.
@@ -227,6 +238,9 @@ func (j *recorded) replay() {
 	j.Replayed = &Replayed{Recorded: own.PeakReserved}
 	o, sure := h.Past(device)
 	switch {
+	case sure && !o.OOM && j.delays(&o, h.Capacity()):
+		j.holding()
+		return
 	case sure && !o.OOM:
 		j.proved(&o, &h.Law)
 		return
@@ -243,15 +257,44 @@ func (j *recorded) replay() {
 	}
 }
 
-// inPieces are the words of fragmentation if the reserved but free bytes alone do not suffice.
-const inPieces = "enough is free, but in pieces: on the device and in the allocator"
+// delays reports whether other settings with which the request fits are no remedy: what grew until the failure fills the rest, too, before
+// it has grown as much again. It says how far they get at most, as if no byte were lost to pieces.
+func (j *recorded) delays(o *replay.Outcome, capacity int64) bool {
+	grown, perStep, room := j.bytesOf(j.grown), 0.0, max(capacity-j.Live, 0)
+	if grown < max(j.Mark.Requested, j.Unallocated, 1) {
+		return false
+	}
+	for i := range j.grown {
+		perStep += j.grown[i].PerStep
+	}
+	by := fmt.Sprintf("%.0f %%", 100*share(room, grown))
+	if perStep > 0 {
+		by = fmt.Sprintf("%s (%s)", units.Plural(int(float64(room)/perStep), "step"), by)
+	}
+	j.delay = fmt.Sprintf("%s only delays it, by at most %s", cmp.Or(o.Settings.String(), `""`), by)
+	if j.Reason == Fragmented {
+		j.because(j.t, &row{reason: Exhausted})
+	}
+	return true
+}
+
+// pieces returns the words of fragmentation.
+func (j *recorded) pieces() string {
+	switch {
+	case j.Unallocated >= j.Mark.Requested:
+		return Fragmented.Words()
+	case j.Mark.Free.Or(0) > 0:
+		return "enough is free, but in pieces: on the device and in the allocator"
+	}
+	return "the recorded settings leave too little: with others less is lost"
+}
 
 // proved sets the advice and its proof: with other settings the request fits, so enough was free.
 func (j *recorded) proved(o *replay.Outcome, law *replay.Law) {
 	conf, then := cmp.Or(o.Settings.String(), `""`), ""
 	j.fitted, j.Replayed.Conf, j.Replayed.Peak = true, conf, o.PeakReserved
 	if j.Reason == Exhausted {
-		before, words := j.Advice, inPieces
+		before, words := j.Advice, j.pieces()
 		if little := j.Unallocated < max(j.Reserved/20, 1) && !j.single(); little {
 			words, then = j.Words+", but for a little that is free in pieces", " It helps a little; then: "+before
 		}

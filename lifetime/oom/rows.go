@@ -29,6 +29,7 @@ const (
 	freeShare     = 0.1      // of the reserved bytes, that are free
 	littleShare   = 0.01     // the same, if it is twice the request
 	oftenFree     = 0.25     // the same, if the request is not known
+	fullShare     = 0.8      // of the device, that are live, and no small request fits
 	ownAtOnce     = 2 << 30  // bytes of the process itself that its allocator does not have
 	paddedShare   = 0.6      // of the listed buffers, that are not padding
 )
@@ -43,8 +44,9 @@ type row struct {
 }
 
 const (
-	wrongSize = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
-	cutOff    = "the text is cut off before the figures that decide"
+	wrongSize      = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
+	littleInPieces = "the memory is full of live buffers, and the little that is free is in pieces"
+	cutOff         = "the text is cut off before the figures that decide"
 )
 
 // rows are tried in order; the first that fits is the reason. Texts are judged with care: PyTorch rounds the request to a
@@ -146,13 +148,13 @@ var rows = []row{
 		of := share(d.idle, d.held)
 		return d.idle > 0 && d.idle >= d.unalloc && (of > freeShare || d.idle >= d.asked && of >= littleShare)
 	}},
-	{failure.FromTorch, Fragmented, "", "", func(d *Diagnosis) bool {
-		of := share(d.unalloc, d.held)
-		return d.unalloc >= d.asked && of >= freeShare || d.unalloc/2 >= d.asked && of >= littleShare
+	{failure.FromTorch, Exhausted, littleInPieces, "", func(d *Diagnosis) bool {
+		return d.saidPieces() && d.asked <= 20*mib && share(d.Live, d.Capacity) >= fullShare
 	}},
+	{failure.FromTorch, Fragmented, "", "", (*Diagnosis).saidPieces},
 
 	{"", Exhausted, "this one request is larger than all live buffers together", splitIt, (*Diagnosis).single},
-	{failure.FromTensorFlow, Exhausted, "the memory is full of live buffers, and the little that is free is in pieces", "", (*Diagnosis).freeInPieces},
+	{failure.FromTensorFlow, Exhausted, littleInPieces, "", (*Diagnosis).freeInPieces},
 	{"", Exhausted, "", "", always},
 }
 
@@ -248,6 +250,12 @@ func (d *Diagnosis) inPieces() bool {
 // freeInPieces reports whether the request would fit what is reserved and free if it were in one piece.
 func (d *Diagnosis) freeInPieces() bool {
 	return d.Unallocated >= d.asked && d.LargestFree >= 0 && d.LargestFree < d.asked
+}
+
+// saidPieces reports whether a text of PyTorch has so much that is reserved and free that the request did not fit because of its pieces.
+func (d *Diagnosis) saidPieces() bool {
+	of := share(d.unalloc, d.held)
+	return d.unalloc >= d.asked && of >= freeShare || d.unalloc/2 >= d.asked && of >= littleShare
 }
 
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.

@@ -23,6 +23,8 @@ var rareTexts = []string{
 	"ggml_cuda_host_malloc: failed to allocate 900.00 MiB of pinned memory: invalid argument",
 	table(8000, 3000, 2500), // as much is free in whole segments as in pieces
 	table(8000, 7800, 150),
+	"CUDA out of memory. Tried to allocate 2.00 MiB. GPU 0 has a total capacity of 300.00 MiB of which 0 bytes is free. Of the allocated memory 263.67 MiB is allocated by PyTorch, and 36.33 MiB is " +
+		"reserved by PyTorch but unallocated.",
 	"MPS backend out of memory (MPS allocated: 2.00 GB, other allocations: 5.00 GB, max allowed: 7.50 GB). Tried to allocate 1.00 GB on private pool.",
 	"OOM when allocating tensor with shape[1024,1024] and type float on /job:localhost/device:GPU:0 by allocator GPU_0_bfc",
 	"Allocator (GPU_0_bfc) ran out of memory trying to allocate 64.00MiB (rounded to 67108864)requested by op Fill\nLimit: 6710886400\nInUse: 209715200\n",

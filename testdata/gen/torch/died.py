@@ -1,0 +1,35 @@
+"""Programs without modules, whose steps nothing marks, that run out of memory; says what the reason is. died.py NAME.pickle"""
+import sys, torch
+from common import *
+D = "cuda"
+torch.cuda.memory._record_memory_history(max_entries=1000000, stacks="python")
+
+def table():
+    """a server keeps the keys and values of finished sequences: a leak"""
+    wk, wv, kept = torch.zeros(256, 256, device=D), torch.zeros(256, 256, device=D), {}
+    def project(n):
+        x = torch.zeros(n, 256, device=D)
+        k = x @ wk
+        v = x @ wv
+        return k, v
+    for i in range(100000): kept[i] = project(300 + i * 53 % 700)
+
+def first_pass():
+    """the activations of the first pass of 60 blocks do not fit: no leak"""
+    blocks = [torch.zeros(256, 256, device=D, requires_grad=True) for _ in range(60)]
+    def block(x, w):
+        h = x @ w
+        return h.tanh() * 2
+    x = torch.zeros(5000, 256, device=D)
+    for w in blocks: x = block(x, w)
+
+def shards():
+    """a data set is moved to the device, shard by shard, and does not fit: no leak"""
+    data = []
+    def shard():
+        raw = torch.zeros(12 << 20, dtype=torch.uint8, device=D)
+        data.append(raw.to(torch.float16))
+    for _ in range(40): shard()
+
+try: globals()[sys.argv[1].removesuffix(".pickle")]()
+except torch.OutOfMemoryError: dump(sys.argv[1])
