@@ -151,7 +151,10 @@ func OOMsOf(c *judge.Capture, spaces []*lifetime.Space) (all, near []Failure) {
 				near = append(near, f)
 			} else {
 				if i == len(diagnoses)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
-					f.Past, f.Beside = pastOf(c, s), append(f.Beside, beside(c.Capture, s, f.At)...)
+					if f.Reason != string(oom.Leak) { // which fills any room
+						f.Past = pastOf(c, s)
+					}
+					f.Beside = append(f.Beside, beside(c.Capture, s, f.At)...)
 				}
 				all = append(all, f)
 			}

@@ -158,11 +158,13 @@ func (p *Pass) ofGraph(g *causeGroup) bool {
 		op   string
 	}
 	backward := p.hasBackward()
-	kept, lines, operations := 0, map[lifetime.FrameID]bool{}, map[operation]bool{}
+	kept, keptOpen, lines, operations := 0, 0, map[lifetime.FrameID]bool{}, map[operation]bool{}
 	for _, f := range g.findings {
 		for _, i := range f.Kept {
-			if site := p.Space.Buffers[i].Site; p.savesFor(site) {
-				kept++
+			if site := p.Space.Buffers[i].Site; p.saved(i) {
+				if kept++; !p.over[i] {
+					keptOpen++
+				}
 				line := p.program.LineOf(site)
 				operations[operation{line, cmp.Or(p.OperatorOf(p.Sites[site].Stack), p.Sites[site].Op)}] = true
 				if at := p.program.At(site); at.InModule() && at.All&program.WithoutGrad == 0 {
@@ -174,17 +176,18 @@ func (p *Pass) ofGraph(g *causeGroup) bool {
 	if p.withinFunctions(g) {
 		return true
 	}
-	if kept < manyTensors*len(g.steps) || len(operations) < 2 || !backward {
-		return kept >= manyTensors*len(g.steps) && len(lines) >= manyLines
+	enough := kept >= manyTensors*len(g.steps)
+	if !enough || !backward || keptOpen == 0 || len(operations) < 2 { // nothing tells, or all passes are over
+		return enough && len(lines) >= manyLines
 	}
 	if p.results == nil {
 		p.results = p.resultsOf()
 	}
-	all := 0
+	open := 0
 	for _, step := range g.steps {
-		all += p.results[step]
+		open += p.results[step]
 	}
-	return float64(kept) >= savedShare*float64(all)
+	return float64(keptOpen) >= savedShare*float64(open)
 }
 
 // withinFunctions reports whether most steps retain two buffers of one call of torch.nn.functional, such as the mean
@@ -192,7 +195,8 @@ func (p *Pass) ofGraph(g *causeGroup) bool {
 func (p *Pass) withinFunctions(g *causeGroup) bool {
 	pairs := 0
 	for _, f := range g.findings {
-		kept := slices.Sorted(slices.Values(f.Kept))
+		kept := slices.Clone(f.Kept)
+		slices.Sort(kept)
 		for k, i := range kept[1:] {
 			site := p.Space.Buffers[i].Site
 			if kept[k] != i-1 || p.Space.Buffers[i-1].Site != site {
@@ -207,13 +211,13 @@ func (p *Pass) withinFunctions(g *causeGroup) bool {
 }
 
 // resultsOf returns how many results of each step are alive when the next backward pass begins: no others are saved for
-// one.
+// one. What is of a pass that is over says nothing about others.
 func (p *Pass) resultsOf() map[int]int {
 	all, s := map[int]int{}, p.Space
 	backward := int64(math.MaxInt64) // begin of the next one
 	for i := range slices.Backward(s.Buffers) {
 		switch b := &s.Buffers[i]; {
-		case b.Edge&lifetime.BeginUnseen != 0, !p.histories.Has(i):
+		case b.Edge&lifetime.BeginUnseen != 0, !p.histories.Has(i), p.over[i]:
 		case p.isBackward(b.Site):
 			backward = b.Begin
 		case (backward == math.MaxInt64 || b.Edge&lifetime.EndOpen != 0 || b.End > backward) && p.savesFor(b.Site):
@@ -229,6 +233,78 @@ func (p *Pass) savesFor(site lifetime.SiteID) bool {
 	const other = program.LoadsData | program.Converting | program.Constructs | program.Cublas | program.CublasLt
 	at := p.program.At(site)
 	return at.Flags&other == 0 && !at.Backward() && at.Within != program.InOptimizer
+}
+
+// savedOf returns how many buffers of a leak a forward pass may have saved.
+func (p *Pass) savedOf(f *Finding) (n int) {
+	for _, i := range f.Kept {
+		if p.saved(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// saved reports whether a forward pass may have saved a buffer: a function that calls modules allocated it, or no
+// backward pass freed what was saved beside it. Else it is data: a pass that is over keeps nothing.
+func (p *Pass) saved(i int) bool {
+	if p.over == nil {
+		p.findOver()
+	}
+	site := p.Space.Buffers[i].Site
+	return p.savesFor(site) && (!p.over[i] || p.computing[site])
+}
+
+// function is a function of the program.
+type function struct{ name, file string }
+
+func (p *Pass) functionOf(site lifetime.SiteID) function {
+	f, _ := p.userFrame(site)
+	return function{f.Function, f.File}
+}
+
+// findOver finds the functions that call modules, and the buffers of passes that are over: in their step, a backward
+// pass after them frees some of them.
+func (p *Pass) findOver() {
+	s := p.Space
+	p.over, p.computing = make([]bool, len(s.Buffers)), make([]bool, len(p.histories.sites))
+	sites := map[function][]lifetime.SiteID{}
+	for _, site := range p.histories.order {
+		in := p.functionOf(site)
+		sites[in] = append(sites[in], site)
+	}
+	delete(sites, function{})
+	for _, in := range sites {
+		calls := slices.ContainsFunc(in, func(site lifetime.SiteID) bool { return p.program.At(site).InModule() })
+		for _, site := range in {
+			p.computing[site] = calls
+		}
+	}
+	for from, i := p.histories.older, p.histories.older; i < len(s.Buffers); i++ {
+		if !p.isBackward(s.Buffers[i].Site) {
+			continue
+		}
+		first, last := i, s.Buffers[i].Begin
+		for ; i < len(s.Buffers) && (p.isBackward(s.Buffers[i].Site) || !p.histories.Has(i)); i++ {
+			last = s.Buffers[i].Begin
+		}
+		freed := func(k int) bool { // before the last result of the backward pass, or later by a thread without Python
+			b := &s.Buffers[k]
+			return b.Edge&lifetime.EndOpen == 0 && b.End > s.Buffers[first].Begin && p.savesFor(b.Site) &&
+				(b.End <= last || s.FreeSites != nil && s.FreeSites[k] == 0 && (i == len(s.Buffers) || b.End < s.Buffers[i].Begin))
+		}
+		step, over := p.steps.At(s.Buffers[first].Begin), false
+		for from < first && p.steps.At(s.Buffers[from].Begin) != step {
+			from++
+		}
+		for k := from; k < first && !over; k++ {
+			over = freed(k)
+		}
+		for ; from < first; from++ {
+			p.over[from] = over
+		}
+		from = i
+	}
 }
 
 // hasBackward reports whether the program ran a backward pass.

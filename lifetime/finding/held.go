@@ -24,7 +24,10 @@ type Held struct {
 	How       purpose.How
 }
 
-const maxHeld = 3 // holders that a text names
+const (
+	maxHeld   = 3    // holders that a text names
+	leastHeld = 0.05 // share of the buffers that each but the first holds: the step that failed holds some, too
+)
 
 // heldOf returns what holds buffers that are alive at the end, most buffers first; none if it is not known for half of
 // them.
@@ -61,13 +64,17 @@ func (p *Pass) heldOf(buffers []int) (all []Held) {
 
 // hold sets what holds the buffers of a leak: it is the cause, and comes first.
 func (p *Pass) hold(f *Finding) {
-	if f.Kind == KindLeak && f.Held == nil { // else explain has found it
+	explained := f.Held != nil
+	if f.Kind == KindLeak && !explained {
 		f.Held = p.heldOf(f.Kept)
 	}
 	if f.Held == nil {
 		return
 	}
-	named := f.Held[:min(len(f.Held), maxHeld)]
+	named := f.Held[:min(len(f.Held), maxHeld)] // most first
+	for n := len(named) - 1; n > 0 && float64(named[n].Count) < leastHeld*float64(named[n].Of); n-- {
+		named = named[:n]
+	}
 	var texts, advice []string
 	for i := range named {
 		_, one := named[i].cause()
@@ -75,7 +82,9 @@ func (p *Pass) hold(f *Finding) {
 			advice = append(advice, one)
 		}
 	}
-	f.Cause, _ = named[0].cause()
+	if !explained {
+		f.Cause, _ = named[0].cause()
+	}
 	if i := f.index(FigLikelyCause); i >= 0 {
 		f.Evidence[i].Text, f.Evidence[i].How = f.Cause.String(), named[0].How
 	}

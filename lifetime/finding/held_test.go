@@ -117,7 +117,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestHeldApart: leaks of the same steps have one cause if one variable holds them, itself or in its graph, and each its own if several do.
+// TestHeldApart: leaks of every step have one cause if one variable holds them, itself or in its graph, and each its own if several do, or
+// if nothing is known.
 func TestHeldApart(t *testing.T) {
 	graph := holder.Holder{Kind: holder.ByGraph, Path: "curve[3]", Where: "__main__", Node: "MeanBackward0 (self)"}
 	variable := func(path string) holder.Holder {
@@ -128,7 +129,7 @@ func TestHeldApart(t *testing.T) {
 		causes [3]string
 		last   finding.Cause // of the third line
 	}{
-		"none":    {[3]holder.Holder{}, [3]string{"c", "c", "c"}, finding.Collection},
+		"none":    {[3]holder.Holder{}, [3]string{"a", "b", "c"}, finding.Collection},
 		"one":     {[3]holder.Holder{graph, variable("curve[1]"), {}}, [3]string{"c", "c", "c"}, finding.LossGraph},
 		"several": {[3]holder.Holder{variable("masks['a']"), variable("log.seen[1]"), graph}, [3]string{"a", "b", "c"}, finding.LossGraph},
 		"members": {[3]holder.Holder{variable("log.kept[1].x"), variable("log.seen[1]"), variable("log.kept[2].y")}, [3]string{"c", "b", "c"}, finding.Collection},

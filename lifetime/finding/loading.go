@@ -12,6 +12,7 @@ import (
 const (
 	stagingShare = 4    // a line belongs to the loop if it frees a buffer for each stagingShare retained ones
 	maxPerKept   = 1.25 // freed buffers for each retained one
+	manyRounds   = 200  // rounds that no model and no pass has
 )
 
 // loading reports whether a finding may be data that a program loads: steps are not marked, and all that the program
@@ -34,7 +35,7 @@ func (p *Pass) loading(f *Finding) bool {
 	if len(freed) == 0 {
 		return true // no step did any work
 	}
-	if len(lines) != 1 || float64(all) > maxPerKept*float64(f.Amount.Count) || p.diedLate(f) {
+	if len(lines) != 1 || float64(all) > maxPerKept*float64(f.Amount.Count) || p.diedLate(f, all) {
 		return false
 	}
 	for site := range freed {
@@ -46,14 +47,15 @@ func (p *Pass) loading(f *Finding) bool {
 	return true
 }
 
-// diedLate reports whether the program ran out of memory after certainSteps rounds of what a finding is about, or with
-// as many buffers in a container, as the recorder saw. Few models have as many equal pieces; fewer say neither.
-func (p *Pass) diedLate(f *Finding) bool {
+// diedLate reports whether the program ran out of memory after many rounds of what a finding is about: certainSteps that
+// are known, as many buffers in a container that the recorder saw, or manyRounds that each freed a buffer. Few models
+// have as many equal pieces; fewer say neither.
+func (p *Pass) diedLate(f *Finding, freed int64) bool {
 	last, _ := p.lastFailure()
 	if last == nil || oom.DidSurvive(p.Space, last) || f.Amount.Count < certainSteps {
 		return false
 	}
-	return len(p.steps.Begins) >= certainSteps || inContainer(p.heldOf(f.Kept))
+	return len(p.steps.Begins) >= certainSteps || inContainer(p.heldOf(f.Kept)) || min(freed, f.Amount.Count) >= manyRounds
 }
 
 // userFrame returns the innermost function of the program on the stack of a site.

@@ -47,16 +47,18 @@ type Pass struct {
 	fragmented bool                     // an allocation failed because of fragmentation, or of private pools
 
 	// Computed when first needed.
-	traced   callPaths         // with one name for all traces of a tf.function
-	python   callPaths         // without native frames
-	reserved []lifetime.Region // reserved at the end of the window, by address
-	releases []int64           // when regions were given back to the device, sorted
-	levels   []lifetime.Level  // of the space, in occupied bytes
-	peak     *lifetime.Level
-	results  map[int]int                // buffers of results by step; see ofGraph
-	older    map[lifetime.SiteID][]int  // buffers that are older than the window, by site
-	before   map[lifetime.Place][]int   // live buffers that are older than the window, by place
-	matches  func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
+	traced    callPaths         // with one name for all traces of a tf.function
+	python    callPaths         // without native frames
+	reserved  []lifetime.Region // reserved at the end of the window, by address
+	releases  []int64           // when regions were given back to the device, sorted
+	levels    []lifetime.Level  // of the space, in occupied bytes
+	peak      *lifetime.Level
+	results   map[int]int                // by step; see ofGraph
+	over      []bool                     // by buffer; see saved
+	computing []bool                     // by site: its function calls modules; see saved
+	older     map[lifetime.SiteID][]int  // buffers that are older than the window, by site
+	before    map[lifetime.Place][]int   // live buffers that are older than the window, by place
+	matches   func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }
 
 func newPass(c *program.Program, s *lifetime.Space, settings Settings) *Pass {

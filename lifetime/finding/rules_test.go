@@ -2,6 +2,7 @@ package finding_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -295,23 +296,26 @@ func TestFiguresOfLeak(t *testing.T) {
 	}
 }
 
-// TestCauses: leaks from the same steps share a cause.
+// TestCauses: leaks from the same few steps share a cause. Leaks of every step share all steps, which says nothing.
 func TestCauses(t *testing.T) {
 	p := newProgram(9)
 	p.steps = 60
 	found := findingsOf(t, p, finding.Settings{}, p.marked(func(step int) {
-		p.alloc("input", 1<<18)
-		p.alloc("hidden", 1<<20)
 		if step%3 == 0 {
+			p.alloc("input", 1<<18)
+			p.alloc("hidden", 1<<20)
+		}
+		if step%4 == 0 {
 			p.alloc("metric", 1<<12)
 		}
+		p.alloc("always", 1<<14)
 		p.alloc("lookup", int64(1<<10*(step+1)))
 	}))["leak"]
 	causes := map[string]string{}
 	for _, f := range found {
 		causes[strings.Fields(f.Description)[0]] = evidence(f, "cause").(string)
 	}
-	if len(causes) != 4 || causes["input"] != causes["hidden"] || causes["metric"] == causes["hidden"] {
+	if len(causes) != 5 || causes["input"] != causes["hidden"] || causes["metric"] == causes["hidden"] || causes["always"] == causes["lookup"] {
 		t.Errorf("causes: %v", causes)
 	}
 }
@@ -396,6 +400,49 @@ func TestGraphOfOneLine(t *testing.T) {
 		}))["leak"]
 		if len(found) != 1 || found[0].Cause != c.want {
 			t.Errorf("%+v: %v", c, found)
+		}
+	}
+}
+
+// TestDataBesideGraph: a graph keeps what a forward pass computes. Data that is kept beside it has a cause of its own, and so have
+// observations, if each backward pass frees what its forward pass saved.
+func TestDataBesideGraph(t *testing.T) {
+	for _, graph := range []bool{true, false} {
+		p := newProgram(9)
+		p.steps = 60
+		module := p.b.Frame(frame.Frame{Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Kind: frame.Framework})
+		node := p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})
+		within := func(name string, by lifetime.FrameID) *tensor {
+			caller := p.b.Frame(frame.Frame{Function: name, File: "app.py", Line: 1})
+			return p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{by, caller})}), 1<<18)
+		}
+		found := findingsOf(t, p, finding.Settings{}, p.marked(func(int) {
+			for range 3 {
+				p.alloc("observe", 1<<18)
+				if !graph {
+					within("act", module)
+				}
+			}
+			saved := within("update", module)
+			gradient := within("update", node)
+			p.free(saved)
+			p.free(gradient, within("update", node))
+			if graph {
+				for _, name := range []string{"first", "second", "third"} {
+					p.alloc(name, 1<<18)
+				}
+			}
+		}))["leak"]
+		causes := map[string]finding.Cause{}
+		for _, f := range found {
+			causes[strings.Fields(f.Description)[0]] = f.Cause
+		}
+		want := map[string]finding.Cause{"observe": finding.Collection, "act": finding.Collection}
+		if graph {
+			want = map[string]finding.Cause{"observe": finding.Collection, "first": finding.LossGraph, "second": finding.LossGraph, "third": finding.LossGraph}
+		}
+		if !maps.Equal(causes, want) {
+			t.Errorf("with a graph %v: %v", graph, causes)
 		}
 	}
 }

@@ -93,10 +93,17 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestFirst checks that leaks with one cause are one action.
+// TestFirst checks that leaks with one cause are one action, and that leaks of every step have none in common.
 func TestFirst(t *testing.T) {
+	graph, err := judged.Open("../../testdata/torchsnap/leak_loss.pickle", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := reportOf(graph.Capture); len(r.Captures[0].Leaks.Findings) != 3 || len(r.First) != 1 {
+		t.Errorf("%d findings, %d first actions", len(r.Captures[0].Leaks.Findings), len(r.First))
+	}
 	r := reportOf(leaking(t, "a"), leaking(t, "b"))
-	if len(r.Captures[0].Leaks.Findings) != 2 || len(r.First) != 2 {
+	if len(r.Captures[0].Leaks.Findings) != 2 || len(r.First) != 3 {
 		t.Errorf("%d findings, %d first actions", len(r.Captures[0].Leaks.Findings), len(r.First))
 	}
 	if got := strings.Join(text.Verdict(r), "; "); len(r.Findings) != 4 || got != "4 warnings" {
