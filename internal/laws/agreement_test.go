@@ -165,6 +165,9 @@ func (a *agreement) reports(of *subject) {
 func (a *agreement) diff(of *subject, info answer.Capture) {
 	d := answer.DiffOf(of.diff(), false)
 	a.same("", "a comparison with itself", len(d.Rows)+len(d.Findings.New)+len(d.Findings.Fixed), 0)
+	for _, c := range of.diff().Still {
+		a.same(c.Before.Space.ID(), "a finding and what it was in itself", c.Before.Description, c.After.Description)
+	}
 	for _, side := range []answer.Capture{d.Before, d.After} {
 		a.same("", "the memory IDs of diff and info", side.Spaces, info.Spaces)
 	}

@@ -22,6 +22,14 @@ type Result struct {
 
 	NoPlaces bool // places were not compared, because one side has no call sites
 	Lines    bool // places were compared with their lines, not only by function
+
+	pairs map[located]int // number of the pair of places, from 1; 0 = one side lacks it
+}
+
+// located is a place of a space.
+type located struct {
+	space *lifetime.Space
+	place lifetime.Place
 }
 
 // Pair is a space on both sides.
@@ -106,7 +114,7 @@ func (r *Row) weight() int64 {
 
 // Compare compares two captures.
 func Compare(before, after *judge.Capture) *Result {
-	r := &Result{Before: before, After: after, Lines: sameLines(before, after)}
+	r := &Result{Before: before, After: after, Lines: sameLines(before, after), pairs: map[located]int{}}
 	for _, p := range pairSpaces(before.Spaces, after.Spaces) {
 		pair := Pair{Name: p.name()}
 		if p.before != nil {
@@ -161,6 +169,10 @@ func (r *Result) compareSpaces(pair int) {
 		}
 		if m.after != nil {
 			row.PlaceAfter, row.SiteAfter, row.After, row.Unseen = m.after.place, m.after.site, m.after.Figures, m.after.unseen
+		}
+		if m.before != nil && m.after != nil {
+			n := len(r.pairs) + 1
+			r.pairs[located{p.Before.Space, m.before.place}], r.pairs[located{p.After.Space, m.after.place}] = n, n
 		}
 		if row.decide(p) {
 			r.Rows = append(r.Rows, row)

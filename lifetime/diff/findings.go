@@ -13,56 +13,57 @@ type Change struct {
 	Before, After *finding.Finding // nil if the side lacks it
 }
 
-// findingKey is equal for findings about the same problem.
+// findingKey is equal for findings about the same problem: by their places, or by function and file, because code moves.
 type findingKey struct {
-	rule           string
-	space          *lifetime.Space // the space after
-	op, shape      string
-	function, file string // base name of the file: checkouts are in different folders
-	line           int
+	kind         finding.Kind
+	rule         string          // of a leak "": rules share them, and more events may change which one finds it
+	space        *lifetime.Space // the space after
+	pair         int             // of their places; 0 = the key is by function
+	op, shape    string
+	function, in string // base name of the file: checkouts are in different folders
 }
 
-// compareFindings determines which findings are new, fixed or still there, by rule, space and place.
+// compareFindings determines which findings are new, fixed or still there: first those of paired places, over all findings, then those of
+// the same function. What has a partner elsewhere is not the same.
 func (r *Result) compareFindings() {
 	before, after := r.Before.Findings(), r.After.Findings()
 	partner := map[*lifetime.Space]*lifetime.Space{}
 	for _, p := range r.Pairs {
 		if p.Before != nil && p.After != nil {
-			partner[p.Before.Space] = p.After.Space
+			partner[p.Before.Space], partner[p.After.Space] = p.After.Space, p.After.Space
 		}
 	}
-	candidates := map[findingKey][]int{} // indices into after, in order
-	for j := range after {
-		for _, k := range r.keys(r.After, &after[j], after[j].Space) {
-			candidates[k] = append(candidates[k], j)
+	same, taken := make([]int, len(before)), make([]bool, len(after)) // same: index in after, plus 1
+	for _, byPlace := range []bool{true, false} {
+		candidates := map[findingKey][]int{}
+		for j := range after {
+			if k, ok := r.key(r.After, &after[j], partner, byPlace); ok && !taken[j] {
+				candidates[k] = append(candidates[k], j)
+			}
 		}
-	}
-	taken := make([]bool, len(after))
-	for i := range before {
-		b := &before[i]
-		same := -1
-		if space := partner[b.Space]; space != nil {
-			for _, k := range r.keys(r.Before, b, space) {
-				for len(candidates[k]) > 0 && taken[candidates[k][0]] {
-					candidates[k] = candidates[k][1:]
-				}
-				for _, j := range candidates[k] {
-					if same < 0 && !taken[j] && r.sameOperation(b, &after[j]) {
-						same = j
-					}
+		for i := range before {
+			k, ok := r.key(r.Before, &before[i], partner, byPlace)
+			if !ok || same[i] > 0 {
+				continue
+			}
+			for n, j := range candidates[k] {
+				apart := !byPlace && r.pairOf(r.Before, &before[i]) > 0 && r.pairOf(r.After, &after[j]) > 0
+				if !apart && r.sameOperation(&before[i], &after[j]) {
+					same[i], taken[j], candidates[k] = j+1, true, slices.Delete(candidates[k], n, n+1)
+					break
 				}
 			}
 		}
-		switch {
-		case same < 0:
+	}
+	for i := range before {
+		switch b := &before[i]; {
+		case same[i] == 0:
 			r.Fixed = append(r.Fixed, Change{Before: b})
-			continue
-		case r.worse(b, &after[same]):
-			r.New = append(r.New, Change{b, &after[same]})
+		case r.worse(b, &after[same[i]-1]):
+			r.New = append(r.New, Change{b, &after[same[i]-1]})
 		default:
-			r.Still = append(r.Still, Change{b, &after[same]})
+			r.Still = append(r.Still, Change{b, &after[same[i]-1]})
 		}
-		taken[same] = true
 	}
 	for j := range after {
 		if !taken[j] {
@@ -71,17 +72,24 @@ func (r *Result) compareFindings() {
 	}
 }
 
-// keys returns the keys of a finding: with its line if lines are compared, and without, because code moves.
-func (r *Result) keys(c *judge.Capture, f *finding.Finding, space *lifetime.Space) (keys []findingKey) {
-	p := c.PlaceOf(f.Place())
-	moved := findingKey{rule: f.Rule, space: space, op: p.Op, shape: p.Shape, function: p.Frame.Function,
-		file: pathOf(p.Frame.File)[0], line: anyLine}
-	if r.Lines {
-		same := moved
-		same.line = p.Frame.Line
-		keys = append(keys, same)
+// key returns the key of a finding by its place or its function; false if its space or its place has no partner.
+func (r *Result) key(c *judge.Capture, f *finding.Finding, partner map[*lifetime.Space]*lifetime.Space, byPlace bool) (findingKey, bool) {
+	k := findingKey{kind: f.Kind, rule: f.Rule, space: partner[f.Space]}
+	if f.Kind == finding.KindLeak {
+		k.rule = ""
 	}
-	return append(keys, moved)
+	if byPlace {
+		k.pair = r.pairOf(c, f)
+		return k, k.pair > 0
+	}
+	p := c.PlaceOf(f.Place())
+	k.op, k.shape, k.function, k.in = p.Op, p.Shape, p.Frame.Function, pathOf(p.Frame.File)[0]
+	return k, k.space != nil
+}
+
+// pairOf returns the number of the pair that the place of a finding is of; 0 if the other side has no such place.
+func (r *Result) pairOf(c *judge.Capture, f *finding.Finding) int {
+	return r.pairs[located{f.Space, comparedPlace(c.PlaceOf(f.Place()), r.Lines)}]
 }
 
 // operations returns the operations of a finding on each side; none if they cannot be compared: formats name them
@@ -138,6 +146,3 @@ func (r *Result) worse(b, a *finding.Finding) bool {
 
 // leastGrowth is the least factor by which a leak grew: less may be the mean of other steps.
 const leastGrowth = 1.1
-
-// anyLine is the line of keys without a line; 0 is an unknown line.
-const anyLine = -1

@@ -33,10 +33,7 @@ func placesOf(c *judge.Capture, side *Side, lines bool) (all []*placeSum) {
 	}
 	index := map[lifetime.Place]*placeSum{}
 	sumOf := func(p lifetime.Place) *placeSum {
-		p.Frame.Column, p.Inferred = 0, false
-		if !lines {
-			p.Frame.Line = 0
-		}
+		p = comparedPlace(p, lines)
 		sum := index[p]
 		if sum == nil {
 			sum = &placeSum{place: p, path: pathOf(p.Frame.File), unseen: p == lifetime.Place{Unseen: true}}
@@ -69,6 +66,15 @@ func placesOf(c *judge.Capture, side *Side, lines bool) (all []*placeSum) {
 		sumOf(lifetime.Place{Unseen: true}).add(Figures{Peak: amount, End: amount})
 	}
 	return all
+}
+
+// comparedPlace returns what places are compared by: with their lines or without.
+func comparedPlace(p lifetime.Place, lines bool) lifetime.Place {
+	p.Frame.Column, p.Inferred = 0, false
+	if !lines {
+		p.Frame.Line = 0
+	}
+	return p
 }
 
 // anonymous reports whether a side has allocations but no call sites.
