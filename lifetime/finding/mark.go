@@ -6,13 +6,16 @@ import (
 )
 
 // Mark gives the buffers that findings call leaked the category purpose.Leaked, with the rule and the confidence of the
-// finding, so that sums by category and findings agree. It needs categories: where none are known, and in formats whose
-// outlines do not have the history (lifetime.Traits.Folded), nothing changes. A person's own categories stay.
+// finding, so that sums by category and findings agree, also where nothing else has a category. In formats whose outlines do not
+// have the history (lifetime.Traits.Folded) nothing changes. A person's own categories stay.
 func Mark(c *lifetime.Capture, found []Finding) {
 	for i := range found {
 		f := &found[i]
-		if !f.IsLeak() || f.Space.Purposes == nil || c.Sources[f.Space.Source].Traits.Folded {
+		if !f.IsLeak() || c.Sources[f.Space.Source].Traits.Folded {
 			continue
+		}
+		if f.Space.Purposes == nil {
+			f.Space.Purposes = make([]lifetime.PurposeID, len(f.Space.Buffers))
 		}
 		marked := map[lifetime.PurposeID]lifetime.PurposeID{}
 		for _, b := range f.Kept {

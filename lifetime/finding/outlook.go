@@ -62,18 +62,23 @@ func (p *Pass) undecidable(f *Finding) bool {
 		(f.Cause == Collection || f.Cause == UnboundedCache)
 }
 
-// growth sets BytesPerStep and returns it as a part of the text. What a stack retains of one step only, such as an
-// evaluation after the loop, does not grow.
+// growth sets BytesPerStep and returns it as a part of the text. What stacks retain of fewer than minRises steps in all, such as an evaluation
+// after the loop, or what each run of it makes once, does not grow.
 func (p *Pass) growth(f *Finding, n, first int) string {
-	bytes := f.Amount.Bytes
+	var few []int
 	for _, site := range f.Sites {
-		if kept := p.survivors(p.histories.sites[site]); len(kept) > 1 && p.inOneStep(kept) {
-			for _, i := range kept {
-				bytes -= p.Space.Buffers[i].Size
-			}
+		if kept := p.survivors(p.histories.sites[site]); len(p.stepsOf(kept)) < minRises {
+			few = append(few, kept...)
 		}
 	}
-	f.BytesPerStep = float64(cmp.Or(max(bytes, 0), f.Amount.Bytes)) / float64(n) // all may be of one step
+	bytes := int64(0)
+	for _, i := range few {
+		bytes += p.Space.Buffers[i].Size
+	}
+	if len(p.stepsOf(few)) >= minRises || bytes >= f.Amount.Bytes { // many call paths, or all is of few steps
+		bytes = 0
+	}
+	f.BytesPerStep = float64(f.Amount.Bytes-bytes) / float64(n)
 	rate := units.Bytes(int64(math.Round(f.BytesPerStep)))
 	if first > n/early {
 		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps",

@@ -3,6 +3,7 @@ package finding
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sort"
 
@@ -20,7 +21,7 @@ const (
 // survivors returns the buffers of a site that began in the window and are alive at its end, without set-up: a size
 // that is allocated once per stream, such as the workspace of cuBLAS, which has the stack of the first matrix product.
 // Set-up is few sizes, and early, but for workspaces; a second run or handle allocates one more. A site with more sizes
-// that occur once is one whose sizes vary. What waits for a backward pass is left out too.
+// that occur once is one whose sizes vary: of these, and if more sizes are set-up, the steps tell it (madeFirst). What waits for a backward pass is left out too.
 func (p *Pass) survivors(h *history) []int {
 	if h.counted { // several rules need them
 		return h.survivors
@@ -57,11 +58,38 @@ func (p *Pass) findSetUp(h *history) (all []int) {
 		seen[on]++
 		early[b.Requested] = early[b.Requested] || seen[on] <= earliest
 	}
-	slices.Sort(all)
-	return slices.DeleteFunc(all, func(i int) bool {
+	all = slices.DeleteFunc(all, func(i int) bool {
 		size := p.Space.Buffers[i].Requested
 		return !(few && early[size] || p.isWorkspace(i) && !varies(once, size))
 	})
+	all = append(all, p.madeFirst(h.open)...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// madeFirst returns the live buffers of a site that the first step made beside what it retains as later steps do, or that are older: at most so
+// many more than the most that a later step retains, of sizes that are outside of those of later steps, those that differ most first.
+func (p *Pass) madeFirst(open []int) []int {
+	first := sort.Search(len(open), func(k int) bool { return p.steps.At(p.Space.Buffers[open[k]].Begin) > 0 })
+	most, least, largest, n, last := 0, int64(math.MaxInt64), int64(0), 0, 0
+	for _, i := range open[first:] {
+		b := &p.Space.Buffers[i]
+		if at := p.steps.At(b.Begin); at != last {
+			n, last = 0, at
+		}
+		n++
+		most, least, largest = max(most, n), min(least, b.Requested), max(largest, b.Requested)
+	}
+	if len(open)-first < minRises || first <= most {
+		return nil
+	}
+	ratio := func(i int) float64 { // of its size to the nearest one of a later step
+		size := p.Space.Buffers[i].Requested
+		return max(float64(size)/float64(largest), float64(least)/float64(max(size, 1)))
+	}
+	set := slices.DeleteFunc(slices.Clone(open[:first]), func(i int) bool { return ratio(i) <= 1 })
+	slices.SortStableFunc(set, func(x, y int) int { return cmp.Compare(ratio(y), ratio(x)) })
+	return set[:min(len(set), first-most)]
 }
 
 // varies reports whether a size may be one of several, smaller and larger ones, by chance.

@@ -85,10 +85,10 @@ func Of(c *lifetime.Capture) *Capture {
 	return &Capture{Capture: c, known: map[part]any{}, Limits: Limits{Replays: 2_000_000, Changes: 50_000, Switches: 20_000}}
 }
 
-// Mark finds the leaks of the spaces with categories, and marks their buffers: see finding.Mark.
+// Mark finds the leaks and marks their buffers: see finding.Mark.
 func (c *Capture) Mark() {
 	for _, s := range c.Spaces {
-		if s.Purposes != nil && !c.Sources[s.Source].Traits.Folded {
+		if !c.Sources[s.Source].Traits.Folded {
 			finding.Mark(c.Capture, c.Leaks(s))
 		}
 	}

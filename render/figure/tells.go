@@ -6,11 +6,12 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/blocks"
 )
 
 // CategoriesTell reports whether colours by category say more about the peak of a space than colours by call site: the
-// categories of at least half of its bytes are known, and none has nine tenths of them. Pictures and the page are by
+// categories of at least half of its bytes are known, not only what leaks, and none has nine tenths of them. Pictures and the page are by
 // category then, unless the user chooses other colours.
 func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 	all, known, most := int64(0), int64(0), int64(0)
@@ -24,7 +25,7 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 			most = max(most, bytes[name])
 		}
 	}
-	return all > 0 && known >= all/2 && most < all/10*9
+	return all > 0 && known >= all/2 && known > bytes[purpose.Leaked.String()] && most < all/10*9
 }
 
 // Crowded reports whether an axis of time says little: half of the allocations and frees of a space take place in a

@@ -2,6 +2,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -84,10 +85,12 @@ func failureHeadline(f *answer.Failure) string {
 	return text
 }
 
-// peakSentence tells what the memory is for, by category or, if none is known, by place.
+// peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.
 func peakSentence(p *answer.Peak) string {
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
-	if len(p.Categories) > 0 {
+	if slices.ContainsFunc(p.Categories, func(c answer.Part) bool {
+		return c.Name != purpose.Leaked.String() && c.Name != purpose.UnknownCategory.String()
+	}) {
 		text += ": " + PartsText(p.Parts) + "."
 		if older := unknownOlder(p); older > 0 {
 			text += fmt.Sprintf(" Of the unknown %s were allocated before the recording. %s", units.Bytes(older), p.NameOlder)
