@@ -58,7 +58,7 @@ var budgets = []struct {
 	{"lifetime/compiled", 70, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 150, true},
-	{"lifetime/finding", 5_600, true},
+	{"lifetime/finding", 5_700, true},
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
 	{"lifetime/internal", 350, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 77_900
+const maxProduct = 78_100
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

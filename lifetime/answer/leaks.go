@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -166,24 +169,55 @@ func (l *CaptureLeaks) judge(c *judge.Capture) {
 	}
 }
 
-// tooShort notes the memory IDs without a leak whose history has too few steps to find one, and returns those with one
-// step, in which nothing can grow. Where no steps are known, work is the measure.
+// tooShort notes the memory IDs without a leak whose history is too short to find one, and returns those in which nothing can be judged, and
+// why: what grows, grows from step to step, or it is older than the recording. Where no steps are known, work is the measure.
 func (l *CaptureLeaks) tooShort(c *judge.Capture) (notes []string, unjudged []string) {
 	for _, s := range c.Spaces {
 		if static(&s.SpaceInfo) || s.Facts&lifetime.History == 0 ||
 			slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && f.Space == s.ID() }) {
 			continue
 		}
-		switch len(c.Program().Steps(s).Begins) {
-		case 1:
+		steps, why := len(c.Program().Steps(s).Begins), ""
+		older, live, left := atEndOf(c.Capture, s)
+		switch lost := slices.ContainsFunc(c.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow }); {
+		case steps == 1:
+			why = "1 step"
 			notes = append(notes, s.ID()+
 				": only 1 step was recorded, so nothing can be judged that grows from step to step; record about 50")
-			unjudged = append(unjudged, s.ID())
-		case 2:
+		case steps == 0 && left > 0 && c.Program().OnePass(s):
+			why = "one pass"
+			notes = append(notes, s.ID()+
+				": only one pass was recorded, so nothing can be judged that grows from pass to pass; record about 50 steps")
+		case lost && 2*older > live:
+			why = units.Bytes(older) + " are older than the recording"
+			notes = append(notes, fmt.Sprintf("%s: %s of %s alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries",
+				s.ID(), units.Bytes(older), units.Bytes(live)))
+		case steps == 2:
 			notes = append(notes, s.ID()+": only 2 steps were recorded, which hardly ever show a leak; record about 50")
+		}
+		if why != "" {
+			unjudged = append(unjudged, s.ID()+" ("+why+")")
 		}
 	}
 	return notes, unjudged
+}
+
+// atEndOf returns the occupied bytes of a space that are alive at its end, those of them that are older than the recording, but for those
+// whose category says why, and those that were allocated in it.
+func atEndOf(c *lifetime.Capture, s *lifetime.Space) (older, live, left int64) {
+	older, live = s.Base, s.Base
+	for i := range s.Buffers {
+		switch b := &s.Buffers[i]; {
+		case b.Edge&lifetime.EndOpen == 0:
+			continue
+		case b.Edge&lifetime.BeginUnseen == 0:
+			left = units.AddSat(left, b.Size)
+		case !program.Outlives(c.Purpose(s.PurposeOf(i)).Category):
+			older = units.AddSat(older, b.Size)
+		}
+		live = units.AddSat(live, s.Buffers[i].Size)
+	}
+	return older, live, left
 }
 
 // Unjudged returns why no rule applies to a capture, "" if one does: it has a history, a compiled program, or calls or

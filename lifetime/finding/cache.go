@@ -42,7 +42,8 @@ func cache(p *Pass) []Finding {
 			fmt.Sprintf("%s buffers (%s) are retained; their number grew and then stopped, as in a full cache or pool, "+
 				"so this is not a leak", units.Count(f.Amount.Count), size))
 		f.Suggestions = []string{fmt.Sprintf("Limit this cache if %s is too much; record longer to be sure.", size)}
-		return p.isNotable(f.Amount.Bytes) && float64(end-last[place]) >= maxSilentShare*float64(end)
+		old, _ := p.outlived(place, f.Sites)
+		return len(old) == 0 && p.isNotable(f.Amount.Bytes) && float64(end-last[place]) >= maxSilentShare*float64(end)
 	})
 }
 

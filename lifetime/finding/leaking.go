@@ -163,6 +163,20 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 // olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they
 // may have leaked, too.
 func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
+	sizes := map[int64]bool{}
+	for _, i := range like {
+		sizes[p.Space.Buffers[i].Requested] = true
+	}
+	for _, i := range p.olderAlive(place) {
+		if b := &p.Space.Buffers[i]; sizes[b.Requested] {
+			all.Add(amountOf(b))
+		}
+	}
+	return all
+}
+
+// olderAlive returns the live buffers of a place that are older than the recording.
+func (p *Pass) olderAlive(place lifetime.Place) []int {
 	if p.before == nil {
 		p.before = map[lifetime.Place][]int{}
 		for i, b := range p.Space.Buffers[:p.histories.older] {
@@ -172,16 +186,7 @@ func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
 			}
 		}
 	}
-	sizes := map[int64]bool{}
-	for _, i := range like {
-		sizes[p.Space.Buffers[i].Requested] = true
-	}
-	for _, i := range p.before[place] {
-		if b := &p.Space.Buffers[i]; sizes[b.Requested] {
-			all.Add(amountOf(b))
-		}
-	}
-	return all
+	return p.before[place]
 }
 
 // began returns the instant at which a leak began: when its first survivor was allocated. The survivors of a backlog

@@ -235,6 +235,17 @@ func (p *Program) passesOf(h *history) int {
 	return n
 }
 
+// OnePass reports whether most of what a space recorded is one pass, forward, backward or both.
+func (p *Program) OnePass(s *lifetime.Space) bool {
+	h := p.historyOf(s)
+	passes := slices.Concat(p.forwardOf(h), p.backwardOf(h))
+	if len(passes) == 0 || len(h.forward) > 1 || len(h.backward) > 1 || h.turns {
+		return false
+	}
+	from, to := s.Buffers[passes[0].first].Begin, s.Buffers[passes[len(passes)-1].last].Begin
+	return 2*h.allocatedBetween(from, to+1) >= h.allocatedBetween(s.Begin, s.End)
+}
+
 // Passes returns the number of forward passes in a space that other allocations tell apart.
 func (p *Program) Passes(s *lifetime.Space) int { return len(p.forwardPasses(p.historyOf(s))) }
 
