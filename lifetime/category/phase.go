@@ -32,7 +32,7 @@ type timeline struct {
 
 // isOptimizerMark reports whether PyTorch records a call of an optimizer.
 func isOptimizerMark(m *lifetime.Mark) bool {
-	return m.Kind != lifetime.OOM && (strings.HasPrefix(m.Text, program.OptimizerStep) || strings.HasPrefix(m.Text, "Optimizer.zero_grad#"))
+	return m.Kind != lifetime.OOM && (strings.HasPrefix(m.Text, program.OptimizerStep) || strings.HasPrefix(m.Text, program.ClearsGradients))
 }
 
 // optimizerSteps finds the calls of steps of optimizers that marks record.

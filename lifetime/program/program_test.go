@@ -563,6 +563,53 @@ func TestRunsTwice(t *testing.T) {
 	}
 }
 
+// TestOtherLoops: where many lines allocate in some iterations only, the steps are not known: what recurs most may be requests of a step, halves
+// of what failed, or moves of a game. Iterations of any length are steps, and so is a loop with a rare line. A letter is a function of some lines.
+func TestOtherLoops(t *testing.T) {
+	lines := map[rune]int{'a': 1, 'b': 2, 'c': 3, 'd': 3}
+	for loop, want := range map[string]int{
+		"cc dd cc dd cc dd cc dd cc dd cc dd":                 0, // three lines for each of two adapters, then two requests
+		"bb ccc bb ccc bb ccc bb ccc bb ccc bb ccc":           0,
+		"c c dd c dd c c dd c c dd dd c c":                    0, // some fail, and are tried again in halves
+		"ccccb ccccb ccccb ccccb ccccb ccccb":                 0, // moves and a result: episodes or moves
+		"acd acd acd acd acd acd acd acd":                     8,
+		"adcc adc adccc adcc adcccc adc adccc adcc":           8, // sequences of some lengths
+		"cd cd cd acd cd cd acd cd cd acd cd cd acd cd cd cd": 16,
+	} {
+		r := record()
+		for _, f := range strings.ReplaceAll(loop, " ", "") {
+			for line := range lines[f] {
+				r.alloc("cuda:0", "run "+string(f)+string(rune('m'+line)), false)
+			}
+		}
+		p, space := r.program(t)
+		if n := len(p.Steps(space("cuda:0")).Begins); n != want {
+			t.Errorf("%s: %d steps, want %d", loop, n, want)
+		}
+	}
+}
+
+// TestClearedSteps: recorded calls of zero_grad tell the steps of a program whose optimizer does not step, whatever its layers repeat. z is a
+// call, f a forward pass of four layers.
+func TestClearedSteps(t *testing.T) {
+	for what, want := range map[string]int{"zfzfzfzfzf": 5, "fzfzfzfz": 4, "zfzfzfz": 3, "zzfzzfzzf": 3, "zfffff": 0, "ffffffffzfzf": 0} {
+		r := record()
+		for _, c := range what {
+			if r.t += 10; c == 'z' {
+				r.b.Mark(r.space("cuda:0"), lifetime.Mark{Begin: r.t, End: r.t + 1, Kind: lifetime.Annotation, Text: program.ClearsGradients + "AdamW.zero_grad"})
+				continue
+			}
+			for range 4 {
+				r.alloc("cuda:0", "run call forward layer", false)
+			}
+		}
+		p, space := r.program(t)
+		if steps := p.Steps(space("cuda:0")); len(steps.Begins) != want || want > 0 && (steps.Inferred() || !slices.IsSorted(steps.Begins)) {
+			t.Errorf("%s: %+v, want %d", what, steps, want)
+		}
+	}
+}
+
 // TestTwoOfAnOperator: an operator of a module that allocates a result and a workspace in each pass is as good as two lines, also without
 // frames of C++. Buffers of one size, and those of other code, are not.
 func TestTwoOfAnOperator(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 const (
 	minRecurrence = 2 // minimum number of sites with equally many allocations
 	leastSteps    = 4 // minimum number of steps that recur
+	differ        = 3 // sites of each iteration beside one of some iterations: with fewer, they are no steps
 )
 
 // history is the buffers of a space that began in the window, by site, without bystanders.
@@ -112,6 +113,9 @@ func (p *Program) recurrence(h *history, least int) *Steps {
 		if first = h.leaders(first); len(first) < leastSteps || p.passesDiffer(h, first) {
 			continue
 		}
+		if p.others(h, first) {
+			return noSteps
+		}
 		n = len(first)
 		steps := &Steps{Source: Recurrence}
 		for k, i := range first {
@@ -124,6 +128,37 @@ func (p *Program) recurrence(h *history, least int) *Steps {
 		return steps
 	}
 	return noSteps
+}
+
+// others reports whether many sites, over most of the time of a loop, allocate in some of its iterations only, beside those that do so in
+// each: then another loop iterates, or the iterations differ. What runs within an iteration, however often, does so in each.
+func (p *Program) others(h *history, first []int) bool {
+	n, fit, other := len(first), 0, 0
+	thread := p.At(h.s.Buffers[first[0]].Site).Thread
+	for _, site := range h.order {
+		buffers := h.buffers[site]
+		if len(buffers) < leastSteps || thread.IsOther(p.At(site).Thread) ||
+			2*h.Between(buffers[0], buffers[len(buffers)-1]) < h.Between(first[0], first[n-1]) {
+			continue
+		}
+		none, at := 0, 0
+		for k := range first {
+			from := at
+			for at < len(buffers) && (k+1 == n || buffers[at] < first[k+1]) {
+				at++
+			}
+			if at == from {
+				none++
+			}
+		}
+		switch {
+		case none <= max(2, n/10):
+			fit++
+		case n-none >= leastSteps:
+			other++
+		}
+	}
+	return differ*other >= fit
 }
 
 // atOnce returns the buffers of a site in modules apart, by their place among those of different sizes that each call

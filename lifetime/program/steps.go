@@ -56,8 +56,11 @@ func (s *Steps) add(begin, end int64) {
 // follows. (torch/optim/optimizer.py, profile_hook_step)
 const OptimizerStep = "Optimizer.step#"
 
+// ClearsGradients is the prefix of the annotation of zero_grad. (torch/optim/optimizer.py, _zero_grad_profile_name)
+const ClearsGradients = "Optimizer.zero_grad#"
+
 // Steps returns the steps of the process that a space belongs to, from any of its devices: marked steps, else those
-// that end with annotated steps of an optimizer, else those that end with steps of an optimizer that allocations tell,
+// that end with annotated steps of an optimizer, else those between annotated calls of zero_grad, else those that end with steps of an optimizer that allocations tell,
 // else those of the call sites that allocate equally often. Nothing is known of a space without a history.
 func (p *Program) Steps(s *lifetime.Space) *Steps {
 	if p.steps[s] == nil {
@@ -96,7 +99,8 @@ func (p *Program) stepsOf(group []*lifetime.Space) *Steps {
 	end := slices.MaxFunc(group, func(x, y *lifetime.Space) int { return cmp.Compare(x.End, y.End) }).End
 	marked := func(s *lifetime.Space) *Steps { return markedSteps(s, end) }
 	annotated := func(s *lifetime.Space) *Steps { return p.annotatedSteps(s, end, group) }
-	for _, find := range []func(*lifetime.Space) *Steps{marked, annotated, p.phaseSteps, p.recurrentSteps} {
+	cleared := func(s *lifetime.Space) *Steps { return p.clearedSteps(s, end, group) }
+	for _, find := range []func(*lifetime.Space) *Steps{marked, annotated, cleared, p.phaseSteps, p.recurrentSteps} {
 		best := noSteps
 		for _, s := range group {
 			if found := find(s); len(found.Begins) > len(best.Begins) {
@@ -184,6 +188,40 @@ func (p *Program) annotatedSteps(s *lifetime.Space, end int64, group []*lifetime
 		}
 	}
 	steps, _ = p.inTurn(p.historyOf(group[0]), steps)
+	return steps
+}
+
+// clearedSteps returns the steps between annotated calls of zero_grad, as of a program whose optimizer does not step: each call begins one, or
+// ends one if nothing is allocated after the last. Calls without an allocation between them are one. Most allocations are in the steps.
+func (p *Program) clearedSteps(s *lifetime.Space, end int64, group []*lifetime.Space) *Steps {
+	between := func(from, to int64) (n int) {
+		for _, s := range group {
+			n += p.historyOf(s).allocatedBetween(from, to)
+		}
+		return n
+	}
+	steps := &Steps{Source: Annotated}
+	for _, m := range s.Marks {
+		if n := len(steps.Ends); strings.HasPrefix(m.Text, ClearsGradients) && (n == 0 || between(steps.Ends[n-1], m.Begin) > 0) {
+			steps.add(m.Begin, m.Begin)
+		}
+	}
+	n := len(steps.Begins)
+	if n < 2 {
+		return noSteps
+	}
+	switch {
+	case between(steps.Begins[n-1], end+1) > 0:
+		steps.Ends = append(steps.Ends[1:], end)
+	case between(s.Begin, steps.Begins[0]) > 0:
+		steps.Begins = append([]int64{s.Begin}, steps.Begins[:n-1]...)
+	default:
+		n--
+		steps.Begins, steps.Ends = steps.Begins[:n], steps.Ends[1:]
+	}
+	if from, to := steps.Begins[0], steps.Ends[n-1]; 2*between(from, to+1) < between(min(from, s.Begin), end+1) {
+		return noSteps
+	}
 	return steps
 }
 
