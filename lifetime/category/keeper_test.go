@@ -26,6 +26,9 @@ func TestPrinciples(t *testing.T) {
 		{"weights of 16 bits have states and copies of 32", "principles", "w12", 99, 0.1},
 		{"two copies of a model", "principles", "w13", 99, 0.1},
 		{"states from a checkpoint are as old as copies", "principles", "w14", 50, 0.1},
+		{"a weight has the columns of an input and a result of a product", "", "v27", 99, 0.1},
+		{"caches of the size of a weight are more than there are products", "principles", "w15", 15, 0.1},
+		{"weights of 8 bits that are converted for each product are buffers", "principles", "w16", 33, 0.1},
 		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
 		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
 	} {

@@ -283,6 +283,9 @@ var groups = []group{
 			"older than the recording; zero_grad freed it",
 			// torch/optim/optimizer.py, zero_grad
 			always(purpose.Gradient, func(v *view) bool { return v.unseen && v.freed != nil && v.freed.flags&program.ClearsGrads != 0 })},
+		{"multiplied", purpose.FromSize,
+			"older than all passes, and kept; it has the columns of an input and of a result of their products, and no more have than there are products",
+			is(purpose.ModelParameter, keep, func(v *view) bool { return v.sizes.is(v.i, multiplied) })},
 		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			always(purpose.Cache, func(v *view) bool {

@@ -16,7 +16,7 @@ type sizes struct {
 }
 
 // sizeMark is a set of what the size of a buffer tells.
-type sizeMark uint8
+type sizeMark uint16
 
 const (
 	inBucket   sizeMark = 1 << iota
@@ -27,6 +27,7 @@ const (
 	noGradient          // weight from before the window
 	byEngine            // without a stack, as the engine's threads are, while parameters have one
 	weightCopy          // kept copy of all parameters
+	multiplied          // weight that the products of passes tell
 )
 
 // is reports whether the size of a buffer tells any of marks. Before the sizes are known, it is false.
@@ -63,6 +64,7 @@ func (a *analysis) measure() *sizes {
 	a.loadedStates(z, old)
 	a.olderThanWindow(z, old)
 	a.replacedStates(z, old)
+	a.weightsOfProducts(z)
 	return z
 }
 

@@ -110,7 +110,7 @@ func BufferName(t *lifetime.Tables, id lifetime.SiteID) string {
 }
 
 const (
-	nearMiss    = 0.1 // share of the capacity: from there on, more devices cost less than what saves it
+	nearMiss    = 0.1  // share of the capacity: from there on, more devices cost less than what saves it
 	leastDrop   = 0.01 // share of the peak: less is no remedy
 	maxRemedies = 3
 )

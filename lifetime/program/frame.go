@@ -50,6 +50,7 @@ const (
 	Shards       // what shards parameters and states over ranks
 	ReducesGrads // FSDP sums up gradients over the ranks, and drops the whole ones
 	Losses       // torch.nn.functional.cross_entropy or log_softmax, which the backward pass of a loss begins with
+	Multiplies   // a function or an operator that multiplies matrices
 )
 
 // functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -66,10 +67,12 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "_call_impl _wrapped_call_impl", InModule, CallsModule},
 	{"torch/nn/modules/module.py", "_apply", InSetup, Converting},
 	{"torch/nn/modules/module.py", "zero_grad", InOptimizer, ClearsGrads},
-	{"torch/nn/modules/linear.py", "forward", NoPart, Linear},
+	{"torch/nn/modules/linear.py", "forward", NoPart, Linear | Multiplies},
+	{"/transformers/pytorch_utils.py", "forward", InModule, Multiplies},
+	{"torch/functional.py", "einsum", NoPart, Multiplies},
 	{"torch/nn/modules/transformer.py", "forward", InModule, Linear}, // the fast path of inference calls no module
 	{functional, "cross_entropy log_softmax", NoPart, Losses},
-	{functional, "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear},
+	{functional, "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear | Multiplies},
 	{"torch/nn/modules/", "__init__", InSetup, Constructs},
 	{"torch/nn/modules/", "reset_parameters _reset_parameters", InSetup, Initializes},
 	{"torch/nn/parameter.py", "__deepcopy__", InSetup, OfParameter},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // CallID is a chain of calls of modules in the source: which line calls what, from which chain. 0 = none.
@@ -72,6 +73,17 @@ func (r *Stacks) ClassOf(id CallID) string {
 		return ""
 	}
 	return classes[name]
+}
+
+// Inside returns the outermost frame of a path, inside of the caller of a root module, that does not only call modules.
+func (r *Stacks) Inside(path, caller PathID) (line *frame.Frame) {
+	for path != 0 && path != caller {
+		if r.frames[r.lines[path]].flags&CallsModule == 0 {
+			line = &r.t.Frames[r.lines[path]]
+		}
+		path = r.callers[path]
+	}
+	return line
 }
 
 // IsSequential reports whether that line is of a Sequential, which calls all its modules in it.

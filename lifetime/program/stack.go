@@ -207,6 +207,13 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 		}
 		return f
 	case frame.User, frame.Framework:
+	case frame.Operator:
+		if name := l.Name(); !strings.HasPrefix(name, "aten::empty") && name != "aten::resize_" { // these take memory for another
+			if f.Flags &^= Multiplies; OperatorOf(name).Is(OpProduct | OpLinear) {
+				f.Flags |= Multiplies
+			}
+		}
+		return f
 	default:
 		if strings.HasSuffix(l.Function, "::release_variables()") { // of a node of a graph that is dropped
 			f.Engine, f.Python, f.Within, f.Flags, f.Thread = true, false, NoPart, 0, 0
