@@ -87,9 +87,6 @@ func (a *analysis) generationsIn(memory extent, z *sizes, models map[int64]int, 
 			bytes[rest/n] += size * int64(n)
 		}
 		fewer[rest/n]++
-		for k, i := range of {
-			g.rank[i] = max(0, k-len(of)+rest+n) / n
-		}
 	}
 	for each, of := range bytes {
 		if float64(of) >= nearly*float64(all) {
@@ -102,8 +99,19 @@ func (a *analysis) generationsIn(memory extent, z *sizes, models map[int64]int, 
 			n += sizes
 		}
 	}
-	if n*4 > len(models) { // one size may have as many by chance
+	if n*2 > len(models) { // one size may have as many by chance
 		g.each = 0
+	}
+	for size, n := range models {
+		of := g.old[size]
+		rest := max(0, len(of)-z.untold(models, size))
+		for k, i := range of {
+			if r := max(0, k-len(of)+rest+n) / n; r > 0 {
+				g.rank[i] = max(0, g.each-rest/n) + r // a part of the model has no copy
+			} else {
+				g.rank[i] = 0
+			}
+		}
 	}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
@@ -147,13 +155,13 @@ func (z *sizes) untold(models map[int64]int, size int64) int {
 }
 
 // before returns the share of the bytes of a generation that lies below the first workspace, which the first product
-// of matrices allocates: states of optimizers come later.
-func (g *generations) before(generation int) float64 {
+// of matrices allocates: states of optimizers come later. above is the size from which buffers count.
+func (g *generations) before(generation int, above int64) float64 {
 	below, all := int64(0), int64(0)
 	for i, of := range g.rank {
-		if b := &g.a.s.Buffers[i]; of == generation {
-			if all += b.Requested; g.at(i) < g.firstPass {
-				below += b.Requested
+		if size := g.a.s.Buffers[i].Requested; of == generation && size > above {
+			if all += size; g.at(i) < g.firstPass {
+				below += size
 			}
 		}
 	}
@@ -165,8 +173,8 @@ const wholly = 0.98
 
 // earlier returns how many generations in a row were there before the first pass. A state that is as early, as one that was read from a
 // checkpoint, looks alike.
-func (g *generations) earlier() (n int) {
-	for n <= g.each && g.before(n) >= wholly {
+func (g *generations) earlier(above int64) (n int) {
+	for n <= g.each && g.before(n, above) >= wholly {
 		n++
 	}
 	return n
@@ -216,11 +224,18 @@ func (g *generations) areFirst(last int) bool {
 const mostly = 0.8
 
 // copies returns how many generations after the parameters are copies of the model: they were there before the first
-// pass, and the optimizer keeps as many states as there are generations after them.
+// pass, and the optimizer keeps as many states as there are generations after them. A workspace lies among large
+// buffers: it may fall beside those of the model, below the memory of small ones.
 func (g *generations) copies() int {
-	n := g.earlier() - 1
-	if isKnown := g.hasFirstStep || n < g.each && g.mayBeStates(g.each-n); n > 0 && isKnown && g.areFirst(n) {
-		return n
+	for _, above := range []int64{0, lowMiB} {
+		n := g.earlier(above) - 1
+		isKnown := n > 0 && (g.hasFirstStep || n < g.each && g.mayBeStates(g.each-n)) && g.areFirst(n)
+		for k := 0; isKnown && above > 0 && k < n; k++ {
+			isKnown = g.areFirst(k)
+		}
+		if isKnown {
+			return n
+		}
 	}
 	return 0
 }

@@ -411,7 +411,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	if open, is := a.generationsOf(z, models, a.notDropped(old)); is && gens.copies() == 0 && open.copies() > 0 {
 		gens, inOrder = open, true
 	}
-	states := a.statesOfOptimizers(z, gens.old, gens.earlier() <= gens.each)
+	states := a.statesOfOptimizers(z, gens.old, gens.earlier(0) <= gens.each)
 	if !gens.hasFirstStep && gens.each > 0 && slices.Contains(states, gens.each+1) && !slices.Contains(states, gens.each) {
 		inOrder = false // there are only states
 	}
@@ -438,6 +438,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			}
 			z.mark(counted, params)
 			z.mark(stateSized, buffers[left+copies*g:])
+		case copies > 0 && n-left == (gens.each-copies)*g: // it was not copied
+			z.mark(counted, params)
+			z.mark(stateSized, buffers[left:])
 		}
 		z.mark(trained, params)
 	}
