@@ -82,19 +82,16 @@ func (a *analysis) keptBySelf(i int, t int64) bool {
 // owners gives parameters and states the modules that own them: those of the gradients of the same size. Parameters and
 // states are made in the order of the modules, gradients in the reverse order of the forward pass.
 func (a *analysis) owners() {
-	sizeOf := a.tensorSizes()
-	gradients := a.gradientModules(sizeOf)
+	gradients := a.gradientModules()
 	if len(gradients) == 0 {
 		return
 	}
 	owned := map[purpose.Category]map[int64][]int{purpose.ModelParameter: {}, purpose.OptimizerState: {}}
 	for i := range a.s.Buffers {
 		p, b := &a.out[i], &a.s.Buffers[i]
-		of, size := owned[p.Category], sizeOf(b.Requested)
-		if of == nil || gradients[size] == nil || b.Edge&lifetime.EndOpen == 0 {
-			continue
+		if of := owned[p.Category]; of != nil && gradients[b.Requested] != nil && b.Edge&lifetime.EndOpen != 0 {
+			of[b.Requested] = append(of[b.Requested], i)
 		}
-		of[size] = append(of[size], i)
 	}
 	for category, bySize := range owned {
 		for size, buffers := range bySize {
@@ -118,36 +115,6 @@ func (a *analysis) setModule(i int, module textID) {
 	a.out[i].Module, a.out[i].ModuleInferred = module, module != 0
 }
 
-// tensorSizes returns a function for the size of the tensor in a block. Traces record blocks, and a large one may have
-// up to 1 MiB more than was asked for: the most frequent size that leaves no more counts.
-// (c10/cuda/CUDACachingAllocator.cpp, should_split)
-func (a *analysis) tensorSizes() func(int64) int64 {
-	counts := map[int64]int{}
-	for i := range a.s.Buffers {
-		switch b := &a.s.Buffers[i]; a.out[i].Category {
-		case purpose.ModelParameter, purpose.Gradient, purpose.OptimizerState:
-			if !a.hasLines() && b.Requested > lowMiB {
-				counts[b.Requested]++
-			}
-		}
-	}
-	sizes := sortedBySize(counts)
-	known := map[int64]int64{}
-	for i, size := range sizes {
-		best := size
-		for _, smaller := range sizes[i:] {
-			if size-smaller >= lowMiB {
-				break
-			}
-			if counts[smaller] > counts[best] {
-				best = smaller
-			}
-		}
-		known[size] = best
-	}
-	return func(size int64) int64 { return cmp.Or(known[size], size) }
-}
-
 // byAge orders buffers by their allocation, those from before the window by address.
 func (a *analysis) byAge(x, y int) int {
 	p, q := &a.s.Buffers[x], &a.s.Buffers[y]
@@ -159,7 +126,7 @@ func (a *analysis) byAge(x, y int) int {
 
 // gradientModules returns the modules of the gradients of each size, in the order of the forward pass, of the backward
 // pass that makes most.
-func (a *analysis) gradientModules(sizeOf func(int64) int64) map[int64][]textID {
+func (a *analysis) gradientModules() map[int64][]textID {
 	best, most, count, pass := int32(-1), 0, 0, int32(-1)
 	a.eachGradient(func(i int) {
 		if in := a.passOf(i); in != pass {
@@ -172,7 +139,7 @@ func (a *analysis) gradientModules(sizeOf func(int64) int64) map[int64][]textID 
 	made := map[int64][]textID{}
 	a.eachGradient(func(i int) {
 		if a.passOf(i) == best {
-			size := sizeOf(a.s.Buffers[i].Requested)
+			size := a.s.Buffers[i].Requested
 			made[size] = append(made[size], a.out[i].Module)
 		}
 	})

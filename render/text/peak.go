@@ -207,45 +207,43 @@ const (
 )
 
 // pathRows returns rows for the call paths to a place.
-func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string) (rows [][]string) {
-	row := func(a lifetime.Amount, text string) { rows = append(rows, append(figures(a), text)) }
-	shown := min(len(paths), maxPaths)
-	if len(paths) == maxPaths+1 {
-		shown++ // no longer than a line about the other one
-	}
-	for _, path := range paths[:shown] {
-		row(path.Amount, "  via "+Printable(strings.Join(path.Callers, " ← ")))
-	}
-	if more := paths[shown:]; len(more) > 0 {
-		sum := lifetime.Amount{}
-		for _, path := range more {
-			sum.Add(path.Amount)
-		}
-		row(sum, fmt.Sprintf("  via %s", units.Plural(len(more), "other call path")))
-	}
-	return rows
+func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string) [][]string {
+	return inside(len(paths), maxPaths, "via ", "other call path", figures, func(i int) (lifetime.Amount, string) {
+		return paths[i].Amount, strings.Join(paths[i].Callers, " ← ")
+	})
 }
 
 // olderRows returns rows for what was allocated before the recording, by size and category.
-func olderRows(older []answer.Part, figures func(lifetime.Amount) []string) (rows [][]string) {
-	sum := lifetime.Amount{}
-	for i, o := range older {
-		of := lifetime.Amount{Bytes: o.Bytes, Count: o.Count}
-		if i >= maxOlder && len(older) > maxOlder+1 {
-			sum.Add(of)
-			continue
-		}
-		text := "  " + units.Bytes(o.Bytes/o.Count)
+func olderRows(older []answer.Part, figures func(lifetime.Amount) []string) [][]string {
+	return inside(len(older), maxOlder, "", "other size", figures, func(i int) (lifetime.Amount, string) {
+		o := &older[i]
+		text := units.Bytes(o.Bytes / o.Count)
 		if o.Count > 1 {
 			text += " each"
 		}
 		if o.Name != purpose.UnknownCategory.String() {
 			text += ", " + purpose.Words(o.Name)
 		}
-		rows = append(rows, append(figures(of), text))
+		return lifetime.Amount{Bytes: o.Bytes, Count: o.Count}, text
+	})
+}
+
+// inside returns rows for the largest of n parts of a place, and one for the others.
+func inside(n, most int, before, others string, figures func(lifetime.Amount) []string, part func(i int) (lifetime.Amount, string)) (rows [][]string) {
+	if n == most+1 {
+		most++ // no longer than a line about the other one
 	}
-	if n := len(older) - len(rows); n > 0 {
-		rows = append(rows, append(figures(sum), "  "+units.Plural(int64(n), "other size")))
+	sum := lifetime.Amount{}
+	for i := range n {
+		of, text := part(i)
+		if i < most {
+			rows = append(rows, append(figures(of), "  "+before+Printable(text)))
+		} else {
+			sum.Add(of)
+		}
+	}
+	if n > most {
+		rows = append(rows, append(figures(sum), "  "+before+units.Plural(n-most, others)))
 	}
 	return rows
 }
