@@ -87,6 +87,9 @@ func outOfMemory(p *Pass) []Finding {
 		return p.inferred(f, d, largest)
 	}
 	level := p.Space.LevelAt(instant, lifetime.Occupied)
+	if m.Failure == nil && d.Live >= 0 {
+		level = d.Live // with what blocks have more than was requested
+	}
 	f.add(figure(FigFailures, len(all)), figure(FigAfter, instant-p.Space.Begin), figure(FigRequested, m.Requested),
 		figure(FigInUse, level))
 	of := ""

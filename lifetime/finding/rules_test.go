@@ -544,6 +544,7 @@ func TestDied(t *testing.T) {
 		"table":      {"leak", "; expandable_segments:True only delays it, by at most 46 steps (11 %)", 2},
 		"first_pass": {"exhausted", "; expandable_segments:True only delays it, by at most 1 %", 0},
 		"shards":     {"exhausted", "", 0},
+		"whole":      {"exhausted", "", 0},
 	} {
 		c, err := judged.Open("../../testdata/failures/"+name+".pickle.zst", formats.Input{})
 		if err != nil {
@@ -553,6 +554,8 @@ func TestDied(t *testing.T) {
 		leaks := slices.DeleteFunc(slices.Clone(all), func(f finding.Finding) bool { return !f.IsLeak() })
 		if d := all[0].Failures[0]; string(d.Reason) != want.reason || !strings.HasSuffix(d.Proof, want.proof) || len(leaks) != want.leaks {
 			t.Errorf("%s: %d leaks, %s, %s", name, len(leaks), d.Reason, d.Proof)
+		} else if name == "whole" && (d.Live != 236<<20 || d.Unallocated != 0 || evidence(all[0], "in_use") != float64(d.Live)) { // blocks of 118 MiB
+			t.Errorf("%d B live, %d B free, %v", d.Live, d.Unallocated, all[0].Evidence)
 		}
 	}
 }

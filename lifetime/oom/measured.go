@@ -12,7 +12,7 @@ var measured = map[measure][2][2]int{
 	{"host", "host"}:                      {{2, 2}, {2, 2}},
 	{"near_limit", "leak"}:                {{1, 1}, {0, 0}},
 	{"plan", "other_process"}:             {{0, 0}, {1, 1}},
-	{"recording", "exhausted"}:            {{3, 3}, {1, 2}},
+	{"recording", "exhausted"}:            {{4, 4}, {1, 2}},
 	{"recording", "fragmented"}:           {{9, 9}, {13, 13}},
 	{"recording", "larger_than_device"}:   {{1, 1}, {0, 0}},
 	{"recording", "leak"}:                 {{1, 1}, {10, 10}},

@@ -23,7 +23,7 @@ var recordings = map[string]string{
 	"replay/b02.c2.oom.pickle.zst": "fragmented", "replay/b03.c2.oom.pickle.zst": "fragmented", "replay/b04.c2.oom.pickle.zst": "fragmented",
 	"replay/b09.c2.oom.pickle.zst": "fragmented", "replay/b13.c2.oom.pickle.zst": "fragmented", "replay/b14.c2.oom.pickle.zst": "private_pools",
 	"replay/b16.c2.oom.pickle.zst": "fragmented", "replay/b19.c2.oom.pickle.zst": "fragmented", "chrome/cpu_oom.json.gz": "larger_than_device survived survived",
-	"failures/table.pickle.zst": "leak", "failures/first_pass.pickle.zst": "exhausted", "failures/shards.pickle.zst": "exhausted",
+	"failures/table.pickle.zst": "leak", "failures/first_pass.pickle.zst": "exhausted", "failures/shards.pickle.zst": "exhausted", "failures/whole.pickle.zst": "exhausted",
 	"xplane/tf_oom.xplane.pb": "leak", // it retains the results of every step
 }
 

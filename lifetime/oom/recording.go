@@ -236,6 +236,10 @@ func (j *recorded) replay() {
 		return
 	}
 	j.Replayed = &Replayed{Recorded: own.PeakReserved}
+	if own.Exact { // a snapshot has no longer the sizes of blocks that were given back
+		j.Live, j.Unallocated = own.Live, max(j.Reserved-own.Live-max(j.Idle, 0), 0)
+		j.LargestFree = min(j.LargestFree, j.Unallocated)
+	}
 	o, sure := h.Past(device)
 	switch {
 	case sure && !o.OOM && j.delays(&o, h.Capacity()):

@@ -31,5 +31,14 @@ def shards():
         data.append(raw.to(torch.float16))
     for _ in range(40): shard()
 
-try: globals()[sys.argv[1].removesuffix(".pickle")]()
-except torch.OutOfMemoryError: dump(sys.argv[1])
+def whole():
+    """requests of 117.2 MiB get blocks of 118 MiB, which are not split and are gone when the snapshot is written"""
+    kept = []
+    for _ in range(3): kept.append(torch.empty(122_880_000, dtype=torch.uint8, device=D))
+
+name = sys.argv[1].removesuffix(".pickle")
+try: globals()[name]()
+except torch.OutOfMemoryError as e:
+    print(e)
+    if name != "whole": dump(sys.argv[1])
+if name == "whole": torch.cuda.empty_cache(); dump(sys.argv[1])
