@@ -81,7 +81,10 @@ func (v *verdict) tuned() (all []breach) {
 	if slices.Contains(good, tune.Settings[0].Conf) {
 		all = append(all, breach{"oom: tune says that the recorded settings do not fail", f.Reason, 1})
 	}
-	if len(good) > 0 && slices.Contains(lasting, oom.Reason(f.Reason)) {
+	delays := f.Proof != nil && slices.ContainsFunc(good, func(conf string) bool { // what does not fail, but fails soon: oom says so
+		return strings.Contains(*f.Proof, conf+" only delays it")
+	})
+	if len(good) > 0 && slices.Contains(lasting, oom.Reason(f.Reason)) && !delays {
 		all = append(all, breach{"oom: " + f.Reason + ", tune: other settings do not fail", good[0] + "; do: " + f.Advice, 1})
 	}
 	if len(good) == 0 && f.Reason == string(oom.Fragmented) && f.Proof != nil && strings.Contains(*f.Proof, "would have fit") {
