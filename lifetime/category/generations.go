@@ -79,40 +79,6 @@ func (a *analysis) generationsIn(memory extent, z *sizes, models map[int64]int, 
 	for size, of := range old {
 		g.old[size] = slices.SortedFunc(slices.Values(of), inOrder)
 	}
-	bytes, all, fewer := map[int]int64{}, int64(0), map[int]int{}
-	for size, n := range models {
-		of := g.old[size]
-		rest := max(0, len(of)-z.untold(models, size))
-		if all += size * int64(n); rest%n == 0 {
-			bytes[rest/n] += size * int64(n)
-		}
-		fewer[rest/n]++
-	}
-	for each, of := range bytes {
-		if float64(of) >= nearly*float64(all) {
-			g.each = each
-		}
-	}
-	n := 0
-	for each, sizes := range fewer {
-		if each < g.each {
-			n += sizes
-		}
-	}
-	if n*2 > len(models) { // one size may have as many by chance
-		g.each = 0
-	}
-	for size, n := range models {
-		of := g.old[size]
-		rest := max(0, len(of)-z.untold(models, size))
-		for k, i := range of {
-			if r := max(0, k-len(of)+rest+n) / n; r > 0 {
-				g.rank[i] = max(0, g.each-rest/n) + r // a part of the model has no copy
-			} else {
-				g.rank[i] = 0
-			}
-		}
-	}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen == 0 {
@@ -124,17 +90,59 @@ func (a *analysis) generationsIn(memory extent, z *sizes, models map[int64]int, 
 		}
 	}
 	slices.SortFunc(g.all, inOrder)
-	made, same := a.together(purpose.OptimizerState), int64(0)
-	for size, n := range models {
-		if made[size] >= n {
+	made := a.together(purpose.OptimizerState)
+	if g.hasFirstStep = g.nearlyAll(func(size int64, n int) bool { return made[size] >= n }); g.hasFirstStep {
+		g.firstPass = math.MaxUint64
+	}
+	g.count(z)
+	return g
+}
+
+// nearlyAll reports whether something holds for nearly all bytes of the model.
+func (g *generations) nearlyAll(holds func(size int64, n int) bool) bool {
+	same, all := int64(0), int64(0)
+	for size, n := range g.model {
+		if all += size * int64(n); holds(size, n) {
 			same += size * int64(n)
 		}
 	}
-	if g.hasFirstStep = same > 0 && float64(same) >= nearly*float64(all); g.hasFirstStep {
-		g.firstPass = math.MaxUint64
-	}
-	return g
+	return same > 0 && float64(same) >= nearly*float64(all)
 }
+
+// count sets each and rank.
+func (g *generations) count(z *sizes) {
+	rest := func(size int64) int { return max(0, len(g.old[size])-z.untold(g.model, size)) }
+	most := 0
+	for size, n := range g.model {
+		most = max(most, rest(size)/n)
+	}
+	for each := most; each > 0 && g.each == 0; each-- {
+		if g.nearlyAll(func(size int64, n int) bool { return rest(size) == each*n }) {
+			g.each = each
+		}
+	}
+	fewer := 0
+	for size, n := range g.model {
+		if rest(size) < g.each*n {
+			fewer++
+		}
+	}
+	if fewer*2 > len(g.model) { // one size may have as many by chance
+		g.each = 0
+	}
+	for size, n := range g.model {
+		for k, i := range g.old[size] {
+			of := max(0, k-len(g.old[size])+rest(size)+n) / n
+			if of > 0 {
+				of += max(0, g.each-rest(size)/n) // a part of the model has no copy
+			}
+			g.rank[i] = of
+		}
+	}
+}
+
+// at returns the place of a buffer in the order of addresses.
+func (g *generations) at(i int) uint64 { return g.a.s.Buffers[i].Addr - g.memory.from }
 
 // areInside reports whether no generation lies elsewhere. A single state for each parameter lies as these do, several lie between each other.
 func (g *generations) areInside() bool {
@@ -145,9 +153,6 @@ func (g *generations) areInside() bool {
 	}
 	return true
 }
-
-// at returns the place of a buffer in the order of addresses.
-func (g *generations) at(i int) uint64 { return g.a.s.Buffers[i].Addr - g.memory.from }
 
 // untold is the number of parameters of a size that nothing else tells.
 func (z *sizes) untold(models map[int64]int, size int64) int {

@@ -126,6 +126,7 @@ func checkSizes(t *testing.T, what string, c *lifetime.Capture, all []purpose.Pu
 				lasting[b.Requested] = true
 			}
 		}
+		checkStates(t, what, s, of)
 		for i := range s.Buffers {
 			size := s.Buffers[i].Requested
 			if s.Facts&lifetime.EndState != 0 && gradients[size] && !lasting[size] {
@@ -204,4 +205,32 @@ func checkIdentical(t *testing.T, file string, c *lifetime.Capture, s *lifetime.
 		}
 	}
 	return pairs
+}
+
+// checkStates: a size whose older states are counted leaves buffers for the parameters, and what is called a copy of the model has
+// parameters of its size, and states or a recorded first step.
+func checkStates(t *testing.T, what string, s *lifetime.Space, all []purpose.Purpose) {
+	t.Helper()
+	counted, copied, others := map[int64]int{}, map[int64]int{}, map[int64]int{}
+	for i, p := range all {
+		b := &s.Buffers[i]
+		switch isOld := b.Edge&lifetime.BeginUnseen != 0; {
+		case isOld && p.Rule == "counted_state":
+			counted[b.Requested]++
+		case isOld && p.Rule == "copied_model":
+			copied[b.Requested]++
+		default:
+			others[b.Requested]++
+		}
+	}
+	for size := range counted {
+		if others[size]+others[size/2]+others[4*size] == 0 {
+			t.Fatalf("%s: all buffers of %d bytes are states", what, size)
+		}
+	}
+	for size := range copied {
+		if others[size] == 0 {
+			t.Fatalf("%s: all buffers of %d bytes are copies of a model", what, size)
+		}
+	}
 }
