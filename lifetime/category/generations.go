@@ -62,7 +62,7 @@ func (e extent) has(addr uint64) bool { return e.from <= addr && addr < e.to }
 
 // reserved returns the parts of the reserved memory without gaps, in order.
 func (a *analysis) reserved() (all []extent) {
-	for _, r := range slices.SortedFunc(slices.Values(a.s.Regions), func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) }) {
+	for _, r := range a.byAddress() {
 		end := r.Addr + uint64(r.Size)
 		if n := len(all); n > 0 && r.Addr <= all[n-1].to {
 			all[n-1].to = max(all[n-1].to, end)
@@ -141,6 +141,36 @@ func (g *generations) count(z *sizes) {
 	}
 }
 
+// isLarge reports whether a buffer lies in the pool of large buffers: PyTorch has two, and a region says of which it is.
+func (g *generations) isLarge(i int) bool {
+	b := &g.a.s.Buffers[i]
+	if r := g.a.regionOf(b.Addr); r != nil {
+		return !r.Small
+	}
+	return b.Requested > lowMiB
+}
+
+// regionOf returns the region that has an address; nil if none was recorded.
+func (a *analysis) regionOf(addr uint64) *lifetime.Region {
+	all := a.byAddress()
+	i, found := slices.BinarySearchFunc(all, addr, func(r lifetime.Region, addr uint64) int { return cmp.Compare(r.Addr, addr) })
+	if !found {
+		i--
+	}
+	if i < 0 || addr-all[i].Addr >= uint64(all[i].Size) {
+		return nil
+	}
+	return &all[i]
+}
+
+// byAddress returns the regions by address.
+func (a *analysis) byAddress() []lifetime.Region {
+	if a.regions == nil {
+		a.regions = slices.SortedFunc(slices.Values(a.s.Regions), func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) })
+	}
+	return a.regions
+}
+
 // at returns the place of a buffer in the order of addresses.
 func (g *generations) at(i int) uint64 { return g.a.s.Buffers[i].Addr - g.memory.from }
 
@@ -160,11 +190,11 @@ func (z *sizes) untold(models map[int64]int, size int64) int {
 }
 
 // before returns the share of the bytes of a generation that lies below the first workspace, which the first product
-// of matrices allocates: states of optimizers come later. above is the size from which buffers count.
-func (g *generations) before(generation int, above int64) float64 {
+// of matrices allocates: states of optimizers come later. Or only of its large buffers.
+func (g *generations) before(generation int, onlyLarge bool) float64 {
 	below, all := int64(0), int64(0)
 	for i, of := range g.rank {
-		if size := g.a.s.Buffers[i].Requested; of == generation && size > above {
+		if size := g.a.s.Buffers[i].Requested; of == generation && (!onlyLarge || g.isLarge(i)) {
 			if all += size; g.at(i) < g.firstPass {
 				below += size
 			}
@@ -178,8 +208,8 @@ const wholly = 0.98
 
 // earlier returns how many generations in a row were there before the first pass. A state that is as early, as one that was read from a
 // checkpoint, looks alike.
-func (g *generations) earlier(above int64) (n int) {
-	for n <= g.each && g.before(n, above) >= wholly {
+func (g *generations) earlier(onlyLarge bool) (n int) {
+	for n <= g.each && g.before(n, onlyLarge) >= wholly {
 		n++
 	}
 	return n
@@ -194,7 +224,7 @@ func (g *generations) areFirst(last int) bool {
 	}
 	all, first, adjacent, below := int64(0), int64(0), int64(0), int64(0)
 	for _, large := range []bool{false, true} { // PyTorch has two pools
-		pool := slices.DeleteFunc(slices.Clone(g.all), func(i int) bool { return g.a.s.Buffers[i].Requested > lowMiB != large })
+		pool := slices.DeleteFunc(slices.Clone(g.all), func(i int) bool { return g.isLarge(i) != large })
 		need, end, isLater := int64(0), uint64(0), false
 		for _, i := range pool {
 			b := &g.a.s.Buffers[i]
@@ -232,10 +262,10 @@ const mostly = 0.8
 // pass, and the optimizer keeps as many states as there are generations after them. A workspace lies among large
 // buffers: it may fall beside those of the model, below the memory of small ones.
 func (g *generations) copies() int {
-	for _, above := range []int64{0, lowMiB} {
-		n := g.earlier(above) - 1
+	for _, onlyLarge := range []bool{false, true} {
+		n := g.earlier(onlyLarge) - 1
 		isKnown := n > 0 && (g.hasFirstStep || n < g.each && g.mayBeStates(g.each-n)) && g.areFirst(n)
-		for k := 0; isKnown && above > 0 && k < n; k++ {
+		for k := 0; isKnown && onlyLarge && k < n; k++ {
 			isKnown = g.areFirst(k)
 		}
 		if isKnown {
@@ -268,7 +298,7 @@ func (g *generations) isModule(copies int) bool {
 	var others []int64 // sizes that other buffers have, too
 	for size, of := range g.old {
 		switch n := g.model[size]; {
-		case size > lowMiB || size == counter:
+		case size == counter || len(of) > 0 && g.isLarge(of[0]):
 		case len(of) != (1+g.each)*n:
 			others = append(others, size)
 		default:

@@ -13,7 +13,7 @@ func (a *analysis) parts() {
 		b, next := &a.s.Buffers[i], a.next[i]
 		switch phase := a.out[i].Phase; { // most buffers have no part
 		case b.Edge&lifetime.BeginUnseen != 0,
-			phase == purpose.Forward && (next == 0 || !evaluates[next-1]), phase == purpose.Backward && !a.at(b).python:
+			phase == purpose.Forward && (next == 0 || !evaluates[next-1]) && !a.isAutocastCopy(i), phase == purpose.Backward && !a.at(b).python:
 			continue
 		}
 		a.out[i].Part = a.look(i).part(evaluates)
@@ -32,6 +32,8 @@ func (v *view) part(evaluates []bool) purpose.Part {
 		return purpose.Clipping
 	case p.Phase == purpose.Forward && v.next > 0 && evaluates[v.next-1] && v.b.Begin <= v.spans[v.next-1].end:
 		return purpose.Evaluation
+	case v.isAutocastCopy(v.i):
+		return purpose.AutocastCopy
 	case p.Phase != purpose.OtherPhase:
 		return purpose.UnknownPart
 	case p.Category == purpose.Input || v.f.flags&program.LoadsData != 0:

@@ -106,15 +106,16 @@ func sum(counts map[int64]int) (n int) {
 }
 
 // mayBeWeights returns what may be a weight, by size: what is older than all calls and is kept, if nothing tells what it is. all
-// counts these and the parameters. What has few bytes in all is left out: its size may fit by chance.
+// counts these and the parameters. What has few bytes in all is left out: its size may fit by chance. If frames tell which
+// parameters were made in the recording, what else was made there is none: caches are made before the first call, too.
 func (a *analysis) mayBeWeights() (unknown map[int64][]int, all map[int64]int) {
 	unknown, all = map[int64][]int{}, map[int64]int{}
-	total := 0.0
+	total, isTold := 0.0, len(a.seenParameters()) > 0
 	for i := range a.s.Buffers {
 		b, p := &a.s.Buffers[i], &a.out[i]
 		size, isOld := b.Requested, b.Edge&lifetime.BeginUnseen != 0
 		isOlder := isOld && p.Phase == purpose.UnknownPhase || !isOld && p.Phase == purpose.OtherPhase && a.firstSpanAfter(b.Begin)
-		if !isOlder || size < leastWeight || b.Edge&lifetime.EndOpen == 0 {
+		if !isOlder || size < leastWeight || b.Edge&lifetime.EndOpen == 0 || isTold && !isOld && p.Category == purpose.UnknownCategory {
 			continue
 		}
 		switch p.Category {
@@ -165,6 +166,7 @@ func (a *analysis) productsOf(made []int) *products {
 		f, size, op := a.at(b), b.Requested, a.t.Sites[b.Site].Op
 		p.lines[a.r.Inside(f.path, f.rootCall)] = true
 		switch {
+		case a.isAutocastCopy(i): // of a weight, in the line of its product
 		case f.flags&program.Multiplies != 0:
 			inputs := slices.DeleteFunc(slices.Clone(made[max(0, k-recent):k]), func(x int) bool { return a.s.Buffers[x].End <= b.Begin })
 			for _, x := range inputs {

@@ -186,7 +186,7 @@ var groups = []group{
 					return purpose.ModelParameter, keep, true
 				case v.f.flags&program.OfTensor != 0:
 					return purpose.ModelBuffer, purpose.OtherPhase, true
-				case v.f.flags&program.Constructs != 0 && v.f.flags&(program.Initializes|program.Compiles) == 0 && (v.long || v.overPasses(v.i)):
+				case v.f.flags&program.Constructs != 0 && v.f.flags&(program.Initializes|program.Compiles) == 0 && (v.long || v.open || v.overPasses(v.i)):
 					return purpose.ModelParameter, purpose.OtherPhase, true
 				}
 				return 0, 0, false
@@ -430,6 +430,8 @@ func (v *view) usedWithinPhase() bool {
 	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
 		v.interruptedPass() != nil, slices.ContainsFunc(v.failed, func(f failure) bool { return f.span == v.next-1 && v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
 		return false
+	case v.isAutocastCopy(v.i):
+		return true
 	case v.phase == purpose.Forward && !v.trains && v.handedOut():
 		return false // to the next call, perhaps
 	case !v.outlives:
@@ -438,6 +440,13 @@ func (v *view) usedWithinPhase() bool {
 		return v.sure && v.trains && v.follow(purpose.Backward) == 0 && v.follow(purpose.OptimizerPhase) == 0
 	}
 	return v.phase == purpose.OptimizerPhase && v.sure && v.freedInStep()
+}
+
+// isAutocastCopy reports whether autocast kept it until its context ended: a copy of a weight in 16 bits.
+// (torch/amp/autocast_mode.py, autocast.__exit__; aten/src/ATen/autocast_mode.cpp, clear_cache)
+func (a *analysis) isAutocastCopy(i int) bool {
+	f := a.freed(i)
+	return a.out[i].Phase == purpose.Forward && f != nil && f.flags&program.DropsCasts != 0
 }
 
 // isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call

@@ -411,9 +411,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	if open, is := a.generationsOf(z, models, a.notDropped(old)); is && gens.copies() == 0 && open.copies() > 0 {
 		gens, inOrder = open, true
 	}
-	states := a.statesOfOptimizers(z, gens.old, gens.earlier(0) <= gens.each)
-	if !gens.hasFirstStep && gens.each > 0 && slices.Contains(states, gens.each+1) && !slices.Contains(states, gens.each) {
-		inOrder = false // there are only states
+	states := a.statesOfOptimizers(z, gens.old, gens.earlier(false) <= gens.each)
+	if isNamed := len(a.names) > 0; !gens.hasFirstStep && gens.each > 0 && (slices.Contains(states, gens.each+1) || !isNamed) && !slices.Contains(states, gens.each) {
+		inOrder = false // there may be only states
 	}
 	copies := gens.copies()
 	isModule := copies > 0 && gens.isModule(copies)

@@ -500,8 +500,8 @@ func largest(m map[string]map[string]int64, all int64, to *score) float64 {
 func TestParts(t *testing.T) {
 	phases := map[purpose.Part]purpose.Phase{
 		purpose.Setup: purpose.OtherPhase, purpose.DataLoading: purpose.OtherPhase, purpose.Evaluation: purpose.Forward,
-		purpose.Recomputation: purpose.Backward,
-		purpose.Clipping:      purpose.OptimizerPhase, purpose.ZeroGrad: purpose.OptimizerPhase, purpose.Checkpoint: purpose.OtherPhase,
+		purpose.Recomputation: purpose.Backward, purpose.AutocastCopy: purpose.Forward,
+		purpose.Clipping: purpose.OptimizerPhase, purpose.ZeroGrad: purpose.OptimizerPhase, purpose.Checkpoint: purpose.OtherPhase,
 	}
 	for name, want := range map[string][]purpose.Part{
 		"a11": {purpose.DataLoading, purpose.Evaluation}, "a06": {purpose.Setup, purpose.Clipping},

@@ -38,6 +38,9 @@ func longLived(p *Pass) (findings []Finding) {
 		f.Suggestions = []string{"Find the reference taken then: an outer variable, a logger, an exception."}
 		findings = append(findings, f)
 	}
+	if p.histories.older == 0 {
+		return findings
+	}
 	lines, order := p.linesOf()
 	for _, place := range order {
 		old, all := p.outlived(place, lines[place].sites)

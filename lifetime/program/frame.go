@@ -51,13 +51,14 @@ const (
 	ReducesGrads // FSDP sums up gradients over the ranks, and drops the whole ones
 	Losses       // torch.nn.functional.cross_entropy or log_softmax, which the backward pass of a loss begins with
 	Multiplies   // a function or an operator that multiplies matrices
+	DropsCasts   // the end of an autocast context, which drops its copies of weights
 )
 
 // functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
 // Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
 // torch/_tensor.py, torch/_dynamo/convert_frame.py, torch/_inductor/runtime/triton_heuristics.py,
 // torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data,
-// torch/nn/parallel/distributed.py, torch/utils/_contextlib.py, torch/utils/hooks.py.
+// torch/nn/parallel/distributed.py, torch/utils/_contextlib.py, torch/utils/hooks.py, torch/amp/autocast_mode.py.
 var functions = []struct {
 	file      string // part of the path
 	functions string // separated by spaces; "" = all
@@ -89,6 +90,7 @@ var functions = []struct {
 	{"torch/_dynamo/", "", NoPart, RunsCompiled},
 	{"torch/_functorch/", "", NoPart, RunsCompiled},
 	{"torch/_inductor/", "", NoPart, RunsCompiled},
+	{"torch/amp/autocast_mode.py", "__exit__", NoPart, DropsCasts},
 	{"torch/autograd/function.py", "apply", NoPart, RunsCompiled | OfFunction},
 	{"torch/optim/swa_utils.py", "", NoPart, 0},
 	{"torch/optim/", "__init__", InSetup, MakesState},

@@ -113,10 +113,11 @@ const (
 	Recomputation             // a forward pass that checkpointing repeats in the backward pass
 	Clipping                  // of gradients
 	ZeroGrad
-	Checkpoint // all weights are copied
+	Checkpoint   // all weights are copied
+	AutocastCopy // a copy of a weight in 16 bits, which autocast keeps until its context ends
 )
 
-var partNames = [...]string{"", "setup", "data", "evaluation", "recomputation", "clipping", "zero_grad", "checkpoint"}
+var partNames = [...]string{"", "setup", "data", "evaluation", "recomputation", "clipping", "zero_grad", "checkpoint", "autocast"}
 
 // String returns the name used in JSON.
 func (p Part) String() string { return partNames[p] }
