@@ -44,7 +44,7 @@ var programs = map[string]struct {
 	"paddle": {name: "Paddle", opaque: true, help: "See {monitor} for other processes; without any, use a smaller batch."},
 	"cupy": {name: "CuPy", opaque: true,
 		help: "Compute in chunks, or call cupy.get_default_memory_pool().free_all_blocks()."},
-	"other": {opaque: true, help: "See {monitor} for other processes; without any, use a smaller batch."}, // not named
+	failure.FromOther: {opaque: true, help: "See {monitor} for other processes; without any, use a smaller batch."}, // not named
 }
 
 // contexts are lines that programs print about the memory that they plan or use. The last one before a failure says how much was left for it.
@@ -88,7 +88,7 @@ var sentences = []form{
 		`Failed to allocate memory for requested buffer of size (?P<requested>[0-9]+)`)},
 	{"failed: out of memory", "llama.cpp", "cuda", "", lazily(
 		`allocating (?P<requested>[0-9.]+ MiB) on device (?P<index>[0-9]+): \w+ failed: out of memory`)},
-	{"failed: out of memory", "other", "cuda", "", lazily(`cudaMalloc failed: out of memory`)},
+	{"failed: out of memory", failure.FromOther, "cuda", "", lazily(`cudaMalloc failed: out of memory`)},
 	{"ailed to allocate ", failure.FromHost, "cpu", "", lazily(
 		`failed to allocate (?:CPU buffer|buffer) of size (?P<requested>[0-9]+)`)},
 	{"ailed to allocate ", "llama.cpp", "", "", lazily(

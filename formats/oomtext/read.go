@@ -305,7 +305,7 @@ func (f *printed) follows(last *printed) bool {
 		return false
 	case f.Live < 0 && f.Needed < 0 && f.requested > 0 && (last.Live >= 0 || last.Capacity >= 0) && f.onDeviceOf(last) && (f.Cut || f.Line-last.Line < nearby):
 		return max(gap, -gap) <= last.requested/200+rounding // the same in fewer words and digits
-	case f.bare() && f.Source == "other" && (f.onDeviceOf(last) || f.device == "gpu"):
+	case f.bare() && f.Source == failure.FromOther && (f.onDeviceOf(last) || f.device == "gpu"):
 		return f.Line-last.Line < nearby // who calls a library says it in words of its own
 	case last.bare() && f.onDeviceOf(last):
 		return last.Source == f.Source && (f.requested == 0 && f.Reserved >= 0 || f.Line-last.Line < nearby) // the state or the figures follow the error

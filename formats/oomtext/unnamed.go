@@ -85,7 +85,7 @@ func parseUnnamed(text string) *printed {
 	}
 	const before, after = 200, 600 // bytes in which its figures stand
 	text = text[max(0, at-before):min(len(text), at+after)]
-	f := newFailure("other")
+	f := newFailure(failure.FromOther)
 	f.device = "gpu"
 	for _, d := range devicesOf {
 		if d.text().MatchString(text) {

@@ -422,7 +422,11 @@ func nextStep(f *Failure, recorded bool, producer string) string {
 	module := f.RecordedBy()
 	switch {
 	case module == "" && f.Device != "mps":
-		return fmt.Sprintf("memlane reads no captures of %s; log the free memory of the device while it runs", f.Source)
+		who := f.Source
+		if who == failure.FromOther {
+			who = "this program"
+		}
+		return fmt.Sprintf("memlane reads no captures of %s; log the free memory of the device while it runs", who)
 	case module == "":
 		return "PyTorch does not record this memory: print torch.mps.current_allocated_memory() between the parts of a step"
 	}

@@ -48,6 +48,7 @@ const (
 	FromCompiler   = "xla-compile"   // XLA, at compile time
 	FromXLA        = "xla-run"       // XLA, at run time
 	FromHost       = "host"          // allocators of host memory
+	FromOther      = "other"         // a program that memlane does not know
 	FromKernel     = "oom-killer"    // an operating system or a scheduler, which killed a process for its host memory
 )
 
