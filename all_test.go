@@ -68,7 +68,7 @@ var allowed = []struct {
 	{"lifetime/whatif", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "lifetime/region", "internal/units"}, false},
 	{"lifetime/category", []string{"lifetime", "lifetime/compiled", "lifetime/program", "lifetime/internal/",
-		"lifetime/frame", "lifetime/outline", "lifetime/purpose", "internal/units"}, false},
+		"lifetime/frame", "lifetime/outline", "lifetime/purpose", "lifetime/region", "internal/units"}, false},
 	{"lifetime/native", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/build", "lifetime/loss",
 		"lifetime/failure", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},
 	{"lifetime", []string{"lifetime/compiled", "lifetime/holder", "lifetime/loss", "lifetime/internal/",

@@ -1,7 +1,7 @@
 // Package oomtext reads the text that a program printed when it ran out of accelerator memory: PyTorch's error in all its
 // versions, its memory_summary() and memory_stats(), XLA's RESOURCE_EXHAUSTED on TPU and GPU, the dump of TensorFlow's
-// allocator, errors of NCCL, cuBLAS and cuDNN, sentences of other programs (others.go), and phrases of programs that no table names (unnamed.go). The text may stand anywhere in a
-// log of any size, among other lines.
+// allocator, errors of NCCL, cuBLAS and cuDNN, sentences of other programs (others.go), and phrases of programs that no
+// table names (unnamed.go). The text may stand anywhere in a log of any size, among other lines.
 //
 // Its place in the pipeline: formats.Open recognizes the words of such a text with [Sniff], or takes a text file that is
 // nothing else ([Text]); [Read] finds the texts and passes what they say to a build.Builder.

@@ -39,13 +39,9 @@ func stepOf(line []byte) int64 {
 
 // stepBefore returns the number of the last step in the lines before a text, -1 if they have none.
 func stepBefore(before []byte) int64 {
-	lines := 0
-	for line := range backwards(before) {
+	for line := range backwards(before, nearLines) {
 		if n := stepOf(line); n >= 0 {
 			return n
-		}
-		if lines++; lines > 64 {
-			break
 		}
 	}
 	return -1
@@ -57,8 +53,8 @@ func goesOn(line []byte, step int64) bool {
 	return hasAny(line, partsOfHandled) && handled().Match(line) || step >= 0 && stepOf(line) > step
 }
 
-// goesOn marks the failures of a writer as survived if a line shows that it goes on.
-func (r *reader) goesOn(w *writer, line []byte) {
+// watch marks the failures of a writer as survived if a line shows that it goes on.
+func (r *reader) watch(w *writer, line []byte) {
 	switch {
 	case w.open != nil:
 		w.open.survived = w.open.survived || goesOn(line, w.open.step)

@@ -48,3 +48,13 @@ func TestOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestNoticedLater: what a program prints about its memory after a failure belongs to the next one.
+func TestNoticedLater(t *testing.T) {
+	failed := "torch.OutOfMemoryError: " + figures + "\n"
+	all := failuresOf(t, failed+strings.Repeat("waiting\n", 20)+"INFO Available KV cache memory: 2.00 GiB\n"+strings.Repeat("waiting\n", 20)+
+		strings.Replace(failed, "2.00 GiB.", "1.00 GiB.", 1))
+	if len(all) != 2 || strings.Contains(all[0].Printed, "KV") || !strings.Contains(all[1].Printed, "Available KV cache memory: 2.00 GiB") {
+		t.Errorf("%+v", all)
+	}
+}

@@ -100,17 +100,17 @@ func (r *reader) all() {
 
 // take gives a line to the text that its writer has begun, or begins one with it. Before it stands what was read of the log.
 func (r *reader) take(line, before []byte, number int64) {
-	if r.open == 0 && r.watching == 0 { // most lines with a token open nothing
-		if opener(line).kind == terminated {
-			r.notice(line, number)
-			r.conf.notice(line)
+	if r.open == 0 && opener(line).kind == terminated { // most lines with a token open nothing
+		r.notice(line, number)
+		r.conf.notice(line)
+		if r.watching == 0 {
 			return
 		}
 	}
 	w, rest := r.writerOf(line)
 	text := opener(rest)
 	if r.watching = max(r.watching-1, 0); text.kind == terminated {
-		r.goesOn(w, rest)
+		r.watch(w, rest)
 	}
 	if text.kind != terminated && r.learn(rest, text.at, before, r.in.buf[r.in.pos:]) {
 		w, rest = r.writerOf(line)
@@ -204,18 +204,18 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, line, before []b
 	r.open++
 }
 
+// nearLines is how many lines of all writers before a text are searched for one of its writer.
+const nearLines = 64
+
 // prepend adds the writer's line before a text whose beginning was wrapped.
 func (r *reader) prepend(m *message, before []byte, w *writer) {
 	lines := int64(0)
-	for line := range backwards(before) {
+	for line := range backwards(before, nearLines) {
 		lines++
 		rest, _, what, number := r.stripped(plain(line))
 		if what+number == w.key {
 			m.add(rest)
 			m.line -= lines
-			return
-		}
-		if lines > 64 { // of other writers
 			return
 		}
 	}

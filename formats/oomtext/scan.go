@@ -148,10 +148,11 @@ func (s *scanner) before(piece []byte) []byte {
 	return s.buf[max(0, end-keptTail):end]
 }
 
-// backwards returns the lines of a text without their ends, the last one first. It leaves out empty ones, and ends at one that is too long.
-func backwards(text []byte) iter.Seq[[]byte] {
+// backwards returns the last lines of a text, so many at most, without their ends, the last one first. It leaves out empty ones, and ends at
+// one that is too long.
+func backwards(text []byte, most int) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for {
+		for range most {
 			text = bytes.TrimRight(text, "\r\n")
 			at := bytes.LastIndexAny(text, "\r\n")
 			if len(text) == 0 || len(text)-at > maxPiece || !yield(text[at+1:]) {

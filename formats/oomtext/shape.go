@@ -30,24 +30,27 @@ var (
 // beginAlike returns how much of two lines is alike: the same but for numbers and levels.
 func beginAlike(x, y []byte) (nx, ny int) {
 	for nx < len(x) && ny < len(y) {
-		dx, dy := leading(x[nx:], isDigit), leading(y[ny:], isDigit)
-		lx, ly := levelName().Find(x[nx:]), levelName().Find(y[ny:])
-		switch {
+		switch dx, dy := digits(x[nx:]), digits(y[ny:]); {
 		case dx > 0 && dy > 0:
 			nx, ny = nx+dx, ny+dy
-		case len(lx) > 0 && len(ly) > 0 && (nx == 0 || !isWord(x[nx-1])):
-			nx, ny = nx+len(lx), ny+len(ly)
-		case x[nx] == y[ny]:
-			nx, ny = nx+1, ny+1
-		default:
-			return nx, ny
+			continue
+		case nx == 0 || !isWord(x[nx-1]):
+			if lx, ly := levelName().Find(x[nx:]), levelName().Find(y[ny:]); lx != nil && ly != nil {
+				nx, ny = nx+len(lx), ny+len(ly)
+				continue
+			}
 		}
+		if x[nx] != y[ny] {
+			break
+		}
+		nx, ny = nx+1, ny+1
 	}
 	return nx, ny
 }
 
-func leading(b []byte, is func(byte) bool) (n int) {
-	for n < len(b) && is(b[n]) {
+// digits returns how many digits a text begins with.
+func digits(text []byte) (n int) {
+	for n < len(text) && isDigit(text[n]) {
 		n++
 	}
 	return n
@@ -59,7 +62,8 @@ func isWord(c byte) bool {
 	return isDigit(c) || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// learn takes the prefix that a line with a text, whose first words are at head, shares with lines before or after it. It returns false if there is none that is not known.
+// learn takes the prefix that a line with a text, whose first words are at head, shares with lines before or after it. It returns false if
+// there is none that is not known.
 func (r *reader) learn(line []byte, head int, before, after []byte) bool {
 	words := line[head:min(head+wordOfText, len(line))]
 	if m := messageHead().FindIndex(line); m != nil {
@@ -77,10 +81,7 @@ func (r *reader) learn(line []byte, head int, before, after []byte) bool {
 		}
 		like = append(like, n)
 	}
-	for other := range backwards(before) {
-		if len(like) == neighbors {
-			break
-		}
+	for other := range backwards(before, neighbors) {
 		compare(other)
 	}
 	for range neighbors {

@@ -57,7 +57,7 @@ const (
 		"5.70 GiB reserved in total by PyTorch)"
 )
 
-// TestQuoted: what people write about errors is no failure.
+// TestQuoted: people write about errors, too; memlane reads no failure there.
 func TestQuoted(t *testing.T) {
 	for _, text := range []string{
 		"If you see `torch.OutOfMemoryError: CUDA out of memory.` lower `--batch-size`.",

@@ -38,10 +38,9 @@ const (
 // traceback reads the traceback of a writer that ends a text, innermost frame first. Other writers' lines are skipped. It
 // returns nothing if other lines stand where the traceback should begin.
 func (r *reader) traceback(before []byte, w *writer) (frames []level) {
-	arrowLine, loose, lines := 0, 0, 0
-	for line := range backwards(before) {
-		r.looked++
-		if lines++; lines > maxBackward || r.looked > maxLooked {
+	arrowLine, loose := 0, 0
+	for line := range backwards(before, maxBackward) {
+		if r.looked++; r.looked > maxLooked {
 			break
 		}
 		if !bytes.Contains(line, w.prefix) {

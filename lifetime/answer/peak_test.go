@@ -51,7 +51,7 @@ buffer +2 +9 0x2000 1024 1024 site=2 edge=end-open
 	}
 }
 
-// TestOlder: what was allocated before the recording is told apart by size, and not what has the place of its free.
+// TestOlder: buffers from before the recording are summed up by size. Those that the recording frees have the place of the free instead.
 func TestOlder(t *testing.T) {
 	const text = `memlane native 2
 source format="torch-snapshot" producer="PyTorch"

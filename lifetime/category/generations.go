@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // generations are the buffers from before the window that have sizes of gradients, in the order of their addresses: of
@@ -62,7 +63,7 @@ func (e extent) has(addr uint64) bool { return e.from <= addr && addr < e.to }
 
 // reserved returns the parts of the reserved memory without gaps, in order.
 func (a *analysis) reserved() (all []extent) {
-	for _, r := range a.byAddress() {
+	for _, r := range slices.SortedFunc(slices.Values(a.s.Regions), func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) }) {
 		end := r.Addr + uint64(r.Size)
 		if n := len(all); n > 0 && r.Addr <= all[n-1].to {
 			all[n-1].to = max(all[n-1].to, end)
@@ -141,34 +142,15 @@ func (g *generations) count(z *sizes) {
 	}
 }
 
-// isLarge reports whether a buffer lies in the pool of large buffers: PyTorch has two, and a region says of which it is.
+// isLarge reports whether a buffer lies in PyTorch's pool of large buffers. Its region says that; without a region, its size does.
 func (g *generations) isLarge(i int) bool {
-	b := &g.a.s.Buffers[i]
-	if r := g.a.regionOf(b.Addr); r != nil {
-		return !r.Small
+	if g.a.regions == nil {
+		g.a.regions = region.OfBuffers(g.a.s)
 	}
-	return b.Requested > lowMiB
-}
-
-// regionOf returns the region that has an address; nil if none was recorded.
-func (a *analysis) regionOf(addr uint64) *lifetime.Region {
-	all := a.byAddress()
-	i, found := slices.BinarySearchFunc(all, addr, func(r lifetime.Region, addr uint64) int { return cmp.Compare(r.Addr, addr) })
-	if !found {
-		i--
+	if r := g.a.regions[i]; r >= 0 {
+		return !g.a.s.Regions[r].Small
 	}
-	if i < 0 || addr-all[i].Addr >= uint64(all[i].Size) {
-		return nil
-	}
-	return &all[i]
-}
-
-// byAddress returns the regions by address.
-func (a *analysis) byAddress() []lifetime.Region {
-	if a.regions == nil {
-		a.regions = slices.SortedFunc(slices.Values(a.s.Regions), func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) })
-	}
-	return a.regions
+	return g.a.s.Buffers[i].Requested > lowMiB
 }
 
 // at returns the place of a buffer in the order of addresses.

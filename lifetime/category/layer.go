@@ -269,8 +269,10 @@ func (a *analysis) layers() {
 	runs := make([]runID, len(a.s.Buffers))
 	l := newLayers(a.r, make([]int, a.r.Calls()))
 	a.number(l, runs)
-	l = newLayers(a.r, l.findRounds())
-	a.number(l, runs)
+	if rounds := l.findRounds(); slices.Max(append(rounds, 0)) > 0 {
+		l = newLayers(a.r, rounds)
+		a.number(l, runs)
+	}
 	var names []textID // of runs
 	for _, name := range l.names() {
 		names = append(names, a.r.texts.ids.ID(name))

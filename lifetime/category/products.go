@@ -255,8 +255,8 @@ func (p *products) addTo(m *matching, of explanation) {
 	}
 }
 
-// rows returns input x result / weight. ok is false if it is no square or two squares: N x N times 4, 2 or, if autocast copies
-// the weight, 1 byte.
+// rows returns input x result / weight. ok reports whether that is a square or twice a square: N x N times 4, 2 or, if autocast
+// copies the weight, 1 byte.
 func rows(input, result, weight int64) (number uint64, ok bool) {
 	high, low := bits.Mul64(uint64(input), uint64(result))
 	if high >= uint64(weight) {

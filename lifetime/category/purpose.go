@@ -117,7 +117,7 @@ type analysis struct {
 	staying       map[int]map[int]bool                  // by span: see stays
 	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
 	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then
-	regions       []lifetime.Region                     // by address; nil = not sorted
+	regions       []int32                               // by buffer: see region.OfBuffers; nil = not computed
 	ages          []int32                               // by buffer: allocations before it in the recording; nil = not computed
 	leaves        []int32                               // by span: see leavesSeveral; nil = not computed
 	converts      map[lifetime.FrameID]purpose.Category // by frame of Module._apply; nil = not computed

@@ -408,14 +408,16 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		models = a.partsOf(z, old, share)
 	}
 	gens, inOrder := a.generationsOf(z, models, old)
-	if open, is := a.generationsOf(z, models, a.notDropped(old)); is && gens.copies() == 0 && open.copies() > 0 {
-		gens, inOrder = open, true
+	copies := gens.copies()
+	if open := a.notDropped(old); copies == 0 && open != nil {
+		if kept, is := a.generationsOf(z, models, open); is && kept.copies() > 0 {
+			gens, inOrder, copies = kept, true, kept.copies()
+		}
 	}
 	states := a.statesOfOptimizers(z, gens.old, gens.earlier(false) <= gens.each)
 	if isNamed := len(a.names) > 0; !gens.hasFirstStep && gens.each > 0 && (slices.Contains(states, gens.each+1) || !isNamed) && !slices.Contains(states, gens.each) {
 		inOrder = false // there may be only states
 	}
-	copies := gens.copies()
 	isModule := copies > 0 && gens.isModule(copies)
 	for size, buffers := range gens.old {
 		n, g := len(buffers), models[size]
@@ -503,14 +505,18 @@ func (a *analysis) keepsOf(n, weights int) bool {
 	})
 }
 
-// notDropped returns the buffers that are never freed: a program may drop copies, or its optimizer, at its end.
+// notDropped returns the buffers that are never freed, nil if that is all: a program may drop copies, or its optimizer, at its end.
 func (a *analysis) notDropped(old map[int64][]int) map[int64][]int {
-	open := map[int64][]int{}
+	open, all, left := map[int64][]int{}, 0, 0
 	for size, of := range old {
+		all += len(of)
 		of = slices.DeleteFunc(slices.Clone(of), func(i int) bool { return a.s.Buffers[i].Edge&lifetime.EndOpen == 0 })
-		if len(of) > 0 {
+		if left += len(of); len(of) > 0 {
 			open[size] = of
 		}
+	}
+	if left == all {
+		return nil
 	}
 	return open
 }
@@ -567,7 +573,7 @@ func (z *sizes) areStates(n int, size int64, states []int) bool {
 }
 
 // statesOfOptimizers returns how many states for each parameter the optimizers keep; nil if that is not known. SGD
-// keeps one with momentum: what isLater than the first pass is no copy of the model.
+// keeps one with momentum; isLater says that the buffers came after the first pass, so they are not copies of the model.
 func (a *analysis) statesOfOptimizers(z *sizes, old map[int64][]int, isLater bool) (states []int) {
 	for _, name := range a.names {
 		of, known := statesOf[name]

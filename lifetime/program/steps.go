@@ -60,8 +60,8 @@ const OptimizerStep = "Optimizer.step#"
 const ClearsGradients = "Optimizer.zero_grad#"
 
 // Steps returns the steps of the process that a space belongs to, from any of its devices: marked steps, else those
-// that end with annotated steps of an optimizer, else those between annotated calls of zero_grad, else those that end with steps of an optimizer that allocations tell,
-// else those of the call sites that allocate equally often. Nothing is known of a space without a history.
+// that end with annotated steps of an optimizer, else those between annotated calls of zero_grad, else those that end with
+// steps of an optimizer that allocations tell, else those of the call sites that allocate equally often. Nothing is known of a space without a history.
 func (p *Program) Steps(s *lifetime.Space) *Steps {
 	if p.steps[s] == nil {
 		group := p.processOf(s)
