@@ -366,7 +366,7 @@ func (f *fields) failure() *failure.Failure {
 		*words = f.key[key]
 	}
 	for key, figure := range failure.Figures() {
-		if _, ok := f.key[key]; ok {
+		if _, ok := f.key[key]; ok && f.int(key) >= 0 { // else it is not known
 			*figure = f.int(key)
 		}
 	}

@@ -314,6 +314,7 @@ func FuzzNative(f *testing.F) {
 		f.Add(text[:strings.LastIndexByte(text, '\n')+1])
 	}
 	f.Add(header + "buffer +1 +5 0x200 1 1 edge=end-open note=0\nmark +1 +1 oom text=\"x\"\ntotal +1 5 requested\nregion +1 +5 0x1 5 kind=\"k\"\n")
+	f.Add(header + "mark +1 +1 oom text=\"\" failure=\"torch\" rounding=-5\n")
 	f.Add(header + "call 0 1.5 2e9 0.1 site=0 before=1 after=2 freed=3\nsample 0 -1 allocated=-1 regular=true\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		var c *lifetime.Capture
