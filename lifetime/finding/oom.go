@@ -18,21 +18,18 @@ const (
 )
 
 // LeaksUntil returns what grows in one space, the part of a whole one until a failure: the leaks that may be named as
-// the cause of the failure, and what may be loaded. of is what the program did in it. A program that fails while it
-// loads a model or fills its first forward pass retains everything that it allocated, so a leak needs steps, and more of
-// them if no step was recorded. Where no steps are known, a place that freed more than it retained ran as often, or as
-// much of very many, and so do forward passes. No pass has a container that the recorder saw to hold them.
+// the cause of the failure, and what may be loaded. of is what the program did in it. A program that fails in its first
+// forward pass retains everything that it allocated, so a leak needs steps, and more of them if no step was recorded, or as
+// many buffers if no steps are known.
 func LeaksUntil(of *program.Program, whole *lifetime.Space) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(of, of.Spaces[0], Settings{})
 	for _, r := range LeakRules() {
 		for _, f := range p.run(r) {
-			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
-			freed := f.Value(FigFreed)
-			again := steps == 0 && kept >= inferred && (freed > kept || min(freed, kept) >= manyRounds || inContainer(f.Held) ||
-				p.program.Passes(p.Space) >= inferred)
+			steps := f.Value(FigSteps)
+			again := steps == 0 && f.Amount.Count >= certainSteps || steps >= inferred || steps >= known && f.Value(FigInferred) == 0
 			p.leaveOut(&f, whole)
-			if f.loads || f.IsLeak() && (again || steps >= inferred || steps >= known && f.Value(FigInferred) == 0) {
+			if f.loads || f.IsLeak() && again {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,
 					Advice: f.Suggestions[0], Kept: f.Kept, Loads: f.loads})
 			}

@@ -31,6 +31,14 @@ def shards():
         data.append(raw.to(torch.float16))
     for _ in range(40): shard()
 
+def ahead():
+    """a second stream keeps the inputs of steps that are over; another function frees a large buffer in each: a leak"""
+    kept, stream = [], torch.cuda.Stream()
+    def fetch():
+        with torch.cuda.stream(stream): return torch.empty(300, 1024, device=D)
+    def use(): return torch.empty(40 << 20, device=D).sum()
+    for _ in range(100000): kept.append(fetch()); use()
+
 def whole():
     """requests of 117.2 MiB get blocks of 118 MiB, which are not split and are gone when the snapshot is written"""
     kept = []

@@ -14,7 +14,7 @@ q $F pair.py before pair_before.pickle
 q $F pair.py after pair_after.pickle
 FAKE_MEM_MB=256 q $F frag.py 36 6 60 frag_oom.pickle
 FAKE_MEM_MB=512 FAKE_OTHER_MB=64 q $F oom.py oom_observer.pickle
-FAKE_MEM_MB=600 q $F died.py table.pickle; FAKE_MEM_MB=600 q $F died.py first_pass.pickle; FAKE_MEM_MB=700 q $F died.py shards.pickle; FAKE_MEM_MB=340 q $F died.py whole.pickle # failures
+FAKE_MEM_MB=600 q $F died.py table.pickle; FAKE_MEM_MB=600 q $F died.py first_pass.pickle; FAKE_MEM_MB=700 q $F died.py shards.pickle; FAKE_MEM_MB=340 q $F died.py whole.pickle; FAKE_MEM_MB=400 q $F died.py ahead.pickle # failures
 FAKE_NDEV=2 q $F twodev.py 10 twodev.pickle
 FAKE_EVENT_DELAY=3 q $F streams.py streams.pickle
 q $F ring.py 100 ring_100.pickle
