@@ -2,10 +2,13 @@ package finding_test
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/judge"
 )
@@ -13,6 +16,7 @@ import (
 // job is a program with many call sites that allocate once per step.
 type job struct {
 	sites, steps int
+	oneLine      bool // all call sites are calls of one line
 
 	kept func(site, step int) bool // the buffer is never freed; otherwise the next allocation of the site frees it
 	size func(site, step int) int64
@@ -27,8 +31,11 @@ func (j job) capture(t testing.TB) *lifetime.Capture {
 	main := builder.Frame(frame.Frame{Function: "main", File: "main.py", Line: 1})
 	var ids []lifetime.SiteID
 	for i := range j.sites {
-		leaf := builder.Frame(frame.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i + 2})
-		ids = append(ids, builder.Site(lifetime.Site{Stack: builder.Stack([]lifetime.FrameID{leaf, main})}))
+		at := []lifetime.FrameID{builder.Frame(frame.Frame{Function: fmt.Sprint("f", i), File: "main.py", Line: i + 2}), main}
+		if j.oneLine {
+			at = slices.Insert(at, 0, builder.Frame(frame.Frame{Function: "f", File: "main.py", Line: 1}))
+		}
+		ids = append(ids, builder.Site(lifetime.Site{Stack: builder.Stack(at)}))
 	}
 	type block struct {
 		addr uint64
@@ -65,10 +72,10 @@ func jobs(buffers, sites int) map[string]job {
 	even := func(int, int) int64 { return 1 << 20 }
 	steps := buffers / sites
 	return map[string]job{
-		"FewLeaks": {sites, steps, func(site, _ int) bool { return site < 5 }, even},
-		"AllLeak":  {sites, steps, func(_, step int) bool { return step%2 == 0 }, even},
-		"Subsets":  {sites, steps, func(site, step int) bool { return (site*7919+step*104729)>>4%3 > 0 }, even},
-		"AllGrow": {sites, steps, func(int, int) bool { return false }, func(site, step int) int64 {
+		"FewLeaks": {sites, steps, false, func(site, _ int) bool { return site < 5 }, even},
+		"AllLeak":  {sites, steps, false, func(_, step int) bool { return step%2 == 0 }, even},
+		"Subsets":  {sites, steps, false, func(site, step int) bool { return (site*7919+step*104729)>>4%3 > 0 }, even},
+		"AllGrow": {sites, steps, false, func(int, int) bool { return false }, func(site, step int) int64 {
 			return int64(step+1) * int64(4096+
 				512*site)
 		}},
@@ -84,6 +91,20 @@ func TestAllocations(t *testing.T) {
 		if per > 0.1 {
 			t.Errorf("%s: %.3f allocations per buffer", name, per)
 		}
+	}
+}
+
+// TestMergedBytes: to tell whether the buffers of a line with many call sites grow, their histories are not copied.
+func TestMergedBytes(t *testing.T) {
+	const buffers = 100_000
+	c := job{5, buffers / 5, true, func(site, step int) bool { return site == 0 && step == 0 },
+		func(site, step int) int64 { return int64(1+(site*7919+step*104729)>>4%9) << 12 }}.capture(t) // 5 are too few to be judged together
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	finding.Find(judge.Of(c), c.Spaces, finding.Settings{Rules: finding.LeakRules()})
+	runtime.ReadMemStats(&after)
+	if per := (after.TotalAlloc - before.TotalAlloc) / buffers; per > 250 {
+		t.Errorf("%d bytes per buffer", per)
 	}
 }
 

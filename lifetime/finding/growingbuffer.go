@@ -81,65 +81,87 @@ type growingSite struct {
 	sites []lifetime.SiteID
 }
 
-// growingSites returns the sites, and else the lines, whose buffers are each larger than the previous one.
+// growingSites returns the sites, and else the lines, whose buffers are each larger than the previous one. Last come the lines of
+// libraries, whichever line of the program called: a prompt and the tokens after it extend the same keys and values.
 func (p *Pass) growingSites() (growing []growingSite) {
 	lines, order := p.linesOf()
+	var own, together, chains [][]lifetime.SiteID
+	inner := map[lifetime.FrameID]int{} // index in chains
 	for _, place := range order {
-		l, found := lines[place], len(growing)
-		for _, site := range l.sites {
-			if g := (growingSite{p.histories.sites[site], []lifetime.SiteID{site}}); p.grows(g) {
+		for _, site := range lines[place].sites {
+			own = append(own, []lifetime.SiteID{site})
+			at := p.program.LineOf(site)
+			if at == 0 || p.Frames[at].Kind != frame.Framework || len(p.histories.sites[site].freed) == 0 {
+				continue
+			}
+			if _, known := inner[at]; !known {
+				inner[at], chains = len(chains), append(chains, nil)
+			}
+			chains[inner[at]] = append(chains[inner[at]], site)
+		}
+		if place != (lifetime.Place{}) {
+			together = append(together, lines[place].sites)
+		}
+	}
+	known := map[lifetime.Place]bool{}
+	for _, groups := range [][][]lifetime.SiteID{own, together, chains} {
+		for i := range groups {
+			groups[i] = slices.DeleteFunc(groups[i], func(site lifetime.SiteID) bool { return known[p.PlaceOf(site)] })
+		}
+		for _, sites := range p.replacing(groups) {
+			g := growingSite{p.histories.sites[sites[0]], sites}
+			if len(sites) > 1 {
+				g.history = p.merged(sites)
+			}
+			if p.grows(g) {
 				growing = append(growing, g)
 			}
 		}
-		if len(growing) > found || len(l.sites) < 2 || place == (lifetime.Place{}) || !p.holds(l) {
-			continue
-		}
-		if g := (growingSite{p.merged(l.sites), l.sites}); p.grows(g) {
-			growing = append(growing, g)
-		}
-	}
-	return append(growing, p.growingChains(lines, order, growing)...)
-}
-
-// growingChains returns the lines of libraries whose buffers are each larger than the previous one, whichever line of
-// the program called: a prompt and the tokens after it extend the same keys and values.
-func (p *Pass) growingChains(lines map[lifetime.Place]*line, order []lifetime.Place, known []growingSite) (growing []growingSite) {
-	chains, inner := map[lifetime.FrameID]*line{}, []lifetime.FrameID{}
-	for _, place := range order {
-		for _, site := range lines[place].sites {
-			at := p.program.LineOf(site)
-			if at == 0 || p.Frames[at].Kind != frame.Framework || len(p.histories.sites[site].freed) == 0 ||
-				slices.ContainsFunc(known, func(g growingSite) bool { return slices.Contains(g.sites, site) }) {
-				continue
+		for _, g := range growing {
+			for _, site := range g.sites {
+				known[p.PlaceOf(site)] = true
 			}
-			if chains[at] == nil {
-				chains[at] = &line{}
-				inner = append(inner, at)
-			}
-			chains[at].sites = append(chains[at].sites, site)
-		}
-	}
-	for _, at := range inner {
-		l := chains[at]
-		if len(l.sites) < 2 || !p.holds(l) {
-			continue
-		}
-		if g := (growingSite{p.merged(l.sites), l.sites}); p.grows(g) {
-			growing = append(growing, g)
 		}
 	}
 	return growing
 }
 
-// holds reports whether a line retains a buffer.
-func (p *Pass) holds(l *line) bool {
-	return slices.ContainsFunc(l.sites, func(site lifetime.SiteID) bool { return len(p.histories.sites[site].open) > 0 })
+// replacing returns the groups of sites that retain a buffer and in which a larger buffer replaced most of those that were freed: the last
+// one that was allocated before the free. To merge the histories of all groups costs more than all other rules.
+func (p *Pass) replacing(groups [][]lifetime.SiteID) [][]lifetime.SiteID {
+	of := make([]int32, len(p.histories.sites)) // from 1; 0 = none
+	for k, sites := range groups {
+		if slices.ContainsFunc(sites, func(site lifetime.SiteID) bool { return len(p.histories.sites[site].open) > 0 }) {
+			for _, site := range sites {
+				of[site] = int32(k) + 1
+			}
+		}
+	}
+	uses := make([]struct{ last, freed, larger int64 }, len(groups)+1)
+	for c := range p.Space.Changes() {
+		b := &p.Space.Buffers[c.Buffer]
+		switch u := &uses[of[b.Site]]; {
+		case b.Edge&lifetime.BeginUnseen != 0:
+		case c.Begin:
+			u.last = b.Requested
+		default:
+			if u.freed++; u.last > b.Requested {
+				u.larger++
+			}
+		}
+	}
+	var all [][]lifetime.SiteID
+	for k, sites := range groups {
+		if u := &uses[k+1]; u.freed >= minDoublings && shareOf(u.larger, u.freed) >= minLarger {
+			all = append(all, sites)
+		}
+	}
+	return all
 }
 
 // grows reports whether each buffer is larger than the previous one.
 func (p *Pass) grows(g growingSite) bool {
-	if len(g.lifetimes) < minDoublings || !p.histories.growsBySize(p.Space, g.history) &&
-		!p.histories.growsByFactor(p.Space, g.history) {
+	if !p.histories.growsBySize(g.history) && !p.histories.growsByFactor(g.history) {
 		return false
 	}
 	least, _ := p.verdict(g.history) // it may also grow in number
@@ -169,7 +191,7 @@ func (h *history) growths() (all []growth) {
 }
 
 // growsBySize applies the thresholds of growingBuffer to a site.
-func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
+func (h *histories) growsBySize(site *history) bool {
 	all := site.growths()
 	until := h.end.work - site.lag()
 	n := 0
@@ -185,12 +207,12 @@ func (h *histories) growsBySize(s *lifetime.Space, site *history) bool {
 	}
 	first, last := all[0], all[n-1]
 	return float64(last.to) >= minFactor*float64(max(first.to, 1)) && inEachThird(all[:n]) &&
-		!site.wasDropped(first, last.to) && largerSuccessors(s, site) >= minLarger
+		!site.wasDropped(first, last.to)
 }
 
 // growsByFactor reports whether a site replaces its buffer by a larger one whenever it is full, and goes on: the pauses
 // grow like the sizes, and the next one is not overdue.
-func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
+func (h *histories) growsByFactor(site *history) bool {
 	all := site.growths()
 	n := 1 // growths at the end that fit
 	for i := len(all) - 1; i > 0 && float64(all[i].to) >= leastFactor*float64(all[i].from) && all[i].from == all[i-1].to; i-- {
@@ -208,8 +230,7 @@ func (h *histories) growsByFactor(s *lifetime.Space, site *history) bool {
 	}
 	last, before := all[len(all)-1], all[len(all)-2]
 	expected := float64(last.at.work-before.at.work) * float64(last.to) / float64(last.from)
-	return float64(h.end.work-last.at.work) <= expected*1.25 && !site.wasDropped(all[len(all)-n], last.to) &&
-		largerSuccessors(s, site) >= minLarger
+	return float64(h.end.work-last.at.work) <= expected*1.25 && !site.wasDropped(all[len(all)-n], last.to)
 }
 
 // inEachThird reports whether each third of the time has at least minThird of the growth. Between two growths the level
@@ -238,23 +259,4 @@ func (h *history) wasDropped(first growth, last int64) bool {
 	most := max(maxEarlier*float64(last), 2*float64(first.from))
 	n := sort.Search(len(h.levels), func(i int) bool { return int(h.levels[i].allocations) >= first.at.allocations })
 	return slices.ContainsFunc(h.levels[:n], func(l level) bool { return float64(l.bytes) > most })
-}
-
-// largerSuccessors returns the share of the freed buffers of a site that a larger one replaced. The replacement is the
-// last buffer of the site that was allocated before the free.
-func largerSuccessors(s *lifetime.Space, h *history) float64 {
-	freed, larger := 0, 0
-	for k, i := range h.buffers {
-		b := &s.Buffers[i]
-		if b.Edge&lifetime.EndOpen != 0 {
-			continue
-		}
-		freed++
-		later := h.buffers[k+1:]
-		if n := sort.Search(len(later), func(j int) bool { return s.Buffers[later[j]].Begin > b.End }); n > 0 &&
-			s.Buffers[later[n-1]].Requested > b.Requested {
-			larger++
-		}
-	}
-	return shareOf(int64(larger), int64(freed))
 }
