@@ -64,6 +64,7 @@ var (
 	FigCausePlace    = newFigureKnown(purpose.Inferred, "cause", UnitText, "place of the largest finding that one change may fix together with this one")
 	FigLikelyCause   = newFigureKnown(purpose.Inferred, "likely_cause", UnitText, "probable reason why the buffers stay alive; of the first of held_by, if the recorder saw what holds them")
 	FigShareInBursts = newFigure("share_in_bursts", UnitShare, "frees of the call site that came many at a time, as a share of all its frees")
+	FigSaved         = newFigure("saved_bytes", UnitBytes, "by how much the peak would be lower without the buffers")
 	FigFreedBy       = newFigure("freed_by", UnitText, "place that freed most buffers of the call site, if few places freed them")
 )
 

@@ -138,23 +138,16 @@ func (p *Pass) stepsOf(buffers []int) []int {
 // overlaps reports whether two sorted lists of steps have enough in common. It stops early once they differ too much:
 // programs with thousands of leaks compare each with many others.
 func overlaps(x, y []int) bool {
-	differ := 0 // steps in only one list
-	most := (1 - together) * float64(len(x)+len(y))
-	i, j := 0, 0
-	for i < len(x) && j < len(y) && float64(differ) <= most {
+	both, most := 0, (1-together)*float64(len(x)+len(y))
+	for i, j := 0, 0; i < len(x) && j < len(y) && float64(i+j-2*both) <= most; {
 		switch {
 		case x[i] < y[j]:
 			i++
-			differ++
 		case x[i] > y[j]:
 			j++
-			differ++
 		default:
-			i++
-			j++
+			i, j, both = i+1, j+1, both+1
 		}
 	}
-	differ += len(x) - i + len(y) - j
-	both := (len(x) + len(y) - differ) / 2
 	return float64(both)/float64(len(x)+len(y)-both) >= together
 }

@@ -43,10 +43,8 @@ type history struct {
 	older     int // buffers of the site that are older than the window
 
 	sorted    bool  // lifetimes are sorted
-	survivors []int // cache of Pass.survivors
-	counted   bool  // survivors is set
-	setUp     []int // cache of Pass.setUp
-	settled   bool  // setUp is set
+	survivors []int // cache of Pass.survivors, not nil once it is set
+	setUp     []int // cache of Pass.setUp, not nil once it is set
 }
 
 // freed is a buffer that was allocated and freed in the window. Lists are in order of the frees.

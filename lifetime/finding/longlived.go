@@ -13,51 +13,99 @@ const (
 	minPeers   = 20  // freed buffers of a site that show its usual lifetime
 	maxOld     = 3   // exceptions per site
 	muchOlder  = 10  // age of an exception, in units of the nearlyAll quantile
+	minEqual   = 8   // freed buffers of its size from which half of that age is enough
 	nearlyAll  = .99 // quantile of the lifetimes of freed buffers
 	partOfLife = 0.3 // minimum age of an exception as a share of the window
+	minPasses  = 3   // forward passes with results of one size
+	sureOfRole = .75 // confidence of a category from which a buffer is no input
 )
 
-// longLived finds a few buffers that are alive at the end and much older than nearly all freed buffers of their site
-// were, and whose category does not say what keeps them, as of a workspace or a parameter. Those that are older than the recording may be
-// many: what a leak retained before the ring buffer overflowed.
+// longLived finds what nothing seems to need any more: a few buffers that are alive at the end and much older than nearly all freed buffers
+// of their site were, such as what the first call of a function returned, and results of earlier passes. Their category does not say
+// what keeps them, as of a workspace or a parameter. Those that are older than the recording may be many: what a leak retained before the ring
+// buffer overflowed.
 func longLived(p *Pass) (findings []Finding) {
-	for site, h := range p.unexplained() {
-		old := p.muchOlder(h)
-		if len(old) == 0 || len(old) > maxOld {
-			continue
+	add := func(site lifetime.SiteID, old []int, h *history, basedOn, text, advice string) {
+		f := Finding{Suggestions: []string{advice}, Held: p.heldOf(old), basedOn: basedOn}
+		if f.merge(p.Space, site, old, h); !p.isNotable(f.Amount.Bytes) {
+			return
 		}
-		f := Finding{}
-		f.merge(p.Space, site, old, h)
-		if !p.isNotable(f.Amount.Bytes) {
-			continue
-		}
-		began := p.Space.Buffers[old[0]].Begin
-		f.add(figure(FigBeganAfter, began-p.Space.Begin))
-		f.describe(p.PlaceOf(site).String(), fmt.Sprintf("%d of %s (%s) retained since %s; the others were freed much sooner", len(old),
-			units.Plural(h.allocated, "buffer"), units.Bytes(f.Amount.Bytes), p.since(began)))
-		f.Suggestions = []string{"Find the reference taken then: an outer variable, a logger, an exception."}
+		began, saved := p.Space.Buffers[old[0]].Begin, p.savedWithout(old)
+		f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSaved, saved))
+		lower := fmt.Sprintf("without %s the peak is %s lower", map[bool]string{true: "it", false: "them"}[len(old) == 1], units.Bytes(saved))
+		f.describe(p.PlaceOf(site).String(), fmt.Sprintf(text, units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)), lower)
 		findings = append(findings, f)
+	}
+	for site, h := range p.unexplained() {
+		if old := p.muchOlder(h); len(old) > 0 && len(old) <= maxOld {
+			add(site, old, h, "", fmt.Sprintf("%%s (%%s) of %d retained since %s; the others were freed much sooner", h.allocated,
+				p.since(p.Space.Buffers[old[0]].Begin)), "Find the reference taken then: an outer variable, a logger, an exception.")
+		}
 	}
 	if p.histories.older == 0 {
 		return findings
 	}
+	if old, result := p.staleResults(); len(old) > 0 {
+		add(result, old, p.histories.sites[result], inGeneral, "the result of an earlier pass is still held: %s (%s) of its size, older than the recording",
+			"Delete it when its pass is over (del out), or reuse its variable.")
+	}
 	lines, order := p.linesOf()
 	for _, place := range order {
-		old, all := p.outlived(place, lines[place].sites)
-		if len(old) == 0 {
-			continue
+		if old, all := p.outlived(place, lines[place].sites); len(old) > 0 {
+			add(p.Space.Buffers[old[0]].Site, old, all, "", "%s (%s) older than the recording; the others were freed much sooner",
+				"Record from the beginning, with a larger max_entries: a leak may have retained them.")
 		}
-		f := Finding{}
-		f.merge(p.Space, p.Space.Buffers[old[0]].Site, old, all)
-		if !p.isNotable(f.Amount.Bytes) {
-			continue
-		}
-		f.describe(place.String(), fmt.Sprintf("%s (%s) are older than the recording; the others were freed much sooner",
-			units.Plural(f.Amount.Count, "buffer"), units.Bytes(f.Amount.Bytes)))
-		f.Suggestions = []string{"Record from the beginning, with a larger max_entries: a leak may have retained them."}
-		findings = append(findings, f)
 	}
 	return findings
+}
+
+// savedWithout returns by how many bytes the peak would be lower without some buffers that are alive at the end, in order.
+func (p *Pass) savedWithout(buffers []int) int64 {
+	peak, held, next := int64(0), int64(0), 0
+	for _, level := range p.usage() {
+		for ; next < len(buffers) && p.Space.Buffers[buffers[next]].Begin <= level.At; next++ {
+			held += p.Space.Buffers[buffers[next]].Size
+		}
+		peak = max(peak, level.Bytes-held)
+	}
+	return p.highest().Bytes - peak
+}
+
+// staleResults returns a few buffers that are older than the recording and as large as the results of its forward passes, and the site of
+// these: each was freed within the next pass. Nothing before the result in a pass has that size, so it is not that of its input, which
+// is another buffer.
+func (p *Pass) staleResults() (old []int, result lifetime.SiteID) {
+	passes, buffers, size := p.program.Passes(p.Space), p.Space.Buffers, int64(0)
+	if len(passes) < minPasses {
+		return nil, 0
+	}
+	for k, pass := range passes {
+		at := pass[1]
+		for ; at > pass[0] && at+1 < len(buffers) && buffers[at].End <= buffers[at+1].Begin; at-- { // a workspace
+		}
+		is := &buffers[at]
+		if k == 0 {
+			size, result = is.Requested, is.Site
+		}
+		if is.Requested != size || is.Site != result || k+2 < len(passes) && is.End > buffers[passes[k+2][0]].Begin ||
+			slices.ContainsFunc(buffers[pass[0]:at], func(b lifetime.Buffer) bool { return b.Requested == size }) {
+			return nil, 0
+		}
+	}
+	input := false
+	for i := range buffers[:p.histories.older] {
+		switch b := &buffers[i]; {
+		case b.End <= buffers[passes[len(passes)-1][1]].Begin:
+		case b.Requested == size && !p.isHeld(i):
+			old = append(old, i)
+		default:
+			input = input || !p.isHeld(i) || p.Purpose(p.Space.PurposeOf(i)).Confidence < sureOfRole
+		}
+	}
+	if len(old) > maxOld || !input {
+		return nil, 0
+	}
+	return old, result
 }
 
 // outlived returns the live buffers of a place that are older than the recording, and the history of its sites, if the recording is much
@@ -90,15 +138,16 @@ func (p *Pass) freesOlder(sites []lifetime.SiteID) bool {
 }
 
 // muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers
-// were; none if the site freed fewer than minPeers.
+// were; none if the site freed few.
 func (p *Pass) muchOlder(h *history) (old []int) {
-	if len(h.lifetimes) < minPeers {
-		return nil
+	usual, sizes := max(h.quantile(nearlyAll), 1), map[int64]int{}
+	for _, f := range h.freed[:min(len(h.open), 1)*len(h.freed)] {
+		sizes[p.Space.Buffers[f.buffer].Requested]++
 	}
-	usual := h.quantile(nearlyAll)
 	for _, i := range p.survivors(h) {
-		age := p.histories.age(i)
-		if !p.isHeld(i) && age >= muchOlder*max(usual, 1) && float64(age) >= partOfLife*float64(p.histories.end.work) {
+		age, equal := p.histories.age(i), sizes[p.Space.Buffers[i].Requested] >= minEqual
+		if (equal && 2*age >= muchOlder*usual || len(h.freed) >= minPeers && age >= muchOlder*usual) && !p.isHeld(i) &&
+			float64(age) >= partOfLife*float64(p.histories.end.work) {
 			old = append(old, i)
 		}
 	}

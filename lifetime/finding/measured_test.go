@@ -192,7 +192,7 @@ func bases() (all []finding.Basis) {
 	for _, e := range append(finding.Evidences, "suspected") {
 		all = append(all, finding.Basis{Rule: "leak", Evidence: e})
 	}
-	for _, rule := range []string{"growing_buffer", "cache", "trend"} {
+	for _, rule := range []string{"growing_buffer", "cache", "long_lived", "trend"} {
 		all = append(all, finding.Basis{Rule: rule, Evidence: "any"})
 	}
 	return all

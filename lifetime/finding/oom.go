@@ -19,15 +19,17 @@ const (
 
 // LeaksUntil returns what grows in one space, the part of a whole one until a failure: the leaks that may be named as
 // the cause of the failure, and what may be loaded. of is what the program did in it. A program that fails in its first
-// forward pass retains everything that it allocated, so a leak needs steps, and more of them if no step was recorded, or as
-// many buffers if no steps are known.
+// forward pass retains everything that it allocated, so a leak needs steps, and more of them if no step was recorded. Where
+// no steps are known, a place that retained as many as steps that make a leak certain did not load them, and one that freed more than it
+// retained ran as often, and so do forward passes. No pass has a container that the recorder saw to hold them.
 func LeaksUntil(of *program.Program, whole *lifetime.Space) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(of, of.Spaces[0], Settings{})
 	for _, r := range LeakRules() {
 		for _, f := range p.run(r) {
-			steps := f.Value(FigSteps)
-			again := steps == 0 && f.Amount.Count >= certainSteps || steps >= inferred || steps >= known && f.Value(FigInferred) == 0
+			steps, kept := f.Value(FigSteps), float64(f.Amount.Count)
+			again := steps >= inferred || steps >= known && f.Value(FigInferred) == 0 || steps == 0 && (kept >= certainSteps ||
+				kept >= inferred && (f.Value(FigFreed) > kept || inContainer(f.Held) || len(p.program.Passes(p.Space)) >= inferred))
 			p.leaveOut(&f, whole)
 			if f.loads || f.IsLeak() && again {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,

@@ -58,7 +58,7 @@ func Rules() []Rule {
 			Explains: true, Run: withHistory(delayedFree)},
 		{Name: "cache", Kind: KindRetention, Doc: "call sites whose buffers grew in number and then stopped: full caches, not leaks",
 			Explains: true, Run: withHistory(cache)},
-		{Name: "long_lived", Kind: KindRetention, Doc: "a few buffers that live far longer than the others of their call site",
+		{Name: "long_lived", Kind: KindRetention, Doc: "buffers that live far longer than others like them: first results, results of earlier passes",
 			Explains: true, Run: withHistory(longLived)},
 		{Name: "imbalance", Kind: KindRetention, Doc: "allocations that were never freed and that no other rule explains",
 			Run: withHistory(imbalance)},

@@ -142,6 +142,31 @@ func TestLongLived(t *testing.T) {
 	}
 }
 
+// TestUnneeded: what the first call returned, and the result of a pass before the recording. The input of an autoencoder has that size, too.
+func TestUnneeded(t *testing.T) {
+	for name, want := range map[string]string{
+		"stale": "long_lived 33554432 saved 33554432, 0.50", "autoencoder": "",
+		"first_call": "long_lived 8388608 saved 8388608, 1.00; long_lived 8388608 saved 8388608, 1.00",
+	} {
+		c, err := judged.Open("../../testdata/waste/"+name+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range find(t, c.Capture, finding.Settings{}) {
+			if f.Severity > finding.Info {
+				t.Errorf("%s: %s", name, f.Description)
+			}
+			if f.Rule == "long_lived" {
+				got = append(got, fmt.Sprintf("%s %d saved %.0f, %.2f", f.Rule, f.Amount.Bytes, f.Value(finding.FigSaved), f.Confidence))
+			}
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 // TestSpike: the finding names the step with a high peak and the call site that causes it.
 func TestSpike(t *testing.T) {
 	p := newProgram(3)

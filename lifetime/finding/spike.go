@@ -86,15 +86,10 @@ func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level
 
 // difference returns the site whose bytes grew most between two instants; ok is false if none grew.
 func (p *Pass) difference(before, after int64) (site lifetime.SiteID, bytes int64, ok bool) {
-	was := map[lifetime.SiteID]int64{}
-	for _, row := range p.Space.Breakdown(before) {
-		was[row.Site] = units.AddSat(was[row.Site], row.Bytes)
-	}
-	is := map[lifetime.SiteID]int64{}
-	for _, row := range p.Space.Breakdown(after) {
-		is[row.Site] = units.AddSat(is[row.Site], row.Bytes)
-		if more := is[row.Site] - was[row.Site]; row.Kind.OfBuffers() && more > bytes {
-			site, bytes, ok = row.Site, more, true
+	was := p.bytesBySite(before)
+	for at, is := range p.bytesBySite(after) {
+		if more := is - was[at]; more > bytes || more == bytes && ok && at < site {
+			site, bytes, ok = at, more, true
 		}
 	}
 	return site, bytes, ok

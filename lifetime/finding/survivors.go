@@ -23,30 +23,26 @@ const (
 // Set-up is few sizes, and early, but for workspaces; a second run or handle allocates one more. A site with more sizes
 // that occur once is one whose sizes vary: of these, and if more sizes are set-up, the steps tell it (madeFirst). What waits for a backward pass is left out too.
 func (p *Pass) survivors(h *history) []int {
-	if h.counted { // several rules need them
-		return h.survivors
+	if h.survivors == nil { // several rules need them
+		open := slices.DeleteFunc(slices.Clone(h.open), func(i int) bool {
+			_, early := slices.BinarySearch(p.setUp(h), i)
+			return early || p.Space.Buffers[i].Edge&lifetime.Pending != 0
+		})
+		h.survivors = append([]int{}, p.program.Settled(p.Space, open)...)
 	}
-	h.counted = true
-	setUp := p.setUp(h)
-	for _, i := range h.open {
-		if _, early := slices.BinarySearch(setUp, i); !early && p.Space.Buffers[i].Edge&lifetime.Pending == 0 {
-			h.survivors = append(h.survivors, i)
-		}
-	}
-	h.survivors = p.program.Settled(p.Space, h.survivors)
 	return h.survivors
 }
 
 // setUp returns the buffers of a site that are set-up, in order.
 func (p *Pass) setUp(h *history) []int {
-	if !h.settled {
-		h.setUp, h.settled = p.findSetUp(h), true
+	if h.setUp == nil {
+		h.setUp = p.findSetUp(h)
 	}
 	return h.setUp
 }
 
-func (p *Pass) findSetUp(h *history) (all []int) {
-	once := p.fewPerStream(h)
+func (p *Pass) findSetUp(h *history) []int {
+	all, once := []int{}, p.fewPerStream(h)
 	for _, made := range once {
 		all = append(all, made...)
 	}

@@ -86,16 +86,21 @@ func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	}
 	n := len(levels)
 	each := max(n/maxSlices, 1)
-	changes := map[lifetime.SiteID]int64{}
-	add := func(at, sign int64) {
-		for _, i := range p.Space.LiveAt(at) {
-			b := &p.Space.Buffers[i]
-			changes[b.Site] = units.AddSat(changes[b.Site], sign*b.Size)
-		}
+	changes := p.bytesBySite(lowest(n-each, n))
+	for site, bytes := range p.bytesBySite(lowest(n/3, n/3+each)) {
+		changes[site] = units.AddSat(changes[site], -bytes)
 	}
-	add(lowest(n/3, n/3+each), -1)
-	add(lowest(n-each, n), 1)
 	return changes
+}
+
+// bytesBySite returns what each site holds at an instant.
+func (p *Pass) bytesBySite(at int64) map[lifetime.SiteID]int64 {
+	all := map[lifetime.SiteID]int64{}
+	for _, i := range p.Space.LiveAt(at) {
+		b := &p.Space.Buffers[i]
+		all[b.Site] = units.AddSat(all[b.Site], b.Size)
+	}
+	return all
 }
 
 // passes reports whether most of a rise is what one forward pass saves, waits for a backward pass, or has a role: it
@@ -163,29 +168,12 @@ func (p *Pass) flat() (share float64, flat bool) {
 	if s.Facts&lifetime.History == 0 || s.Allocations < minAllocations || s.Axis != lifetime.Time || len(s.Buffers) == 0 {
 		return 0, false
 	}
-	share = p.busyShare()
+	end, levels := s.End, p.usage()
+	for i := range s.Marks { // they may follow the last event
+		end = max(end, s.Marks[i].End)
+	}
+	share = float64(levels[len(levels)-1].At-s.Begin) / float64(end-s.Begin)
 	return share, share < flatFrom
-}
-
-// busyShare returns the share of the window up to the last allocation or free. Marks may follow the last event.
-func (p *Pass) busyShare() float64 {
-	end := p.Space.End
-	for i := range p.Space.Marks {
-		end = max(end, p.Space.Marks[i].End)
-	}
-	return float64(p.lastChange()-p.Space.Begin) / float64(end-p.Space.Begin)
-}
-
-// lastChange returns the instant of the last allocation or free.
-func (p *Pass) lastChange() (t int64) {
-	for i := range p.Space.Buffers {
-		b := &p.Space.Buffers[i]
-		t = max(t, b.Begin)
-		if b.Edge&lifetime.EndOpen == 0 {
-			t = max(t, b.End)
-		}
-	}
-	return t
 }
 
 func (p *Pass) flatLine(share float64) Finding {

@@ -233,18 +233,18 @@ func TestLateGrowth(t *testing.T) {
 	}
 }
 
-// TestLongLivedAtLimits: up to three buffers live on, of a function that freed at least twenty others soon.
+// TestLongLivedAtLimits: up to three buffers live on, of a function that freed at least eight of their size soon, or twenty others.
 func TestLongLivedAtLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		freed, kept, at int
 		want            string
 	}{
-		"one":             {40, 1, 5, "1 of 40960 after 101"},
-		"three":           {40, 3, 5, "3 of 122880 after 101"},
-		"four":            {40, 4, 5, ""},
-		"twenty others":   {20, 1, 5, "1 of 40960 after 101"},
-		"nineteen others": {19, 1, 5, ""},
-		"it is young":     {40, 1, 39, ""},
+		"one":          {40, 1, 5, "1 of 40960 after 101"},
+		"three":        {40, 3, 5, "3 of 122880 after 101"},
+		"four":         {40, 4, 5, ""},
+		"eight others": {8, 1, 0, "1 of 40960 after 1"},
+		"seven others": {7, 1, 0, ""},
+		"it is young":  {40, 1, 39, ""},
 	} {
 		h := newByHand()
 		for i := range c.freed {

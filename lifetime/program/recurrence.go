@@ -281,8 +281,13 @@ func (p *Program) OnePass(s *lifetime.Space) bool {
 	return 2*h.allocatedBetween(from, to+1) >= h.allocatedBetween(s.Begin, s.End)
 }
 
-// Passes returns the number of forward passes in a space that other allocations tell apart.
-func (p *Program) Passes(s *lifetime.Space) int { return len(p.forwardPasses(p.historyOf(s))) }
+// Passes returns the first and the last buffer of each forward pass in a space.
+func (p *Program) Passes(s *lifetime.Space) (all [][2]int) {
+	for _, pass := range p.forwardOf(p.historyOf(s)) {
+		all = append(all, [2]int{pass.first, pass.last})
+	}
+	return all
+}
 
 // forwardOf returns the forward passes of a history.
 func (p *Program) forwardOf(h *history) []interval {
