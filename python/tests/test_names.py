@@ -39,7 +39,7 @@ def run(folder: Path, program: str) -> "dict[str, dict[str, str]]":
 
 WALK = """
 import collections, functools, gc, sys, threading
-from memlane import _walk
+from memlane import _read, _walk
 gc.disable()
 class T:
     def __init__(self, name): self.name = name
@@ -83,16 +83,17 @@ def names():
     live = [o for o in gc.get_objects() if type(o) is T]
     found = {}
     own = lambda variables: variables.get("__name__") == "walking"
-    walk = _walk.Walk(lambda of: 2 if of is T else 1, lambda index, o, kind: found.__setitem__(o.name, index), 600, 10**7)
-    for roots in walk.roots(own):
-        for root in roots: walk.start(root)
-        walk.run()
+    kind = lambda of: _walk.WANTED + 1 if of is T else _walk.PLAIN
+    walk = _walk.Walk(kind, lambda index, o, kind: found.__setitem__(o.name, index), _read.Budget(600, 600), 10**7)
+    walk.missing = set(map(id, live))
+    walk.seen.update((id(live), id(found)))
+    walk.reach(own, walk.near)
     paths = {name: walk.path(index)[1] for name, index in found.items()}
     paths.update((o.name, text) for o, text, cyclic in walk.unreached(live, own) if cyclic)
     walk.close()
     return paths
 '''
-walking = {"__name__": "walking", "gc": gc, "T": T, "_walk": _walk}
+walking = {"__name__": "walking", "gc": gc, "T": T, "_walk": _walk, "_read": _read}
 exec(code, walking)
 names = walking["names"]
 del walking

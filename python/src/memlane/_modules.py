@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any, Callable
 
-from memlane import _walk
+from memlane import _read
 
 
 class _Open(threading.local):
@@ -23,16 +23,16 @@ def watch(torch: Any, has_ranges: bool) -> Callable[[], None]:
     if marks is None:
         raise RuntimeError("modules=True needs PyTorch 2.8 or newer")
     begin, end = marks
-    compiling = torch.compiler.is_compiling
+    compiling, tracing = torch.compiler.is_compiling, torch._C._get_tracing_state
     open_, names = _Open(), _Names()
 
-    # torch.compile traces these, and sees that they do nothing
+    # torch.compile traces these, and sees that they do nothing; torch.jit.trace would record a range
     def enter(module: Any, args: Any) -> None:
-        if not compiling():
+        if not compiling() and tracing() is None:
             open_.calls.append(begin(names.of(module, not open_.calls)))
 
     def leave(module: Any, args: Any, output: Any) -> None:
-        if not compiling() and open_.calls:
+        if not compiling() and tracing() is None and open_.calls:
             end(open_.calls.pop())
 
     of_modules = torch.nn.modules.module
@@ -66,9 +66,8 @@ class _Names:
                 continue
             done.add(id(module))
             self._known[id(module)] = weakref.ref(module), name
-            children: Any = (_walk.dict_of(module) or {}).get("_modules") if deep else None
-            if dict in _walk.mro(type(children)):  # not of a module of TorchScript
-                todo += [(m, f"{name}.{n}") for n, m in reversed(list(dict.items(children))) if m is not None]
+            if deep:
+                todo += [(m, f"{name}.{n}") for n, m in reversed(_read.items(_read.attribute(module, "_modules"))) if m is not None]
 
 
 def _metadata(torch: Any) -> tuple[Callable[[str], Any], Callable[[Any], None]] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import gzip
 import hashlib
@@ -11,18 +12,20 @@ import os
 import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from typing import Any
+import types
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
-from memlane import _walk
+from memlane import _read, _walk
 
 KEY = "memlane"  # of a snapshot
 FIELD = 1000  # of a profile of JAX
-SECONDS = 2.0
-_OBJECTS = 1_250_000  # 200 MB of this process
+SECONDS, CEILING = 1.5, 30.0  # of CPU for the walk, and that may pass; half as much for the names
+_OBJECTS = 500_000  # 45 MB of this process
+_NESTED = 4  # lists and dicts of an optimizer's state in each other
 _DEEP = 100  # steps of a path whose types are looked at
 _RESULTS = (" (result", " (output", " (indices", " (save_", " (reserve")  # what an operation saves of what it computed
-_TENSOR, _STORAGE, _MODULE, _OPTIMIZER, _NODE = range(_walk.PLAIN + 1, _walk.PLAIN + 6)
+_TENSOR, _STORAGE, _MODULE, _OPTIMIZER, _NODE = range(_walk.WANTED + 1, _walk.WANTED + 6)
 
 
 class _Texts:
@@ -33,8 +36,7 @@ class _Texts:
         self._ids = {"": 0}
 
     def id(self, text: str) -> int:
-        if len(text) > 2 * _walk.LONG_PATH:
-            text = f"{text[: _walk.LONG_PATH]}…{text[-_walk.LONG_PATH :]}"
+        text = _walk.shortened(text)
         n = self._ids.get(text)
         if n is None:
             n = self._ids[text] = len(self.all)
@@ -69,8 +71,8 @@ class Table:
         return json.dumps({**head, "texts": self._texts.all, **self.columns}, separators=(",", ":"))
 
 
-def _own(variables: dict[str, Any]) -> bool:
-    name = variables.get("__name__")
+def _own(variables: Any) -> bool:
+    name = dict.get(variables, "__name__")
     return type(name) is str and name.split(".", 1)[0] == __name__.split(".", 1)[0]
 
 
@@ -80,9 +82,11 @@ class _Finder:
     def __init__(self) -> None:
         self.live: list[Any] = []  # kept from before the capture until it is named, so that their addresses are theirs
         self.classes: dict[int, int] = {}  # kinds of classes, by id
+        self._walk: _walk.Walk
+        self._unread = 0  # objects of which nothing can be said
 
     def _kind_of(self, of: type) -> int:
-        for base in _walk.mro(of):
+        for base in _read.mro(of):
             kind = self.classes.get(id(base))
             if kind is not None:
                 return kind
@@ -92,12 +96,26 @@ class _Finder:
         enabled = gc.isenabled()
         gc.disable()
         table = Table()
-        walk = _walk.Walk(self._kind_of, self._found, SECONDS, _OBJECTS)
+        walk = self._walk = _walk.Walk(self._kind_of, self._found, _read.Budget(SECONDS, CEILING), _OBJECTS)
+        began = time.monotonic()
         try:
-            self._fill(walk, table)
-            table.objects, table.seconds = len(walk.objects), time.monotonic() - walk.began
+            walk.missing = self._wanted()
+            walk.seen.update((id(self), id(self.__dict__), id(self.live), id(walk.missing)))
+            with self._unwatched():
+                walk.reach(_own, self._reach_further)
+                missing = len(walk.missing)
+                walk.budget = _read.Budget(SECONDS / 2, CEILING / 2)
+                try:
+                    self._fill(walk, table)
+                except _read.Late:
+                    walk.stopped = True
+            table.objects, table.seconds = len(walk.objects), time.monotonic() - began
+            notes = [table.note] if table.note else []
             if walk.stopped:
-                table.note = f"names stop after {len(walk.objects):,} objects and {table.seconds:.1f} s"
+                notes.insert(0, f"names stop after {len(walk.objects):,} objects and {table.seconds:.1f} s; {missing:,} of {len(self.live):,} were not reached")
+            if self._unread:
+                notes.append(f"{self._unread:,} cannot be read")
+            table.note = "; ".join(notes)
         finally:  # no reference may stay, nor a cycle for the collector
             walk.close()
             self.__dict__.clear()
@@ -105,16 +123,27 @@ class _Finder:
                 gc.enable()
         return table
 
-    def _reach(self, walk: _walk.Walk) -> None:
-        """Reaches what variables of the program hold, then what those of libraries hold."""
-        walk.seen.update((id(self), id(self.__dict__), id(self.live)))
-        for roots in walk.roots(_own):
-            for root in roots:
-                walk.start(root)
-            walk.run()
-            self._reach_further(walk)
+    def _each(self, some: Iterable[Any], work: Callable[[Any], None], budget: _read.Budget | None = None) -> None:
+        """Calls work with each of some objects. One that cannot be read costs itself only."""
+        for o in some:
+            (budget or self._walk.budget).spend()
+            try:
+                work(o)
+            except (_read.Late, MemoryError):
+                raise
+            except Exception:
+                self._unread += 1
 
-    def _reach_further(self, walk: _walk.Walk) -> None:
+    @contextlib.contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        """Keeps the program's own code out of what the framework does."""
+        yield
+
+    def _wanted(self) -> set[int]:
+        """Returns the ids of what is looked for."""
+        return {id(o) for o in self.live}
+
+    def _reach_further(self) -> None:
         """Reaches what the garbage collector does not see."""
 
     def _found(self, index: int, o: Any, kind: int) -> None:
@@ -140,21 +169,16 @@ def held(walk: _walk.Walk, index: int, counts: dict[int, int]) -> dict[str, str]
     label = walk.label(parent, index, first=not text)
     row = {"path": text + label, "where": where, "owner": text, "container": ""}
     at = parent
-    while at >= 0:  # the innermost container on the path that may grow
+    for _ in range(_DEEP):  # the innermost container on the path that may grow
+        if at < 0:
+            break
         if label.endswith("]"):
-            row["container"] = type(walk.objects[at]).__name__
+            row["container"] = _read.type_name(type(walk.objects[at]))
             if row["container"] != "tuple":  # which does not grow
                 break
         at, label = walk.parents[at], walk.label(walk.parents[at], at)
     row["path"], row["owner"] = (_attributes(row[k]) for k in ("path", "owner"))
     return row
-
-
-def _too_late(walk: _walk.Walk) -> bool:
-    """Reports whether naming has taken as long again as the walk may take."""
-    late = time.monotonic() - walk.began > 2 * SECONDS
-    walk.stopped = walk.stopped or late
-    return late
 
 
 def _attributes(path: str) -> str:
@@ -168,35 +192,46 @@ def _attributes(path: str) -> str:
     return path
 
 
+class _Name(NamedTuple):
+    role: str
+    name: str
+    owner: str
+    where: str
+
+
 class Torch(_Finder):
     """Of PyTorch. Make one before the capture is dumped."""
 
     def __init__(self, torch: Any, device: Any, hooked: bool) -> None:
         super().__init__()
         self._torch, self._device, self._hooked = torch, device, hooked
-        self.classes = {id(torch.Tensor): _TENSOR, id(torch.UntypedStorage): _STORAGE, id(torch.nn.Module): _MODULE, id(torch.optim.Optimizer): _OPTIMIZER}
+        of_storage = torch.UntypedStorage
+        self.classes = {id(torch.Tensor): _TENSOR, id(of_storage): _STORAGE, id(torch.nn.Module): _MODULE, id(torch.optim.Optimizer): _OPTIMIZER}
+        self._plain = {id(torch.nn.Parameter), id(getattr(torch.nn, "Buffer", None)), id(torch.Tensor)}  # classes that are made of nothing else
         self._tensors: list[tuple[int, Any]] = []
-        self._modules: list[tuple[int, Any]] = []
-        self._optimizers: list[tuple[int, Any]] = []
-        self._roots: list[tuple[int, Any]] = []  # of graphs: nodes, with the index of what holds them
-        self._saved: dict[type, list[str]] = {}
+        self._modules: list[Any] = []
+        self._optimizers: list[Any] = []
+        self._nodes: list[tuple[int, Any]] = []  # that variables hold
+        self._saved: dict[int, list[Any]] = {}  # what reads what a class of nodes saves
         self._base = getattr(torch._C, "TensorBase", None) or torch._C._TensorBase
+        self._base_of_storage = getattr(torch._C, "StorageBase", of_storage)
         self._address = getattr(torch._C, "_data_address", None)  # of the storage
-        self._walk: _walk.Walk
+        self._computes: dict[int, bool] = {}  # classes of tensors that may compute their device and shape, by id
         self._looked = 0  # tensors whose gradients and graphs were reached
-        self._of_graphs: list[tuple[int, int]] = []  # ranges of objects that only graphs hold
+        self._above: dict[int, tuple[int, int]] = {}  # of what only graphs hold, by index: the variable whose graph it is, and the node that saved it
+        self._in_graph = False
         self._storages: set[int] = set()
         self._allocations = self._counted()
         self._called: tuple[list[Any], list[Any]] = [], []  # modules and optimizers
-        kinds: dict[type, int] = {}
+        kinds: dict[int, int] = {}
         for o in gc.get_objects():  # graphs' own are made when they are read
             t = type(o)
-            kind = kinds.get(t)
+            kind = kinds.get(id(t))
             if kind is None:
-                kind = kinds[t] = self._kind_of(t)
-            if kind in (_TENSOR, _STORAGE):
+                kind = kinds[id(t)] = self._kind_of(t)
+            if kind == _TENSOR or kind == _STORAGE:
                 self.live.append(o)
-            elif kind in (_MODULE, _OPTIMIZER):
+            elif kind == _MODULE or kind == _OPTIMIZER:
                 self._called[kind == _OPTIMIZER].append(o)
 
     def annotate(self, known: dict[int, str], most: int) -> None:
@@ -207,32 +242,25 @@ class Torch(_Finder):
         tell = getattr(self._torch._C, "_cuda_annotateMemory", None)
         if tell is None or self._device is not self._torch.cuda or self._device.get_allocator_backend() != "native":
             return
-        (modules, optimizers), self._called = self._called, ([], [])
-        names: dict[int, tuple[str, str, str]] = {}
-        inside = self._inside(modules)
-        for module in modules:
-            if id(module) not in inside:
-                for role, name, tensor in self._tensors_of(module, type(module).__name__):
-                    names.setdefault(id(tensor), (role, name, ""))
-        for optimizer in optimizers:
-            for parameter, values in self._states(optimizer):
-                if id(parameter) in names:
-                    self._name_states(values, names[id(parameter)][1], "", names)
-        if 3 * sum(n or 0 for n in self._allocations) + 2 * len(names) > most:  # entries of an allocation and its free
-            return
-        for o in self.live:
-            role, name, _ = names.get(id(o), ("", "", ""))
-            told = [(o, name)] if name else []
-            if role == "parameter" and self._get(o, "is_leaf"):
-                told.append((self._get(o, "grad"), f"{name}.grad"))
-            for tensor, text in told:
-                address = self._place(tensor)[1]
+        with self._unwatched():
+            names, tensors = self._named(_read.Budget(SECONDS / 2, CEILING / 2), lambda o: ("", ""), [], *self._called)
+            if 3 * sum(n or 0 for n in self._allocations) + 2 * len(names) > most:  # entries of an allocation and its free
+                return
+            for tensor in tensors:
+                address, text = self._place(tensor)[1], names[id(tensor)].name
                 if address and known.get(address) != text:
                     known[address] = text
                     tell(address, json.dumps({"name": text}, separators=(",", ":")))
 
     def add_to(self, path: str) -> None:
         add_to_snapshot(path, self.table())
+
+    @contextlib.contextmanager
+    def _unwatched(self) -> Iterator[None]:
+        guard = getattr(self._torch._C, "_DisableTorchDispatch", object)()
+        with self._torch._C.DisableTorchFunction():
+            yield
+        del guard
 
     def _counted(self) -> list[Any]:
         """Returns how many allocations each device has had."""
@@ -243,57 +271,82 @@ class Torch(_Finder):
 
     def _kind_of(self, of: type) -> int:
         kind = super()._kind_of(of)
-        if kind == _walk.PLAIN and any("next_functions" in type.__dict__["__dict__"].__get__(base) for base in _walk.mro(of)):
-            return _NODE
-        return kind
+        return _NODE if kind == _walk.PLAIN and _getter(of, "next_functions") is not None else kind
 
     def _get(self, o: Any, name: str) -> Any:
         """Returns an attribute of a tensor, whatever its class puts in its place."""
         return getattr(self._base, name).__get__(o)
 
+    def _is(self, o: Any, *kinds: int) -> bool:
+        return self._kind_of(type(o)) in kinds
+
+    def _wanted(self) -> set[int]:
+        """What has memory on a device, or a graph that may have some."""
+        wanted = set()
+        with self._unwatched():
+            for o in self.live:
+                address = self._place(o)[1]
+                self._storages.add(address)
+                try:
+                    if address or self._is(o, _TENSOR) and not self._get(o, "is_leaf"):
+                        wanted.add(id(o))
+                except Exception:
+                    self._unread += 1
+        return wanted
+
     def _found(self, index: int, o: Any, kind: int) -> None:
-        if kind in (_TENSOR, _STORAGE):
+        if kind == _TENSOR or kind == _STORAGE:
             self._tensors.append((index, o))
         elif kind == _MODULE:
-            self._modules.append((index, o))
+            self._modules.append(o)
         elif kind == _OPTIMIZER:
-            self._optimizers.append((index, o))
-        elif kind == _NODE:
-            self._roots.append((index, o))
+            self._optimizers.append(o)
+        elif not self._in_graph:
+            self._nodes.append((index, o))
             parent = self._walk.parents[index]
-            if parent >= 0 and self._walk.kind(type(self._walk.objects[parent])) == _TENSOR:
+            if parent >= 0 and self._is(self._walk.objects[parent], _TENSOR):
                 self._walk.given.setdefault(index, ".grad_fn")
 
+    def _path_of(self, o: Any) -> tuple[str, str]:
+        """Returns the path and the place of an object that was reached."""
+        index = self._walk.indexes.get(id(o))
+        where, path = self._walk.path(index) if index is not None else ("", "")
+        return _attributes(path), where
+
     def _fill(self, walk: _walk.Walk, table: Table) -> None:
-        self._walk = walk
-        self._storages = {self._place(o)[1] for o in self.live} - {0}
-        with self._torch._C.DisableTorchFunctionSubclass():
-            self._reach(walk)
-            names = self._named()
-            still = self._counted() == self._allocations
-            rows: dict[tuple[int, int], dict[str, Any]] = {}
-            counts = _counts(walk, (index for index, _ in self._tensors))
-            for index, tensor in self._tensors:
-                if _too_late(walk):
-                    break
-                device, address, size = self._place(tensor)
-                if not address or not still and address not in self._storages:
-                    continue
-                row = self._row(index, tensor, names, counts)
-                row.update(device=device, address=address, bytes=size)
+        names, tensors = self._named(walk.budget, self._path_of, self._modules, self._called[0], [*self._optimizers, *self._called[1]])
+        for tensor in tensors:
+            known, index = names[id(tensor)], walk.indexes.get(id(tensor))
+            if index is not None and known.role in ("parameter", "buffer"):
+                walk.call(index, known.where, known.name)
+        still = self._counted() == self._allocations
+        rows: dict[tuple[int, int], dict[str, Any]] = {}
+        counts = _counts(walk, (index for index, _ in self._tensors))
+
+        def add(tensor: Any, row: dict[str, Any]) -> None:
+            device, address, size = self._place(tensor)
+            if address and (still or address in self._storages):
+                row.update(device=device, address=address, bytes=size, tensor=self._described(tensor))
                 self._merge(rows, row)
-            on_device = [o for o in self.live if self._place(o)[1]]
+
+        def reached(of: tuple[int, Any]) -> None:
+            if self._place(of[1])[1]:
+                add(of[1], self._row(*of, names, counts))
+
+        try:
+            self._each(tensors, lambda t: add(t, self._row(walk.indexes.get(id(t), -1), t, names, counts)))
+            self._each((t for t in self._tensors if id(t[1]) not in names and t[0] not in self._above), reached)
+            self._each((t for t in self._tensors if t[0] in self._above), reached)
+            on_device = [o for o in self.live if self._place(o)[1] and id(o) not in names]
             for tensor, text, cycle in walk.unreached(on_device, _own):
-                device, address, size = self._place(tensor)
-                row = {"kind": "cycle" if cycle else "unreached", "path": text, "tensor": self._described(tensor)}
-                row.update(device=device, address=address, bytes=size)
-                self._merge(rows, row)
+                add(tensor, {"kind": "cycle" if cycle else "unreached", "path": text})
+        finally:
             for row in rows.values():
                 table.add(row)
-            if not still:
-                table.note = "other threads allocated meanwhile: what only graphs hold has no name"
-            elif self._hooked:
-                table.note = "hooks pack what graphs save (checkpointing, offloading): what only graphs hold has no name"
+        if not still:
+            table.note = "other threads allocated meanwhile: what only graphs hold has no name"
+        elif self._hooked:
+            table.note = "hooks pack what graphs save (checkpointing, offloading): what only graphs hold has no name"
 
     def _merge(self, rows: dict[tuple[int, int], dict[str, Any]], row: dict[str, Any]) -> None:
         """Adds what was found about a storage. A role tells more than a variable, a variable more than a graph."""
@@ -310,19 +363,35 @@ class Torch(_Finder):
         elif row["kind"] == "variable":
             old["others"] = old.get("others", 0) + 1
 
+    def _has_code(self, of: type) -> bool:
+        """Reports whether the class of a tensor may compute its device and shape."""
+        found = self._computes.get(id(of))
+        if found is None:
+            bases = _read.mro(of)
+            before = next((i for i, b in enumerate(bases) if b is self._torch.Tensor), 0)
+            found = self._computes[id(of)] = any("__torch_dispatch__" in _read.members(b) for b in bases[:before])
+        return found
+
     def _place(self, o: Any) -> tuple[int, int, int]:
         """Returns the device, the address of the storage and the bytes of a tensor; zeros if it has no memory on a device.
 
         data_ptr would copy a tensor that shares its memory until it is written, and untyped_storage would leave an object.
         """
         try:
-            is_storage = self._kind_of(type(o)) == _STORAGE
-            device = o.device if is_storage else self._get(o, "device")
-            if device.type not in ("cuda", "xpu"):  # the address of a storage that is none of a device breaks memory (fake tensors)
-                return 0, 0, 0
-            if is_storage:
-                address, size = o.data_ptr(), o.nbytes()
+            if self._is(o, _STORAGE):
+                of = self._base_of_storage
+                device = of.device.__get__(o)
+                if device.type not in ("cuda", "xpu"):  # the address of a storage that is none of a device breaks memory (fake tensors)
+                    return 0, 0, 0
+                address, size = of.data_ptr(o), of.nbytes(o)
+            elif self._has_code(type(o)):
+                of = self._torch._C
+                on_device = self._device.device_count() == 1 and of._dispatch_keys(o).has(of.DispatchKey.CUDA)
+                return (0, self._address(o), 0) if on_device and self._address is not None else (0, 0, 0)
             else:
+                device = self._get(o, "device")
+                if device.type not in ("cuda", "xpu"):
+                    return 0, 0, 0
                 item = self._base.element_size(o)
                 address, size = self._address_of_storage(o, item), self._base.numel(o) * item
             return (device.index or 0, address, size) if address > 0 else (0, 0, 0)
@@ -335,163 +404,173 @@ class Torch(_Finder):
         return int(self._base.data_ptr(tensor)) - int(self._base.storage_offset(tensor)) * item  # versions of PyTorch without lazy copies
 
     def _described(self, o: Any) -> str:
-        if self._kind_of(type(o)) != _TENSOR:
-            return ""
-        return f"{str(self._get(o, 'dtype')).rpartition('.')[2]} {list(self._get(o, 'shape'))}"
+        try:
+            if self._is(o, _TENSOR) and not self._has_code(type(o)):
+                return f"{str(self._get(o, 'dtype')).rpartition('.')[2]} {list(self._get(o, 'shape'))}"
+        except Exception:  # of a nested tensor
+            pass
+        return ""
 
-    def _row(self, index: int, tensor: Any, names: dict[int, tuple[str, str, str]], counts: dict[int, int]) -> dict[str, Any]:
+    def _row(self, index: int, tensor: Any, names: dict[int, _Name], counts: dict[int, int]) -> dict[str, Any]:
+        """Returns what is said of a tensor. An index of -1 is that of one that was not reached."""
         walk = self._walk
-        role, name, owner = names.get(id(tensor), ("", "", ""))
-        row: dict[str, Any] = {"kind": "variable", "role": role, "tensor": self._described(tensor)}
-        if self._only_in_graph(index) and not name:
-            at, saved = walk.parents[index], None
-            while at >= 0 and (self._only_in_graph(at) or self._is_node(at)):
-                saved = walk.objects[at] if saved is None and self._is_node(at) else saved
-                at = walk.parents[at]
+        known = names.get(id(tensor), _Name("", "", "", ""))
+        row: dict[str, Any] = {"kind": "variable", "role": known.role}
+        if index in self._above and not known.name:
+            at, saved = self._above[index]
             label = walk.label(walk.parents[index], index)
-            row.update(held(walk, at, counts) if at >= 0 else {}, kind="graph", node=f"{type(saved).__name__}{label}")
+            row.update(held(walk, at, counts), kind="graph", node=f"{_read.type_name(type(walk.objects[saved])) if saved >= 0 else 'NoneType'}{label}")
             row["owner"] = row.get("path", "")
             if self._get(tensor, "grad_fn") is not None or label.startswith(_RESULTS) or not label.startswith(" ("):
                 row["role"] = "activation"
             return row
-        row.update(held(walk, index, counts), others=len(walk.extra.get(id(tensor), ())))
-        row["name"] = name or row["path"]
-        row["owner"] = owner or row["owner"]
-        if role in ("parameter", "buffer"):
-            row["path"], row["container"] = name, ""
+        if index >= 0:
+            row.update(held(walk, index, counts), others=len(walk.extra.get(id(tensor), ())))
+        row["name"] = known.name or row["path"]
+        row["owner"] = known.owner or row["owner"]
+        if known.role in ("parameter", "buffer") or index < 0:
+            row.update(path=known.name, where=row.get("where") or known.where, container="")
         return row
 
-    def _only_in_graph(self, index: int) -> bool:
-        return any(begin <= index < end for begin, end in self._of_graphs)
-
-    def _is_node(self, index: int) -> bool:
-        return self._walk.kind(type(self._walk.objects[index])) == _NODE
-
-    def _reach_further(self, walk: _walk.Walk) -> None:
+    def _reach_further(self) -> None:
         """Reaches gradients, and what autograd keeps for backward passes that may come."""
-        tensors = self._tensors[self._looked :]
-        for index, tensor in tensors:
-            try:
-                if self._get(tensor, "is_leaf") or self._get(tensor, "retains_grad"):  # else PyTorch warns
-                    walk.add(self._get(tensor, "grad"), index, ".grad")
-            except Exception:  # of a storage
-                pass
-        walk.run()
-        begin = len(walk.objects)
-        roots, self._roots = self._roots, []
-        for index, tensor in self._tensors[self._looked :]:
-            try:
-                node = self._get(tensor, "grad_fn")
-                if node is not None:
-                    roots.append((index, node))
-            except Exception:  # of a storage; of a view whose base was changed
-                pass
-        for index, node in roots:
-            self._add_graph(index, node)
-        walk.run()
-        self._looked = len(self._tensors)
-        self._of_graphs.append((begin, len(walk.objects)))
+        walk = self._walk
+        new, self._looked = self._tensors[self._looked :], len(self._tensors)
+
+        def gradient(of: tuple[int, Any]) -> None:
+            if self._is(of[1], _TENSOR) and (self._get(of[1], "is_leaf") or self._get(of[1], "retains_grad")):  # else PyTorch warns
+                walk.add(self._get(of[1], "grad"), of[0], ".grad")
+
+        def graph(of: tuple[int, Any]) -> None:
+            node = self._get(of[1], "grad_fn") if self._is(of[1], _TENSOR) else None  # fails of a view whose base was changed
+            if node is not None:
+                self._add_graph(of[0], node)
+
+        self._each(new, gradient)
+        walk.near()
+        begin, self._in_graph = len(walk.objects), True
+        nodes, self._nodes = self._nodes, []
+        try:
+            self._each(new, graph)
+            self._each(nodes, lambda of: self._add_graph(*of))
+            walk.near()
+        finally:
+            self._in_graph = False
+            for index in range(begin, len(walk.objects)):
+                parent = walk.parents[index]
+                is_node = parent >= 0 and self._is(walk.objects[parent], _NODE)
+                at, saved = self._above.get(parent, (parent, -1))
+                while at not in self._above and at >= 0 and self._is(walk.objects[at], _NODE):  # a variable holds it
+                    at = walk.parents[at]
+                self._above[index] = at, parent if is_node else saved
 
     def _add_graph(self, index: int, node: Any) -> None:
         walk = self._walk
         todo = [(index, node)]
         if walk.objects[index] is node:  # a variable holds it
             self._add_saved(node, index)
-            todo = [(index, n) for n, _ in node.next_functions if n is not None]
-        while todo and not walk.late:
+            todo = [(index, n) for n in self._next_of(node)]
+        while todo:
+            walk.budget.spend(10)
             parent, node = todo.pop()
             at = walk.add(node, parent, "")
             if at >= 0:
                 self._add_saved(node, at)
-                todo += [(at, n) for n, _ in node.next_functions if n is not None]
-
-    def _named(self) -> dict[int, tuple[str, str, str]]:
-        """Returns role, name and owner of parameters, buffers, gradients and states of optimizers, by id."""
-        walk = self._walk
-        names: dict[int, tuple[str, str, str]] = {}
-        inside = self._inside(module for _, module in self._modules)
-        for index, module in self._modules:
-            if id(module) in inside:
-                continue
-            where, owner = walk.path(index)
-            owner = _attributes(owner)
-            for role, name, tensor in self._tensors_of(module, owner):
-                if names.setdefault(id(tensor), (role, name, owner))[1] == name and id(tensor) in walk.indexes:
-                    walk.call(walk.indexes[id(tensor)], where, name)
-        for index, optimizer in self._optimizers:
-            owner = walk.path(index)[1]
-            for parameter, values in self._states(optimizer):
-                known = names.get(id(parameter))
-                at = walk.indexes.get(id(parameter))
-                of = known[1] if known else walk.path(at)[1] if at is not None else "a parameter"
-                self._name_states(values, of, owner, names)
-        for index, tensor in self._tensors:
-            if walk.given.get(index) == ".grad":
-                parent = walk.objects[walk.parents[index]]
-                role, name, owner = names.get(id(parent), ("", "", ""))
-                if role == "parameter":
-                    names[id(tensor)] = "gradient", f"{name}.grad", owner
-        for _, tensor in self._tensors:  # what a class of its own is made of
-            if id(tensor) in names and type(tensor).__name__ not in ("Parameter", "Buffer", "Tensor"):
-                for c in (*gc.get_referents(tensor), *(_walk.dict_of(tensor) or {}).values()):
-                    if self._kind_of(type(c)) == _TENSOR:
-                        names.setdefault(id(c), names[id(tensor)])
-        return names
-
-    def _inside(self, modules: Iterable[Any]) -> set[int]:
-        """Returns the ids of modules that others hold."""
-        return {id(m) for module in modules for m in self._members(module, "_modules").values()}
-
-    def _tensors_of(self, root: Any, path: str) -> Iterator[tuple[str, str, Any]]:
-        """Yields role, name and tensor of the parameters and buffers of a module."""
-        todo, done = [(path, root)], set()
-        while todo:
-            prefix, m = todo.pop()
-            if id(m) in done or self._kind_of(type(m)) != _MODULE:
-                continue
-            done.add(id(m))
-            for role, members in (("parameter", "_parameters"), ("buffer", "_buffers")):
-                for name, tensor in self._members(m, members).items():
-                    yield role, f"{prefix}.{name}", tensor
-            todo += [(f"{prefix}.{name}", child) for name, child in reversed(self._members(m, "_modules").items())]
+                todo += [(at, n) for n in self._next_of(node)]
 
     @staticmethod
-    def _states(optimizer: Any) -> list[tuple[Any, Any]]:
-        """Returns parameters and what an optimizer keeps for each."""
-        state: Any = (_walk.dict_of(optimizer) or {}).get("state")
-        return list(dict.items(state)) if dict in _walk.mro(type(state)) else []
-
-    def _name_states(self, values: Any, of: str, owner: str, names: dict[int, tuple[str, str, str]], key: str = "") -> None:
-        if self._kind_of(type(values)) == _TENSOR:
-            names.setdefault(id(values), ("optimizer_state", f"{key or 'state'} of {of}", owner))
-        elif dict in _walk.mro(type(values)):
-            for k, v in list(dict.items(values)):
-                self._name_states(v, of, owner, names, k if type(k) is str else type(k).__name__)
-        elif type(values) in (list, tuple):
-            for v in values:
-                self._name_states(v, of, owner, names, key)
-
-    @staticmethod
-    def _members(module: Any, name: str) -> dict[str, Any]:
-        members: Any = (_walk.dict_of(module) or {}).get(name)
-        return {k: v for k, v in list(dict.items(members)) if v is not None and type(k) is str} if dict in _walk.mro(type(members)) else {}
+    def _next_of(node: Any) -> list[Any]:
+        read = _getter(type(node), "next_functions")
+        return [n for n, _ in read(node) if n is not None] if read is not None else []
 
     def _add_saved(self, node: Any, at: int) -> None:
         if self._hooked:
             return  # reading would run the hooks, which compute or copy
         t = type(node)
-        attributes = self._saved.get(t)
-        if attributes is None:
-            raw = [a for a in dir(t) if a.startswith("_raw_saved_")]
-            attributes = self._saved[t] = ["saved_tensors"] if "_raw_saved_tensors" in raw and hasattr(t, "saved_tensors") else [a[4:] for a in raw]
-        for attribute in attributes:
+        getters = self._saved.get(id(t))
+        if getters is None:
+            raw = {name for base in _read.mro(t) for name in _read.members(base) if type(name) is str and name.startswith("_raw_saved_")}
+            whole = _getter(t, "saved_tensors") if "_raw_saved_tensors" in raw else None
+            found = [("saved_tensors", whole)] if whole else [(name[4:], _getter(t, name[4:])) for name in sorted(raw)]
+            getters = self._saved[id(t)] = [(f" ({name.removeprefix('_saved_')})", read) for name, read in found if read is not None]
+        for label, read in getters:
             try:
-                value = getattr(node, attribute)
+                value = read(node)
             except Exception:  # freed, or modified in place
                 continue
-            for tensor in value if type(value) in (tuple, list) else (value,):
-                if self._kind_of(type(tensor)) == _TENSOR:
-                    self._walk.add(tensor, at, f" ({attribute.removeprefix('_saved_')})")
+            for tensor in value if type(value) is tuple or type(value) is list else (value,):
+                if self._is(tensor, _TENSOR):
+                    self._walk.add(tensor, at, label)
+
+    def _named(
+        self, budget: _read.Budget, path_of: Callable[[Any], tuple[str, str]], reached: list[Any], called: list[Any], optimizers: list[Any]
+    ) -> tuple[dict[int, _Name], list[Any]]:
+        """Returns what parameters, buffers, gradients and states are, by id, and these tensors. Each module is looked at once."""
+        names: dict[int, _Name] = {}
+        tensors: list[Any] = []
+        done: set[int] = set()
+
+        def name(tensor: Any, known: _Name) -> None:
+            if self._is(tensor, _TENSOR) and id(tensor) not in names:
+                names[id(tensor)] = known
+                tensors.append(tensor)
+
+        def tree(root: Any) -> None:
+            path, where = path_of(root)
+            todo = [(path or _read.type_name(type(root)), root)]
+            owner = todo[0][0]
+            while todo:
+                budget.spend(10)
+                prefix, module = todo.pop()
+                if id(module) in done or not self._is(module, _MODULE):
+                    continue
+                done.add(id(module))
+                for role, inner in (("parameter", "_parameters"), ("buffer", "_buffers")):
+                    for key, tensor in _inside(module, inner):
+                        name(tensor, _Name(role, f"{prefix}.{key}", owner, where))
+                todo += [(_walk.shortened(f"{prefix}.{key}", 4 * _walk.LONG_PATH), child) for key, child in reversed(_inside(module, "_modules"))]
+
+        def states(optimizer: Any) -> None:
+            owner, where = path_of(optimizer)
+            for parameter, values in _read.items(_read.attribute(optimizer, "state")):
+                budget.spend(10)
+                of = names[id(parameter)].name if id(parameter) in names else path_of(parameter)[0] or "a parameter"
+                todo = [("state", values, _NESTED)]
+                while todo:
+                    budget.spend()
+                    key, value, deep = todo.pop()
+                    name(value, _Name("optimizer_state", f"{key} of {of}", owner or _read.type_name(type(optimizer)), where))
+                    if type(value) is list or type(value) is tuple:
+                        todo += [(key, v, deep - 1) for v in value if deep]
+                    else:
+                        todo += [(k if type(k) is str else _read.type_name(type(k)), v, deep - 1) for k, v in _read.items(value) if deep]
+
+        def further(tensor: Any) -> None:
+            known = names[id(tensor)]
+            if known.role == "parameter" and (self._get(tensor, "is_leaf") or self._get(tensor, "retains_grad")):
+                name(self._get(tensor, "grad"), known._replace(role="gradient", name=f"{known.name}.grad"))
+            if id(type(tensor)) not in self._plain:  # what a class of its own is made of
+                for c in (*gc.get_referents(tensor), *(value for _, value in _read.items(_read.attributes(tensor)))):
+                    name(c, known)
+
+        inside = {id(child) for module in reached for _, child in _inside(module, "_modules")}
+        roots = [m for m in reached if id(m) not in inside]
+        inside.update(id(child) for module in called for _, child in _inside(module, "_modules"))
+        self._each([*roots, *(m for m in called if id(m) not in inside), *reached, *called], lambda m: None if id(m) in done else tree(m), budget)
+        self._each(optimizers, states, budget)
+        self._each(tensors, further, budget)
+        return names, tensors
+
+
+def _inside(module: Any, name: str) -> list[tuple[str, Any]]:
+    """Returns the members of a module of one kind; none of a module of TorchScript."""
+    return [(k, v) for k, v in _read.items(_read.attribute(module, name)) if v is not None and type(k) is str]
+
+
+def _getter(of: type, name: str) -> Any:
+    """Returns what reads an attribute that a class in C has; None if there is none."""
+    found = (_read.members(base).get(name) for base in _read.mro(of))
+    return next((slot.__get__ for slot in found if type(slot) is types.GetSetDescriptorType), None)
 
 
 class Jax(_Finder):
@@ -505,31 +584,30 @@ class Jax(_Finder):
         self.live = jax.live_arrays()
         kinds = {type(a) for a in self.live}
         self.classes = {id(of): _TENSOR for of in kinds}
-        self._wanted = {id(a) for a in self.live}
         self._indexes: list[int] = []
 
     def add_to(self, path: str) -> None:
         add_to_profile(path, self.table())
 
     def _found(self, index: int, o: Any, kind: int) -> None:
-        if id(o) in self._wanted:
-            self._indexes.append(index)
+        self._indexes.append(index)
 
     def _fill(self, walk: _walk.Walk, table: Table) -> None:
-        walk.seen.update((id(self._wanted), id(self._indexes)))
-        self._reach(walk)
         rows: dict[tuple[int, int], dict[str, Any]] = {}
         counts = _counts(walk, self._indexes)
-        for index in self._indexes:
-            if _too_late(walk):
-                break
+
+        def reached(index: int) -> None:
             row = held(walk, index, counts)
             row.update(kind="variable", name=row["path"], role=self._role(walk, index))
             self._add(rows, walk.objects[index], row, len(walk.extra.get(id(walk.objects[index]), ())))
-        for array, text, cycle in walk.unreached(self.live, _own):
-            self._add(rows, array, {"kind": "cycle" if cycle else "unreached", "path": text}, 0)
-        for row in rows.values():
-            table.add(row)
+
+        try:
+            self._each(self._indexes, reached)
+            for array, text, cycle in walk.unreached(self.live, _own):
+                self._add(rows, array, {"kind": "cycle" if cycle else "unreached", "path": text}, 0)
+        finally:
+            for row in rows.values():
+                table.add(row)
 
     def _add(self, rows: dict[tuple[int, int], dict[str, Any]], array: Any, row: dict[str, str], others: int) -> None:
         """Adds a row for each device that has a part of an array. Several arrays may share a buffer."""
@@ -565,11 +643,10 @@ class Jax(_Finder):
             if at < 0 or type(walk.objects[at]) is _walk.Root:
                 break
             of = type(walk.objects[at])
-            module = of.__dict__.get("__module__")
-            package = module.split(".", 1)[0] if type(module) is str else ""
-            if package == "optax" or package == "flax" and of.__name__ == "OptState":
+            package, name = _read.module_of(of).split(".", 1)[0], _read.type_name(of)
+            if package == "optax" or package == "flax" and name == "OptState":
                 return "optimizer_state"
-            if package == "flax" and of.__name__ == "Param":
+            if package == "flax" and name == "Param":
                 return "parameter"
             at = walk.parents[at]
         return ""

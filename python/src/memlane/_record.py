@@ -53,6 +53,26 @@ def _say(text: str) -> None:
         pass
 
 
+class _Room:
+    """Raises the limit of nested calls: the program may be at it, and what fails here would replace its own error."""
+
+    _CALLS = 500
+    _entered, _limit = 0, 0
+
+    def __enter__(self) -> None:
+        of = _Room
+        if of._entered == 0:
+            of._limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(of._limit + of._CALLS)
+        of._entered += 1
+
+    def __exit__(self, *of_error: Any) -> None:
+        of = _Room
+        of._entered -= 1
+        if of._entered == 0 and sys.getrecursionlimit() == of._limit + of._CALLS:
+            sys.setrecursionlimit(of._limit)
+
+
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
 
 
@@ -256,7 +276,7 @@ class Recorder:
         """Writes what was recorded so far, and returns the file; None, and a line on standard error, if it cannot. The recording goes on."""
         if self._backend is None:
             raise RuntimeError("memlane.record: not recording")
-        with self._lock:
+        with self._lock, _Room():
             try:
                 return self._write(name, self._backend)
             except Exception as error:
@@ -267,12 +287,15 @@ class Recorder:
         if self._rank is None:
             self._rank = known_rank()
         stem, end = f"rank{self._rank or 0}", (f"_{name}" if name else "") + backend.suffix
-        folder = self.folder if os.path.abspath(self.folder) == self._place else self._place
+        try:
+            folder = self.folder if os.path.abspath(self.folder) == self._place else self._place
+        except FileNotFoundError:  # the folder in which the program is was removed
+            folder = self._place
         path = os.path.join(folder, stem + end)
         os.makedirs(folder, exist_ok=True)  # it may have been removed
         part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
         with _uncollected():
-            finder = self._finder(backend)
+            finder = backend.finder() if self._names else None
             try:
                 backend.dump(part)
                 if path in self._wrote:
@@ -288,14 +311,7 @@ class Recorder:
                 self._add_names(finder, path)
             return path
 
-    def _finder(self, backend: _Torch | _Jax) -> Any:
-        try:
-            return backend.finder() if self._names else None
-        except Exception as error:
-            _say(f"no names: {type(error).__name__}: {error}")
-            return None
-
-    def _add_names(self, finder: Any, path: str) -> None:
+    def _add_names(self, finder: _names.Torch | _names.Jax, path: str) -> None:
         """Adds names to a capture that is complete without."""
         try:
             finder.add_to(path)
@@ -310,10 +326,10 @@ class Recorder:
                 os.link(part, path)  # unlike a rename, it fails if there is a file
                 return True
             except FileExistsError:
-                if os.stat(path).st_mtime >= self._began:
+                if os.stat(path).st_mtime >= self._began or not os.path.isfile(path):
                     return False
             except OSError:  # a file system without links
-                if os.path.exists(path) and os.stat(path).st_mtime >= self._began:
+                if os.path.exists(path) and (os.stat(path).st_mtime >= self._began or not os.path.isfile(path)):
                     return False
                 os.replace(part, path)
                 return True
@@ -464,8 +480,9 @@ _attached = False
 
 def _observe(device: int, requested: int, total: int, free: int) -> None:
     """Called by PyTorch's allocator before it raises."""
-    for recorder in list(_observed):
-        recorder._out_of_memory()
+    with _Room():
+        for recorder in list(_observed):
+            recorder._out_of_memory()
 
 
 class _Torch:
@@ -476,7 +493,7 @@ class _Torch:
         self._is_cuda = device is torch.cuda
         self._annotated: dict[int, str] = {}
         self._recorder: Recorder | None = None
-        self._before = False
+        self._before = False  # the program recorded before
         self._hooked = False  # the program used hooks of saved tensors
         self._push: Any = None
         self._has_ranges = True  # of record_function, in the history
@@ -486,9 +503,11 @@ class _Torch:
         global _attached
         if _observed:
             raise RuntimeError("memlane.record: another recorder uses PyTorch's history")
-        if self._is_cuda and self._device.is_initialized():  # before that, the question ends the process
-            self._before = bool(getattr(self._torch._C, "_cuda_isHistoryEnabled", bool)())
-        self._record(max_entries=recorder._max_entries, stacks=recorder._stacks)
+        self._before = self._is_cuda and self._records()
+        if self._before:
+            _say("the program records its own history; its max_entries and stacks stay")
+        else:
+            self._record(max_entries=recorder._max_entries, stacks=recorder._stacks)
         if self._is_cuda and not _attached:
             self._torch._C._cuda_attach_out_of_memory_observer(_observe)
             _attached = True
@@ -497,6 +516,15 @@ class _Torch:
         self._watch_hooks()
         if recorder._modules:
             self._mark_modules()
+
+    def _records(self) -> bool:
+        """Reports whether a history is recorded. Nothing tells with which limits, so that nobody could restore it."""
+        of = self._torch._C
+        try:
+            of._cuda_memoryStats(0)  # fails before there is an allocator; then the question would end the process
+            return bool(of._cuda_isHistoryEnabled())
+        except Exception:
+            return False
 
     def _mark_modules(self) -> None:
         try:
@@ -510,6 +538,7 @@ class _Torch:
         push = getattr(autograd, "_push_saved_tensors_default_hooks", None)
         if push is None:
             return
+        self._hooked = bool(getattr(autograd, "_top_saved_tensors_default_hooks", bool)(False))
 
         def noting(*args: Any) -> Any:
             self._hooked = True
@@ -558,7 +587,10 @@ class _Torch:
     def dump(self, path: str) -> None:
         self._device.memory._dump_snapshot(path)
 
-    def finder(self) -> _names.Torch:
+    def finder(self) -> _names.Torch | None:
+        if self._torch._C._get_tracing_state() is not None:  # what reads a tensor would be part of the traced program
+            _say("no names while torch.jit traces")
+            return None
         finder = _names.Torch(self._torch, self._device, self._hooked)
         if self._recorder is not None:
             try:
