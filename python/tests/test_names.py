@@ -288,6 +288,119 @@ with memlane.record("out") as r:
     )
 
 
+USER_CODE = """
+import abc, contextlib, enum, importlib.util, pathlib, tempfile, types, unittest.mock, weakref
+from torch.utils._python_dispatch import TorchDispatchMode
+SPECIAL = ("__getattribute__ __getattr__ __eq__ __ne__ __lt__ __hash__ __repr__ __str__ __len__ __iter__ __next__ __getitem__ __contains__ __bool__ __dir__ "
+           "__instancecheck__ __subclasscheck__ __sizeof__ __reduce_ex__ __copy__ __index__ __array__ __fspath__ __call__ __format__").split()
+def ran(*args, **kw): raise RuntimeError("code of the program ran")
+def odd(name, base=object, *leave, **more):
+    # a class of which each special method and each name that a library may read is the program's
+    body = {n: types.FunctionType(ran.__code__.replace(co_name=name + "." + n), globals()) for n in SPECIAL}
+    for n in "__dict__ __class__ items get values keys next_functions saved_tensors device shape dtype grad grad_fn is_leaf data_ptr nbytes numel element_size state name _name ident".split():
+        body[n] = property(types.FunctionType(ran.__code__.replace(co_name=name + "." + n), globals()))
+    body = {k: v for k, v in body.items() if k not in leave}
+    return type(base)(name, (base,), {**body, **more})
+class Meta(type):
+    for n in SPECIAL[:-2]:
+        if n not in ("__getattribute__", "__instancecheck__"): exec(f"def {n}(c, *a): ran()")
+    def __getattribute__(c, n):
+        if quiet: return super().__getattribute__(n)
+        ran()
+    mro = property(ran) if False else type.mro
+quiet = True
+made, put = {}, lambda of, base, o: made.__setitem__(of, base.__setattr__(o, "t", new(1)) or o)
+for base in (object, dict, list, tuple, set, frozenset, collections.deque, collections.OrderedDict, collections.defaultdict, Exception, threading.Thread, functools.partial, types.ModuleType, weakref.ref):
+    kind = odd("Odd" + base.__name__, base)
+    args = (lambda: 1,) if base is functools.partial else ("m",) if base is types.ModuleType else (ran,) if base is weakref.ref else ()
+    o = base.__new__(kind, *args)
+    if base is threading.Thread: threading._active[-1] = o
+    if base is types.ModuleType: base.__init__(o, "m")
+    put(base.__name__, object if base is not types.ModuleType else base, o)
+dict.__setitem__(made["dict"], "k", new(1)); list.append(made["list"], new(1))
+class WithMeta(metaclass=Meta): pass
+class SlotsMeta(metaclass=Meta): __slots__ = ("t",)
+class ListMeta(list, metaclass=Meta): pass
+class KeyMeta(metaclass=Meta): pass
+put("metaclass", object, WithMeta()); put("metaclass with slots", object, SlotsMeta()); made["list of a metaclass"] = ListMeta([new(1)])
+made["keys"] = {KeyMeta(): new(1), enum.Enum("E", "a").a: new(1), object.__new__(type("Key", (), {"__repr__": ran})): new(1)}
+class Function(torch.autograd.Function):
+    saved_tensors = property(ran); next_functions = property(ran)
+    @staticmethod
+    def forward(ctx, x): torch._C._FunctionBase.save_for_backward if False else None; ctx.kept = new(1); return x * 1
+    @staticmethod
+    def backward(ctx, g): return g
+class TF(torch.Tensor):
+    @classmethod
+    def __torch_function__(c, *a, **k): return super().__torch_function__(*a, **k) if quiet else ran()
+class Wraps(torch.Tensor):
+    @staticmethod
+    def __new__(c, e, **kw): return torch.Tensor._make_wrapper_subclass(c, e.shape, dtype=e.dtype, device=e.device, **kw)
+    @classmethod
+    def __torch_dispatch__(c, f, t, a=(), k=None): return torch.device("cuda:0") if "device" in str(f) else ran()
+class Shares(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(c, f, t, a=(), k=None): return super().__torch_dispatch__(f, t, a, k or {}) if quiet else ran()
+made["graph"] = Function.apply(torch.ones(256, device="cuda", requires_grad=True))
+made["__torch_function__"] = new(1).as_subclass(TF)
+for policy in ({}, {"dispatch_device": True}, {"dispatch_sizes_strides_policy": "sizes"}): made[str(policy)] = w = Wraps(new(1), **policy); w.inner = new(1)
+made["__torch_dispatch__ with memory"] = torch.Tensor._make_subclass(Shares, new(1))
+made["saved subclass"] = (torch.Tensor._make_subclass(Shares, new(1)).requires_grad_() * 2 if False else None)
+made["parameter"] = torch.nn.Parameter(new(1).as_subclass(TF))
+class Storage(torch.UntypedStorage):
+    device = property(ran); data_ptr = nbytes = ran
+made["storage"] = Storage(16)
+made["nested"] = torch.nested.nested_tensor([torch.zeros(3, 4), torch.zeros(5, 4)], device="cuda")
+class Net(torch.nn.Module):
+    def __init__(self): super().__init__(); self.w = torch.nn.Parameter(new(1)); self.up = torch.nn.Linear(4, 4).cuda()
+    named_modules = named_parameters = children = ran
+    __dict__ = property(lambda s: torch.nn.Module.__dict__["__dict__"].__get__(s) if quiet else ran())
+    def __getattr__(self, n): return super().__getattr__(n) if quiet else ran()
+net = Net()
+class Adam(torch.optim.SGD): __getstate__ = ran
+optimizer = Adam([net._parameters["w"]], lr=0.1, momentum=0.9)
+class State(dict): items = values = get = __getitem__ = __iter__ = ran
+optimizer.state[net._parameters["w"]] = State(momentum_buffer=new(1))
+made["mock"] = unittest.mock.MagicMock(); made["mock"].held = new(1)
+made["proxy"] = weakref.proxy(made["mock"])
+folder = tempfile.mkdtemp(); pathlib.Path(folder, "lazy_module_of_test.py").write_text("raise SystemExit('a lazy module was loaded')"); sys.path.insert(0, folder)
+spec = importlib.util.find_spec("lazy_module_of_test"); spec.loader = importlib.util.LazyLoader(spec.loader)
+sys.modules["lazy_module_of_test"] = lazy = importlib.util.module_from_spec(spec); spec.loader.exec_module(lazy)
+try: import numpy
+except ImportError: numpy = None
+if numpy:
+    class Array(numpy.ndarray): __array_finalize__ = lambda s, o: None; __len__ = __iter__ = __getitem__ = ran; dtype = flat = property(ran)
+    plain = numpy.empty(2, object); plain[0] = new(1); made["array"] = plain.view(Array)
+class Mode(TorchDispatchMode):
+    def __torch_dispatch__(self, f, t, a=(), k=None): return f(*a, **(k or {})) if quiet else ran()
+class FunctionMode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, f, t, a=(), k=None): return f(*a, **(k or {})) if quiet else ran()
+class Globals(dict): get = items = ran
+calls = set()
+def watch(frame, event, arg):
+    if event == "call" and frame.f_code.co_filename == __file__: calls.add(frame.f_code.co_name + ":" + str(frame.f_lineno))
+def work():
+    with Mode(), FunctionMode():
+        globals()["quiet"] = False
+        sys.modules["odd_module"] = made["module"]
+        sys.setprofile(watch)
+        r.dump("x")
+        sys.setprofile(None)
+        globals()["quiet"] = True
+with memlane.record("out") as r:
+    exec("def inside(): work()\\ninside()", Globals(work=work))
+threading._active.pop(-1, None)
+print(sorted(calls))
+os._exit(bool(calls - {"watch"}))
+"""
+
+
+@needs_torch
+def test_nothing_of_the_program_runs(tmp_path: Path) -> None:
+    """Each object is of a class whose own code would run if memlane compared, printed, iterated or asked it."""
+    run(tmp_path, USER_CODE)
+
+
 @needs_torch
 def test_names_can_be_left_out(tmp_path: Path) -> None:
     program = tmp_path / "program.py"

@@ -95,28 +95,32 @@ class _Finder:
     def table(self) -> Table:
         enabled = gc.isenabled()
         gc.disable()
-        table = Table()
+        table, notes = Table(), []
         walk = self._walk = _walk.Walk(self._kind_of, self._found, _read.Budget(SECONDS, CEILING), _OBJECTS)
         began = time.monotonic()
         try:
-            walk.missing = self._wanted()
-            walk.seen.update((id(self), id(self.__dict__), id(self.live), id(walk.missing)))
+            walk.live, walk.missing = self.live, self._wanted()
+            walk.seen.update((id(self), id(self.__dict__), id(self.live)))
             with self._unwatched():
                 walk.reach(_own, self._reach_further)
-                missing = len(walk.missing)
                 walk.budget = _read.Budget(SECONDS / 2, CEILING / 2)
                 try:
                     self._fill(walk, table)
                 except _read.Late:
                     walk.stopped = True
+        except Exception as error:
+            notes.append(f"names stop: {type(error).__name__}: {error}")
+        finally:  # no reference may stay, nor a cycle for the collector
             table.objects, table.seconds = len(walk.objects), time.monotonic() - began
-            notes = [table.note] if table.note else []
+            if table.note:
+                notes.append(table.note)
             if walk.stopped:
-                notes.insert(0, f"names stop after {len(walk.objects):,} objects and {table.seconds:.1f} s; {missing:,} of {len(self.live):,} were not reached")
+                missing = len(walk.missing)
+                of = f"; {missing:,} of {len(self.live):,} tensors were not reached" if missing else ""
+                notes.insert(0, f"names stop after {len(walk.objects):,} objects and {table.seconds:.1f} s{of}")
             if self._unread:
                 notes.append(f"{self._unread:,} cannot be read")
             table.note = "; ".join(notes)
-        finally:  # no reference may stay, nor a cycle for the collector
             walk.close()
             self.__dict__.clear()
             if enabled:
@@ -220,7 +224,7 @@ class Torch(_Finder):
         self._looked = 0  # tensors whose gradients and graphs were reached
         self._above: dict[int, tuple[int, int]] = {}  # of what only graphs hold, by index: the variable whose graph it is, and the node that saved it
         self._in_graph = False
-        self._storages: set[int] = set()
+        self._storages: dict[int, list[int]] = {}  # addresses, with the ids of the live tensors there
         self._allocations = self._counted()
         self._called: tuple[list[Any], list[Any]] = [], []  # modules and optimizers
         kinds: dict[int, int] = {}
@@ -282,21 +286,26 @@ class Torch(_Finder):
 
     def _wanted(self) -> set[int]:
         """What has memory on a device, or a graph that may have some."""
-        wanted = set()
+        wanted: set[int] = set()
+
+        def look(o: Any) -> None:
+            address = self._place(o)[1]
+            if address:
+                self._storages.setdefault(address, [])
+            if self._is(o, _TENSOR) and not self._get(o, "is_leaf"):
+                wanted.add(id(o))
+            elif address:  # one that shares the memory does as well
+                wanted.add(id(o))
+                self._storages[address].append(id(o))
+
         with self._unwatched():
-            for o in self.live:
-                address = self._place(o)[1]
-                self._storages.add(address)
-                try:
-                    if address or self._is(o, _TENSOR) and not self._get(o, "is_leaf"):
-                        wanted.add(id(o))
-                except Exception:
-                    self._unread += 1
+            self._each(self.live, look)
         return wanted
 
     def _found(self, index: int, o: Any, kind: int) -> None:
         if kind == _TENSOR or kind == _STORAGE:
             self._tensors.append((index, o))
+            self._walk.missing.difference_update(self._storages.get(self._place(o)[1], ()))
         elif kind == _MODULE:
             self._modules.append(o)
         elif kind == _OPTIMIZER:
@@ -337,7 +346,7 @@ class Torch(_Finder):
             self._each(tensors, lambda t: add(t, self._row(walk.indexes.get(id(t), -1), t, names, counts)))
             self._each((t for t in self._tensors if id(t[1]) not in names and t[0] not in self._above), reached)
             self._each((t for t in self._tensors if t[0] in self._above), reached)
-            on_device = [o for o in self.live if self._place(o)[1] and id(o) not in names]
+            on_device = [o for o in self.live if self._place(o)[1] and self._place(o)[:2] not in rows]
             for tensor, text, cycle in walk.unreached(on_device, _own):
                 add(tensor, {"kind": "cycle" if cycle else "unreached", "path": text})
         finally:
@@ -424,12 +433,12 @@ class Torch(_Finder):
             if self._get(tensor, "grad_fn") is not None or label.startswith(_RESULTS) or not label.startswith(" ("):
                 row["role"] = "activation"
             return row
-        if index >= 0:
-            row.update(held(walk, index, counts), others=len(walk.extra.get(id(tensor), ())))
-        row["name"] = known.name or row["path"]
-        row["owner"] = known.owner or row["owner"]
+        row["others"] = len(walk.extra.get(id(tensor), ()))
         if known.role in ("parameter", "buffer") or index < 0:
-            row.update(path=known.name, where=row.get("where") or known.where, container="")
+            row.update(known._asdict(), path=known.name)
+        else:
+            row.update(held(walk, index, counts))
+            row.update(name=known.name or row["path"], owner=known.owner or row["owner"])
         return row
 
     def _reach_further(self) -> None:

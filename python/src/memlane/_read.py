@@ -73,7 +73,7 @@ def attributes(o: Any) -> dict[str, Any]:
     """Returns the attributes of an object, whatever its class computes instead; an empty dict if it has none."""
     for base in mro(type(o)):
         found = members(base).get("__dict__")
-        if type(found) is types.GetSetDescriptorType:
+        if is_any(type(found), types.GetSetDescriptorType, types.MemberDescriptorType):  # the latter of modules
             try:
                 kept = found.__get__(o)
             except Exception:
@@ -136,8 +136,8 @@ def elements(o: Any, base: Any) -> Iterator[Sequence[Any]]:
 
 
 def pairs(o: Any) -> Iterator[list[tuple[Any, Any]]]:
-    """Yields keys and values of a dict in pieces."""
-    rest = iter(dict.items(o))
+    """Yields keys and values of a dict, or pairs, in pieces."""
+    rest = iter(dict.items(o) if derives(type(o), dict) else o)
     try:
         while piece := list(islice(rest, PIECE)):
             yield piece

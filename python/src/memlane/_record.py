@@ -295,7 +295,11 @@ class Recorder:
         os.makedirs(folder, exist_ok=True)  # it may have been removed
         part = f"{path}.{os.getpid()}-{threading.get_ident()}.part"
         with _uncollected():
-            finder = backend.finder() if self._names else None
+            finder = None
+            try:
+                finder = backend.finder() if self._names else None
+            except Exception as error:
+                _say(f"no names: {type(error).__name__}: {error}")
             try:
                 backend.dump(part)
                 if path in self._wrote:

@@ -21,11 +21,12 @@ _LONG = 80  # characters of a key in a path
 LONG_PATH = 150  # characters of a path at its begin and at its end
 _EXTRA = 4  # further holders that are kept for an object
 _NEAR = 1000  # objects in which a cycle is looked for
+_FEW = 50  # objects of which it is cheap to ask what refers to them
 _ENOUGH = 100_000  # objects after which the walk ends if it has found all that is looked for
 _ATOMS = (
     int, float, complex, bool, str, bytes, bytearray, memoryview, range, slice, type(None), type(...), type(NotImplemented), types.CodeType,
     types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType,
-    types.ModuleType, type(type.__call__), type(str.join),
+    type(type.__call__), type(str.join),
 )  # fmt: skip
 _GENERATORS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _LRU_CACHE = type(functools.lru_cache(maxsize=None)(int))
@@ -39,7 +40,8 @@ class Root:
 
     __slots__ = ("members", "where")
 
-    def __init__(self, where: str, members: list[tuple[str, Any]]) -> None:
+    def __init__(self, where: str, members: Any) -> None:
+        """members are pairs, or the dict of a module."""
         self.where, self.members = where, members
 
 
@@ -72,7 +74,9 @@ class Walk:
         self.given: dict[int, str] = {}  # labels of edges that no container has, by the index of the child
         self.indexes: dict[int, int] = {}  # of objects of a kind above WANTED, by id
         self.extra: dict[int, list[int]] = {}  # further parents of these, by id
-        self.missing: set[int] = set()  # ids of what is looked for
+        self.live: list[Any] = []  # what is looked for
+        self.missing: set[int] = set()  # ids of these that were not reached
+        self.unheld: set[int] = set()  # ids of these to which nothing refers
         self._kind_of, self._found, self._most = kind_of, found, most
         self._types: list[type] = list(_ATOMS)  # kept, so that no other type gets the id of one
         self._kinds = {id(t): SKIPPED for t in _ATOMS}
@@ -92,7 +96,7 @@ class Walk:
         """Drops all references, also those in cycles with the frames that were walked."""
         for o in self.objects:
             if type(o) is Root:
-                o.members.clear()
+                o.members = ()
         self.objects.clear()
         self.__dict__.clear()
 
@@ -105,8 +109,6 @@ class Walk:
                 kind = _ARRAY
             elif kind == PLAIN and _read.derives(of, type):
                 kind = _CLASS
-            elif kind == PLAIN and _read.derives(of, types.ModuleType):
-                kind = SKIPPED
             self._kinds[id(of)] = kind
             self._types.append(of)
         return kind
@@ -167,9 +169,10 @@ class Walk:
             for root in program:
                 self._start(root)
             self._run(further)
+            self._drop_unheld()
             if self.missing:
                 self._of_libraries = len(self.objects)
-                for root in itertools.chain(frames, (Root(name, _read.items(variables)) for name, variables in modules)):
+                for root in frames + modules:
                     self._start(root)
                 self._libraries.clear()
                 for parent, c in self._classes:
@@ -179,12 +182,24 @@ class Walk:
         except _read.Late:
             self.stopped = True
 
+    def _drop_unheld(self) -> None:
+        """Finds what only C++ holds, so that no one looks for it in libraries."""
+        few = [o for o in self.live if id(o) in self.missing][: _FEW + 1]
+        if 0 < len(few) <= _FEW:
+            holders = gc.get_referrers(*few)
+            mine = {id(few), id(self.live)}
+            held = {id(c) for o in holders if id(o) not in mine for piece in _read.referents(o, _read.container_of(type(o))) for c in piece}
+            self.unheld.update(id(o) for o in few if id(o) not in held)
+            self.missing -= self.unheld
+
     def _run(self, further: Callable[[], None]) -> None:
         self.near()
         further()
         while self._far and self.missing:
             index, pieces = self._far.popleft()
             for piece in pieces:
+                if type(piece[0]) is not _read.array_class():
+                    piece = list(filter(gc.is_tracked, piece))  # a million numbers, quickly
                 self._take(index, piece)
                 self.near()
                 if not self.missing:
@@ -217,11 +232,11 @@ class Walk:
             if not self.missing and i > _ENOUGH:
                 self._next = len(objects)
 
-    def _roots(self, own: Callable[[Any], bool]) -> tuple[list[Root], list[Root], list[tuple[str, Any]]]:
-        """Returns the variables of the program, those of calls of libraries, and the modules of libraries."""
+    def _roots(self, own: Callable[[Any], bool]) -> tuple[list[Root], list[Root], list[Root]]:
+        """Returns the variables of the program, those of calls of libraries, and those of modules of libraries."""
         program: list[Root] = []
         frames: list[Root] = []
-        modules: list[tuple[str, Any]] = []
+        modules: list[Root] = []
         dicts: set[int] = set()
         for name, module in _read.items(sys.modules):
             if not _read.derives(type(module), types.ModuleType) or type(name) is not str:
@@ -236,9 +251,9 @@ class Walk:
                 continue
             if name != "__main__" and _of_library(dict.get(variables, "__file__")):
                 self._libraries.add(name)
-                modules.append((name, variables))
+                modules.append(Root(name, variables))
             else:
-                program.append(Root(name, _read.items(variables)))
+                program.append(Root(name, variables))
         program.sort(key=lambda r: r.where != "__main__")
         names, main = _threads()
         for thread, top in sys._current_frames().items():
@@ -255,7 +270,7 @@ class Walk:
                         dicts.add(id(variables))
                         self.seen.add(id(variables))
                         name = dict.get(variables, "__name__")
-                        program.append(Root(name if type(name) is str else "exec", _read.items(variables)))
+                        program.append(Root(name if type(name) is str else "exec", variables))
                     of = frames if _of_library(code.co_filename) else program
                     of.append(Root(place_of(code, frame.f_lineno) + suffix, _read.local_variables(frame)))
                 frame = frame.f_back
@@ -273,7 +288,8 @@ class Walk:
         index = len(self.objects)
         self.objects.append(root)
         self.parents.append(-1)
-        self._take(index, [value for _, value in root.members])
+        for piece in _read.pairs(root.members):
+            self._take(index, [value for _, value in piece])
 
     def holder(self, index: int, counts: dict[int, int]) -> int:
         """Returns the parent that says most about why an object is alive: the container that holds most objects of a kind above WANTED.
@@ -357,8 +373,8 @@ class Walk:
 
     def _label(self, o: Any, t: type, labels: dict[int, str], led: set[int]) -> None:
         if t is Root:
-            for name, value in o.members:
-                labels.setdefault(id(value), name)
+            for members in _read.pairs(o.members):
+                labels.update((id(value), name) for name, value in reversed(members) if id(value) in led and type(name) is str)
             return
         self.kind(t)
         base = self._bases[id(t)] if id(t) in self._bases else None
@@ -380,7 +396,7 @@ class Walk:
             shape = () if ordered and base is not _read.array_class() or not ordered else _read.members(base)["shape"].__get__(o)
             for some in _read.elements(o, base):
                 self.budget.spend(len(some))
-                if not led.isdisjoint(map(id, some)):
+                if not led.isdisjoint(map(id, some if shape else filter(gc.is_tracked, some))):
                     for i, value in enumerate(some, begin):
                         if id(value) in led:
                             named = type(fields) is tuple and i < len(fields)
@@ -454,6 +470,8 @@ class Walk:
     def unreached(self, live: Iterable[Any], own: Callable[[Any], bool]) -> Iterator[tuple[Any, str, bool]]:
         """Yields the objects that no path leads to: each with the types on the way to it, and whether these are a cycle."""
         wanted = [o for o in live if id(o) not in self.seen]
+        yield from ((o, "", False) for o in wanted if id(o) in self.unheld)
+        wanted = [o for o in wanted if id(o) not in self.unheld]
         if self.stopped or not wanted:
             return
         rest = gc.get_objects()
