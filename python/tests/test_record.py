@@ -384,11 +384,17 @@ class Net(torch.nn.Module):
         torch.empty(5 << 10, device="cuda")
         for b in self.blocks: z = b(x)
         return z
-net, x = Net().cuda(), torch.ones(16, 64, device="cuda")
+class Trainer:
+    def step(self, x): return self.teacher(x)
+net, x, trainer = Net().cuda(), torch.ones(16, 64, device="cuda"), Trainer()
+trainer.teacher = Block().cuda()
+def call(model): return model(x)
 with memlane.record("out", modules=True, names=False):
     net(x)
-    torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU()), torch.ones(1))(torch.ones(1))
+    traced = torch.jit.trace(torch.nn.Sequential(torch.nn.ReLU()), torch.ones(1), check_trace=False)
+    assert [n.kind() for n in traced.inlined_graph.nodes() if "profiler" in n.kind()] == []
     torch.empty(7 << 10, device="cuda")
+    call(trainer.teacher); trainer.step(x); call(Block().cuda()); call(Block().cuda())
 assert not torch.nn.modules.module._global_forward_hooks and not torch.nn.modules.module._global_forward_pre_hooks
 """
 
@@ -402,5 +408,7 @@ def test_modules_are_recorded(tmp_path: Path) -> None:
         return
     (space,) = json.loads(memlane._program.run("export", "--quiet", "--to", "json", "-o", "-", str(tmp_path / "out/rank0.pickle")))["spaces"]
     modules = [(b["requested"], b["module"]) for b in space["buffers"] if "begin-unseen" not in b["edges"] and not b["module_inferred"]]
-    up, block = [(6 << 10, f"Net.blocks.{i}.up") for i in (0, 1)], [(6 << 10, f"Net.blocks.{i}") for i in (0, 1)]
-    assert [m for m in modules if m[0] < 1 << 20] == [up[1], (20 << 10, "Net"), up[0], block[0], up[1], block[1], (28 << 10, "")]
+    up, block = [(6 << 10, f"net.blocks.{i}.up") for i in (0, 1)], [(6 << 10, f"net.blocks.{i}") for i in (0, 1)]
+    others = [(6 << 10, name + part) for name in ("trainer.teacher", "trainer.teacher", "model", "model(2)") for part in (".up", "")]
+    found = [m for m in modules if m[0] < 1 << 20 and m[0] not in (384, 24576)]  # without the weights of Block
+    assert found == [up[1], (20 << 10, "net"), up[0], block[0], up[1], block[1], (28 << 10, ""), *others]

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import types
 import weakref
 from typing import Any, Callable
 
 from memlane import _read
+
+
+_FRAMES = 100  # that are searched for the variable of a module
 
 
 class _Open(threading.local):
@@ -46,15 +51,18 @@ def watch(torch: Any, has_ranges: bool) -> Callable[[], None]:
 
 
 class _Names:
-    """Paths of modules from the class of the module that the program calls."""
+    """Paths of modules from the variable that holds the module which the program calls; from its class, if no variable is found."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, str]] = {}
+        self._roots: dict[str, int] = {}  # how many modules have a name
 
     def of(self, module: Any, is_root: bool) -> str:
         known = self._known.get(id(module))
         if known is None or known[0]() is not module:
-            self._name(module, type(module).__name__, is_root)
+            name = is_root and _variable(module) or _read.type_name(type(module))
+            n = self._roots[name] = self._roots.get(name, 0) + is_root
+            self._name(module, f"{name}({n})" if n > 1 else name, is_root)
             known = self._known[id(module)]
         return known[1]
 
@@ -68,6 +76,24 @@ class _Names:
             self._known[id(module)] = weakref.ref(module), name
             if deep:
                 todo += [(m, f"{name}.{n}") for n, m in reversed(_read.items(_read.attribute(module, "_modules"))) if m is not None]
+
+
+def _variable(module: Any) -> str:
+    """Returns the variable that holds a module, or the attribute of a variable: of the program, then of its calls, outermost first."""
+    frames: list[types.FrameType | None] = [sys._getframe()]
+    while frames[-1] is not None and len(frames) < _FRAMES:
+        frames.append(frames[-1].f_back)
+    variables = [_read.items(frame.f_globals) for frame in frames[-1:0:-1] if frame is not None and frame.f_code.co_name == "<module>"]
+    variables += [_read.local_variables(frame) for frame in frames[-1:0:-1] if frame is not None and frame.f_globals is not globals()]
+    for of_frame in variables:
+        for name, value in of_frame:
+            if value is module and type(name) is str and name != "self":
+                return name
+        for name, value in of_frame:
+            for key, inner in _read.items(_read.attributes(value)) if type(name) is str else ():
+                if inner is module and type(key) is str:
+                    return f"{name}.{key}"
+    return ""
 
 
 def _metadata(torch: Any) -> tuple[Callable[[str], Any], Callable[[Any], None]] | None:
