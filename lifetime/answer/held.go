@@ -10,24 +10,40 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if
-// no holder was recorded. "unknown" are those that are gone at the end, or that have no recorded holder.
+// no holder was recorded. "unknown" are those that are gone at the end, or that have no recorded holder; what is alive
+// at the end when the recorder stopped before it had named all is "not named".
 func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 	var all sums
 	if s == nil || s.Holders == nil {
 		return all.parts()
 	}
+	why := unnamed(t)
 	for _, i := range s.LiveAt(at) {
 		name := ""
+		if why != "" && s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			name = "not named: " + why
+		}
 		if h := t.HolderOf(s, i); h != nil {
 			name = holder.FoldIndexes(h.Whole())
 		}
 		all.add(name, purpose.Recorded, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
 	}
 	return all.parts()
+}
+
+// unnamed returns why the recorder did not name all that is alive at the end; "" if it did.
+func unnamed(t *lifetime.Tables) string {
+	for _, l := range t.Losses {
+		if l.Reason == loss.NamesIncomplete {
+			return strings.Trim(l.First, `"`)
+		}
+	}
+	return ""
 }
 
 // olderOf sums up what was allocated before the recording and is alive at an instant by size and category, largest first. What the recording

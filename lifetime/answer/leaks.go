@@ -144,6 +144,9 @@ func (l *CaptureLeaks) judge(c *judge.Capture) {
 			leaks++
 		}
 	}
+	if why := unnamed(&c.Tables); why != "" && slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && len(f.HeldBy) == 0 }) {
+		notes = append(notes, "what holds leaks was not recorded for all: "+why)
+	}
 	others := len(l.Findings) - leaks
 	l.Verdict = units.Plural(len(l.Findings), "finding")
 	switch {
