@@ -75,6 +75,7 @@ try: fail()
 except ValueError as e: error = e
 ready, stop = threading.Event(), threading.Event()
 import resource
+wide = [0.0] * 100_000 + [T("last")]
 chain, memory = T("chain"), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for _ in range(30000): chain = [chain]
 worker = threading.Thread(target=thread, daemon=True); worker.start(); ready.wait()
@@ -114,16 +115,36 @@ stop.set()
 """
 
 
-def test_walk(tmp_path: Path) -> None:
-    """Needs no library, so it runs with each version of Python."""
+STOPS = """
+for spent in range(40):
+    class Few(_read.Budget):
+        left = 2 ** spent // 8
+        def spend(self, objects=1):
+            self.left -= objects
+            if self.left < 0: raise _read.Late
+    walk = _walk.Walk(lambda of: _walk.WANTED + 1 if of is T else _walk.PLAIN, lambda *of: None, Few(600, 600), 10**7)
+    walk.live = [T("unreached")]; walk.missing = {id(walk.live[0])}
+    walk.reach(lambda variables: False, walk.near)
+    if not walk.stopped: break
+    assert len(walk.objects) <= 2 ** spent // 8 + 2 * _read.PIECE + 100, (spent, len(walk.objects))
+    walk.close()
+assert spent > 10
+"""
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_walk(tmp_path: Path, stops: bool) -> None:
+    """Needs no library, so it runs with each version of Python. A walk that has few objects left to spend ends within a piece."""
     file = tmp_path / "program.py"
-    file.write_text(WALK)
+    file.write_text(WALK + STOPS if stops else WALK)
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    if stops:
+        return
     assert ast.literal_eval(done.stdout) == {
         "list": "kept[0]", "dict": "by_key[('a', 1)]", "odd": "odd[1]", "slots": "slots.t", "cached": "cached.<lru_cache>[1]", "class": "Class.shared",
         "generator": "generated.inside", "closure": "called.<closure>.inside", "error": "error.__traceback__.fail().inside", "thread": "inside",
-        "local": "local", "cycle": "Class -> Class -> Class", "list cycle": "list -> list",
+        "local": "local", "last": "wide[100000]", "cycle": "Class -> Class -> Class", "list cycle": "list -> list",
     }  # fmt: skip
 
 
@@ -174,9 +195,12 @@ class Keeps(torch.autograd.Function):
     def backward(ctx, g): return g
 result = Keeps.apply(torch.ones(1, requires_grad=True))
 leaf = torch.ones(11 << 8, device="cuda", requires_grad=True); leaf.sum().backward(); inner = leaf.grad; leaf = leaf.detach().cpu().requires_grad_()
+library = {}
+exec(compile("def call(dump, *args): dump()", os.path.join(os.path.dirname(torch.__file__), "of_library.py"), "exec"), library)
+wide = [0.0] * 100_000 + [new(15)]
 def work():
-    local = new(12)
-    r.dump("x")
+    local, other = new(12), new(14)
+    library["call"](lambda: r.dump("x"), local, other)
 with memlane.record("out") as r: work()
 """,
     )
@@ -184,7 +208,8 @@ with memlane.record("out") as r: work()
     assert paths == {
         0: "holder",
         1: "kept[0]", 2: "by_key['a b']", 3: "cached.<lru_cache>[3]", 4: "Class.shared", 5: "odd[1]", 6: "generated.inside", 7: "called.<closure>.inside",
-        8: "slots[0].t", 9: "Class -> Class", 10: "holder.other", 11: "inner", 12: "local", 13: "result.grad_fn.kept",
+        8: "slots[0].t", 9: "Class -> Class", 10: "holder.other", 11: "inner", 12: "local", 13: "result.grad_fn.kept", 14: "other",
+        15: "wide[100000]",
     }  # fmt: skip
     assert rows[9]["kind"] == "cycle" and rows[12]["where"].startswith("work (program.py:")
 

@@ -137,6 +137,26 @@ UNHARMED = {  # what the program does while it is recorded; it prints what it wo
         ["rank0.pickle"],
     ),
     "standard error closed": ("", RECORD + "    sys.stderr.close(); signal.raise_signal(signal.SIGUSR1)", ["rank0.pickle", "rank0_usr1_1.pickle"]),
+    "locals() kept": (
+        "def main(lr=0.1):\n    kept = locals()\n    with memlane.record('out', on_signal=None): other = activations()\n    assert list(kept) == ['lr'], kept",
+        "main()",
+        ["rank0.pickle"],
+    ),
+    "history with a limit": (
+        "torch.cuda.memory._record_memory_history(max_entries=5)",
+        RECORD + "    train(9)\nassert 0 < len(torch.cuda.memory._snapshot()['device_traces'][0]) <= 5",
+        ["rank0.pickle"],
+    ),
+    "folder in the way": (
+        "os.mkdir('out/rank0.pickle')",
+        RECORD + "assert len(os.listdir('out')) == 2; [os.remove(f'out/{n}') for n in os.listdir('out') if 'rank0_' in n]",
+        ["rank0.pickle"],
+    ),
+    "failure at the limit of nested calls": (
+        "def deep(n): return deep(n - 1) if n else torch.empty(1 << 50, device='cuda')",
+        RECORD + "    try: deep(sys.getrecursionlimit() - 12)\n    except torch.OutOfMemoryError: pass\nassert sys.getrecursionlimit() == 1000",
+        ["rank0.pickle", "rank0_oom.pickle"],
+    ),
     "history before": (
         "torch.cuda.init(); torch.cuda.memory._record_memory_history()",
         RECORD + "assert torch._C._cuda_isHistoryEnabled()",
