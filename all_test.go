@@ -62,7 +62,7 @@ var allowed = []struct {
 		"lifetime/frame", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/holder", "lifetime/finding", "lifetime/judge", "lifetime/purpose",
 		"lifetime/frame", "lifetime/region", "internal/keyed", "internal/units"}, false},
-	{"lifetime/finding", []string{"lifetime", "lifetime/compiled", "lifetime/holder",
+	{"lifetime/finding", []string{"lifetime", "lifetime/compiled", "lifetime/failure", "lifetime/holder",
 		"lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay", "lifetime/frame", "lifetime/outline",
 		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/whatif", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},

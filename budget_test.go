@@ -31,7 +31,7 @@ var budgets = []struct {
 	{"formats/hlo", 3_450, true},
 	{"formats/internal", 300, true},
 	{"formats/jaxprof", 500, true},
-	{"formats/oomtext", 3_050, true},
+	{"formats/oomtext", 3_300, true},
 	{"formats/torchsnap", 2_800, true},
 	{"formats/xplane", 2_900, true},
 	{"internal/atomicfile", 200, true},
@@ -52,12 +52,12 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 3_950, true},
+	{"lifetime/answer", 3_960, true},
 	{"lifetime/build", 2_750, true},
 	{"lifetime/category", 4_700, true},
 	{"lifetime/compiled", 70, true},
 	{"lifetime/diff", 1_350, true},
-	{"lifetime/failure", 150, true},
+	{"lifetime/failure", 200, true},
 	{"lifetime/finding", 5_700, true},
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
@@ -66,7 +66,7 @@ var budgets = []struct {
 	{"lifetime/layer", 250, true},
 	{"lifetime/loss", 200, true},
 	{"lifetime/native", 750, true},
-	{"lifetime/oom", 1_550, true},
+	{"lifetime/oom", 1_555, true},
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
 	{"lifetime/program", 2_450, true},
@@ -89,13 +89,13 @@ var budgets = []struct {
 	{"render/pprof", 1_200, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
-	{"render/text", 2_350, true},
+	{"render/text", 2_400, true},
 	{"render/web", 1_700, true},
 	{"render/xprofjson", 1_200, true},
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 78_600
+const maxProduct = 78_950
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 127, "lifetime/answer": 125}
+var maxNames = map[string]int{"lifetime": 127, "lifetime/answer": 126}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

@@ -165,6 +165,8 @@ type message struct {
 	step     int64 // the last one before it, -1 = unknown
 	survived bool  // its writer goes on
 
+	before, after []byte // of a server that could not start, else nil
+
 	f    *printed // of a dump or table
 	dump dump
 }

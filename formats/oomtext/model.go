@@ -19,17 +19,23 @@ type owner struct{ process, device, memory, allocator, module, program string }
 
 // producer returns the program whose texts the file has.
 func (r *reader) producer() string {
+	if len(r.failures) == 0 {
+		return ""
+	}
 	if source := r.failures[0].Source; source != failure.FromTensorFlow || !r.jax {
 		return programs[source].name
 	}
 	return "JAX"
 }
 
-// model adds the failures to the model. The failures of one allocator are the instants of its space, in order.
-func (r *reader) model(source int) {
+// model adds the failures and the series that grow to the model. The failures of one allocator are the instants of its space, in order.
+func (r *reader) model(source int, grown []*series) {
 	spaces := map[owner][]*printed{}
 	var owners []owner
 	for _, f := range r.failures {
+		for _, s := range grown {
+			s.before(f)
+		}
 		f.First = r.first > 0 && f.writer.rank == r.first-1
 		o := owner{f.writer.name, f.device, f.memory, f.allocator, "", ""}
 		if f.program {
@@ -46,6 +52,9 @@ func (r *reader) model(source int) {
 	for _, o := range owners {
 		m := modeller{b: r.b, space: r.b.Space(), failures: spaces[o], left: &r.left}
 		m.describe(source, o)
+	}
+	for _, s := range grown {
+		s.describe(&modeller{b: r.b, space: r.b.Space()}, source)
 	}
 }
 
@@ -201,7 +210,6 @@ func (m *modeller) site(x *buffer) lifetime.SiteID {
 
 // mark adds a failure.
 func (m *modeller) mark(i int, f *printed) {
-	f.Filled = f.filled
 	mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: failure.BytesOf(f.free), Failure: &f.Failure, Text: f.context}
 	if f.state {
 		mark.Kind = lifetime.Snapshot

@@ -3,6 +3,7 @@ package oomtext
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -35,8 +36,9 @@ var programs = map[string]struct {
 	failure.FromKernel:     {help: "Request more host memory (--mem), or use fewer workers and smaller caches."},
 	"vllm": {name: "vLLM", plans: true, help: "Raise gpu_memory_utilization, lower max_model_len, or use more devices.",
 		atStart: "Lower gpu_memory_utilization to {free share}, or free what others hold; see {monitor}."},
-	"sglang":   {name: "SGLang", plans: true, help: "Raise --mem-fraction-static, shorten the context, or use more devices (--tp)."},
-	"tensorrt": {name: "TensorRT", opaque: true, help: "Lower the workspace limit or the batch; see {monitor} for other processes."},
+	"tensorrt-llm": {name: "TensorRT-LLM", opaque: true, help: "Lower kv_cache_free_gpu_memory_fraction, max_num_tokens or max_batch_size."},
+	"sglang":       {name: "SGLang", plans: true, help: "Raise --mem-fraction-static, shorten the context, or use more devices (--tp)."},
+	"tensorrt":     {name: "TensorRT", opaque: true, help: "Lower the workspace limit or the batch; see {monitor} for other processes."},
 	"onnxruntime": {name: "onnxruntime", opaque: true,
 		help: "Use a smaller batch or input, or arena_extend_strategy=kSameAsRequested."},
 	"llama.cpp": {name: "llama.cpp", opaque: true, twice: true,
@@ -49,19 +51,18 @@ var programs = map[string]struct {
 
 // contexts are lines that programs print about the memory that they plan or use. The last one before a failure says how much was left for it.
 var contexts = []struct {
-	word   string // part of the line
-	filled string // what helps if live buffers fill the rest
-	text   pattern
+	word    string // part of the line
+	setting string // of a server whose cache took the rest
+	text    pattern
 }{
-	{"KV cache memory", lessCache, lazily(`Available KV cache memory: [0-9.]+ GiB`)},
-	{"reserved for KV Cache", lessCache, lazily(`the rest of the memory reserved for KV Cache is [0-9.]+ ?GiB`)},
-	{"KV Cache is allocated", lessCache, lazily(`KV Cache is allocated\. .{1,100}`)},
+	{"KV cache memory", "gpu_memory_utilization", lazily(`Available KV cache memory: [0-9.]+ GiB`)},
+	{"reserved for KV Cache", "gpu_memory_utilization", lazily(`the rest of the memory reserved for KV Cache is [0-9.]+ ?GiB`)},
+	{"KV Cache is allocated", "mem_fraction_static", lazily(`KV Cache is allocated\. .{1,100}`)},
+	{"in paged KV cache", "kv_cache_free_gpu_memory_fraction", lazily(`Allocated [0-9.]+ [GM]i?B for max tokens in paged KV cache`)},
 	{"memory (MB) |", "", lazily(`memory \(MB\) \| allocated: [0-9.]+ \| max allocated: [0-9.]+ \| reserved: [0-9.]+ \| max reserved: [0-9.]+`)},
 	{"by rematerialization", "", lazily(`Can't reduce memory use below [0-9.]+[KMGT]?i?B \([0-9]+ bytes\) by rematerialization; only reduced to [0-9.]+[KMGT]?i?B`)},
 	{"Max_MA ", "", lazily(`MA [0-9.]+ GB +Max_MA [0-9.]+ GB +CA [0-9.]+ GB +Max_CA [0-9.]+ GB`)},
 }
-
-const lessCache = "Lower gpu_memory_utilization (vLLM) or mem_fraction_static (SGLang): the KV cache took the rest."
 
 // form is a text of one form. Its groups have the names of the figures: see (*printed).take.
 type form struct {
@@ -78,9 +79,12 @@ var sentences = []form{
 			`\((?P<free>[0-9.]+)/(?P<capacity>[0-9.]+) GiB\) on startup is less than desired GPU memory utilization ` +
 			`\([0-9.]+, (?P<requested>[0-9.]+) GiB\)`)},
 	{"available KV cache memory", "vllm", "cuda", " GiB", lazily(
-		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<allowed>[0-9.]+) GiB\)`)},
+		`(?P<requested>[0-9.]+) GiB KV cache is needed, which is larger than the available KV cache memory \((?P<allowed>[0-9.]+) GiB\)(?:.{1,60} estimated maximum model length is (?P<tokens>[0-9]+))?`)},
 	{"Not enough memory. Please", "sglang", "cuda", "", lazily(
 		`Not enough memory\. Please try to increase --mem-fraction-static`)},
+	{"insufficient GPU memory", "tensorrt-llm", "cuda", " GiB", lazily(`insufficient GPU memory\. (?:.{1,40} could not be created: (?P<op>.{1,60}?) )?` +
+		`Total GPU memory \(GiB\): (?P<capacity>[0-9.]+) Free GPU memory .{1,40} \(GiB\): (?P<free>[0-9.]+)`)},
+	{"untime error in ", "tensorrt-llm", "cuda", "", lazily(`CUDA runtime error in (?:::)?cudaMalloc\w*\(.{1,60}\): out of memory`)},
 	{"available memory for the cache", "vllm", "cuda", "", lazily(`No available memory for the cache blocks`)},
 	{"stored in KV cache", "vllm", "cuda", "", lazily(
 		`larger than the maximum number of tokens that can be stored in KV cache`)},
@@ -152,7 +156,7 @@ func read(sentences []form, text string) *printed {
 				}
 			}
 			if at := programs[s.source].atStart; at != "" && f.Capacity >= 0 {
-				f.Help, f.InProcess = at, 0
+				f.Help = at
 			}
 			f.device, f.memory = strings.Replace(strings.ToLower(f.device), "rocm", "hip", 1), strings.ToLower(f.memory)
 			f.Cut = f.Cut || s.word == totalCapacity && f.Reserved < 0
@@ -168,7 +172,7 @@ func read(sentences []form, text string) *printed {
 // take sets what a group of that name matched.
 func (f *printed) take(name, text, unit string) {
 	words := map[string]*string{"device": &f.device, "backend": &f.device, "memory": &f.memory, "module": &f.module, "op": &f.op, "call": &f.op,
-		"shape": &f.shape, "dtype": &f.dtype}
+		"shape": &f.shape, "dtype": &f.dtype, "kernel": &f.kernel}
 	switch {
 	case name == "":
 	case words[name] != nil:
@@ -192,6 +196,10 @@ func (f *printed) take(name, text, unit string) {
 		f.Growth, f.op = true, "enlarge the pool"
 	case name == "single": // the shape of the request
 		f.buffers = []buffer{{size: f.requested, unpadded: f.requested, count: 1, shape: text, kind: lifetime.Plain}}
+	case name == "usage":
+		f.usage(text)
+	case name == "tokens":
+		f.Help = fmt.Sprintf("Set max_model_len to %s at most, or raise gpu_memory_utilization.", text)
 	case name == "absurd":
 		f.Absurd = true
 	case name == "cut":
@@ -215,6 +223,8 @@ func (f *printed) takeFigure(name string, bytes int64) {
 		}
 	case "free":
 		f.free = bytes
+	case "peak":
+		f.peak = bytes
 	case "total": // with the request
 		f.Reserved = max(bytes-f.requested, 0)
 	case "cached": // beside the live bytes
@@ -238,12 +248,28 @@ func (f *printed) takeFigure(name string, bytes int64) {
 
 // context is such a line.
 type context struct {
-	line         int64
-	text, filled string
+	line          int64
+	text, setting string
+}
+
+// String returns the line as it is quoted; "" for none.
+func (c context) String() string {
+	if c.line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("line %d says: %s", c.line, c.text)
 }
 
 // notice keeps a line without a failure, if it says something about the memory.
 func (r *reader) notice(line []byte, number int64) {
+	if hasAny(line, partsOfShare) {
+		if m := shareOfDevice().FindSubmatch(line); m != nil {
+			w, _ := r.writerOf(line)
+			value, _ := strconv.ParseFloat(string(m[2]), 64)
+			r.share = share{string(m[1]), value}
+			r.shares[w.key] = r.share
+		}
+	}
 	for i := range contexts {
 		c := &contexts[i]
 		if !bytes.Contains(line, []byte(c.word)) {
@@ -251,22 +277,17 @@ func (r *reader) notice(line []byte, number int64) {
 		}
 		if text := c.text().Find(line); text != nil {
 			w, _ := r.writerOf(line)
-			found := context{number, string(bytes.Join(bytes.Fields(text), []byte(" "))), c.filled}
-			r.last = found
-			r.noticed[w.key] = found
+			r.last = context{number, string(bytes.Join(bytes.Fields(text), []byte(" "))), c.setting}
+			r.noticed[w.key] = r.last
 		}
 		return
 	}
 }
 
-// contextOf returns what a process printed last about its memory, or any process, and what helps if live buffers fill the rest; "" for none.
-func (r *reader) contextOf(w *writer) (text, filled string) {
-	c, ok := r.noticed[w.key]
-	if !ok {
-		c = r.last
+// contextOf returns what a process printed last about its memory, or any process.
+func (r *reader) contextOf(w *writer) context {
+	if c, ok := r.noticed[w.key]; ok {
+		return c
 	}
-	if c.line == 0 {
-		return "", ""
-	}
-	return fmt.Sprintf("line %d says: %s", c.line, c.text), c.filled
+	return r.last
 }

@@ -17,7 +17,8 @@ func sum(f *answer.Failure) string {
 		name  string
 		bytes *int64
 	}{{"asked", f.RequestedBytes}, {"capacity", f.CapacityBytes}, {"limit", f.LimitBytes}, {"live", f.LiveBytes}, {"reserved", f.ReservedBytes}, {"outside", f.OutsideBytes},
-		{"others", f.OthersBytes}, {"free", f.FreeBytes}, {"needed", f.NeededBytes}, {"exceeded", f.ExceededBytes}} {
+		{"others", f.OthersBytes}, {"free", f.FreeBytes}, {"needed", f.NeededBytes}, {"exceeded", f.ExceededBytes},
+		{"rest", unaccounted(f)}} {
 		if figure.bytes != nil {
 			words = append(words, fmt.Sprintf("%s %d", figure.name, *figure.bytes>>20))
 		}
@@ -31,15 +32,23 @@ func sum(f *answer.Failure) string {
 	return strings.Join(words, " ")
 }
 
+// unaccounted returns what nobody has that the text names, nil if that is what is outside of the allocator.
+func unaccounted(f *answer.Failure) *int64 {
+	if a := f.Account; a != nil && a.UnaccountedBytes > 64<<20 && (f.OutsideBytes == nil || a.OutsideBytes != nil) {
+		return &a.UnaccountedBytes
+	}
+	return nil
+}
+
 const v2 = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 16.00 GiB of which 512.00 MiB is free. "
 
 // TestOthers: texts of other programs, and texts of PyTorch and XLA that were cut off, quoted or prefixed.
 func TestOthers(t *testing.T) {
 	for _, test := range []struct{ name, text, want, advice string }{
 		{"vLLM: others hold the device", "(EngineCore_0 pid=7) ERROR 09-03 11:03:37 [core.py:712] ValueError: Free memory on device cuda:1 (10.50/40.00 GiB) on startup is less than " +
-			"desired GPU memory utilization (0.9, 36.0 GiB). Decrease GPU memory utilization", "vllm cuda:1 other_process asked 36864 capacity 40960 others 30208 free 10752", "to 0.26,"},
+			"desired GPU memory utilization (0.9, 36.0 GiB). Decrease GPU memory utilization", "vllm cuda:1 other_process asked 36864 capacity 40960 free 10752 rest 30208", "to 0.26,"},
 		{"vLLM: only its context is in the way", "Free memory on device (3.25/4.0 GiB) on startup is less than desired GPU memory utilization (0.9, 3.6 GiB).",
-			"vllm cuda limit asked 3686 capacity 4096 others 768 free 3328", "to 0.81,"},
+			"vllm cuda limit asked 3686 capacity 4096 free 3328 rest 768", "to 0.81,"},
 		{"vLLM: no cache", "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`", "vllm cuda limit", "Raise gpu_memory_utilization"},
 		{"vLLM: a small cache", "(2.0 GiB KV cache is needed, which is larger than the available KV cache memory (1.50 GiB).", "vllm cuda limit asked 2048 limit 1536", "max_model_len"},
 		{"vLLM: few tokens", "max seq len (4096) is larger than the maximum number of tokens that can be stored in KV cache (3664). Try increasing gpu_memory_utilization", "vllm cuda limit", "max_model_len"},
@@ -80,7 +89,7 @@ func TestOthers(t *testing.T) {
 		{"Paddle 1", "Out of memory error on GPU 2. Cannot allocate 145.000000MB GPU memory, available memory is 72.000000MB.", "paddle gpu:2 unknown asked 145 free 72", "nvidia-smi"},
 		{"CuPy 5", "OutOfMemoryError: out of memory to allocate 1073741824 bytes (total 12884901888 bytes)", "cupy cuda unknown asked 1024 reserved 11264", "free_all_blocks"},
 		{"CuPy 6", "Out of memory allocating 26,214,400 bytes (allocated so far: 104,857,600 bytes, limit set to: 125,829,120 bytes).",
-			"cupy cuda unknown asked 25 limit 120 reserved 100", "free_all_blocks"},
+			"cupy cuda unknown asked 25 limit 120 reserved 100 rest 100", "free_all_blocks"},
 		{"Linux", "kernel: oom-kill:constraint=CONSTRAINT_NONE,task=python3,pid=7\nkernel: Out of memory: Killed process 7 (python3) total-vm:4194304kB, anon-rss:2097152kB, file-rss:4kB\n" +
 			"kernel: oom_reaper: reaped process 7 (python3), now anon-rss:0kB", "oom-killer cpu host live 2048 by python3", "--mem"},
 		{"Linux 4", "Out of memory: Kill process 7 (R) score 31 or sacrifice child\nKilled process 7 (R) total-vm:4194304kB, anon-rss:1048576kB", "oom-killer cpu host live 1024 by R", "--mem"},
@@ -109,33 +118,33 @@ func TestOthers(t *testing.T) {
 		{"cut off at the beginning", "Tried to allocate 20.00 MiB (GPU 0; 2.00 GiB total capacity; 1.25 GiB already allocated; 2.00 MiB free; 1.50 GiB reserved in total by PyTorch)",
 			"torch cuda:0 fragmented asked 20 capacity 2048 live 1280 reserved 1536 outside 510 free 2", "few sizes"},
 		{"cut off at the end", "NPU out of memory. Tried to allocate 52.00 MiB (NPU 0; 60.00 GiB total capacity; 59.00 GiB already allocated;",
-			"torch npu:0 exhausted asked 52 capacity 61440 live 60416", "smaller batch"},
+			"torch npu:0 exhausted asked 52 capacity 61440 live 60416 rest 1024", "smaller batch"},
 		{"quoted", "> # RuntimeError: CUDA out of memory. Tried to allocate 1.00 GiB (GPU 0; 4.00 GiB total capacity; 7.00 GiB already allocated;\n" +
 			"> # 0 bytes free; 9.00 GiB reserved in total by PyTorch)\n", "torch cuda:0 exhausted asked 1024 capacity 4096 live 7168 reserved 9216 free 0", "smaller batch"},
 		{"no free bytes, and little is reserved", "XPU out of memory. Tried to allocate 1.50 GiB (GPU 0; 15.50 GiB total capacity; 0 bytes already allocated; 0 bytes reserved in total by PyTorch)",
-			"torch xpu:0 unknown asked 1536 capacity 15872 live 0 reserved 0", "xpu-smi"},
+			"torch xpu:0 unknown asked 1536 capacity 15872 live 0 reserved 0 rest 15872", "xpu-smi"},
 		{"a limit of one block", "Current platform can NOT allocate memory block with size larger than 4GB! Tried to allocate 6.00 GiB (GPU  0; 15.50 GiB total capacity; 0 bytes already allocated; " +
-			"0 bytes reserved in total by PyTorch)", "torch xpu:0 limit asked 6144 capacity 15872 limit 4096 live 0 reserved 0", "smaller blocks"},
+			"0 bytes reserved in total by PyTorch)", "torch xpu:0 limit asked 6144 capacity 15872 limit 4096 live 0 reserved 0 rest 15872", "smaller blocks"},
 		{"MPS, cut off", "MPS backend out of memory (MPS allocated: 8.00 GiB, other allocations: 1.00 GiB, max allowed: 9.00 GiB).", "torch mps limit limit 9216 live 8192 outside 1024", "HIGH_WATERMARK"},
 		{"the process itself in a container", v2 + "Process 77 has 15.40 GiB memory in use. Of the allocated memory 10.00 GiB is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.",
-			"torch cuda:0 outside asked 1024 capacity 16384 live 10240 reserved 11264 outside 4505 others 102 free 512", "in this process"},
+			"torch cuda:0 outside asked 1024 capacity 16384 live 10240 reserved 11264 outside 4505 others 0 free 512 rest 102", "in this process"},
 		{"the process itself, outside of the allocator", v2 + "Including non-PyTorch memory, this process has 15.40 GiB memory in use. Of the allocated memory 6.00 GiB is allocated by PyTorch, and " +
-			"96.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 6144 reserved 6240 outside 9529 others 102 free 512", "in this process"},
+			"96.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 6144 reserved 6240 outside 9529 others 0 free 512 rest 102", "in this process"},
 		{"the same, but more is in pieces", v2 + "Including non-PyTorch memory, this process has 15.40 GiB memory in use. Of the allocated memory 6.00 GiB is allocated by PyTorch, and " +
-			"5.00 GiB is reserved by PyTorch but unallocated.", "torch cuda:0 fragmented asked 1024 capacity 16384 live 6144 reserved 11264 outside 4505 others 102 free 512", "expandable_segments"},
+			"5.00 GiB is reserved by PyTorch but unallocated.", "torch cuda:0 fragmented asked 1024 capacity 16384 live 6144 reserved 11264 outside 4505 others 0 free 512 rest 102", "expandable_segments"},
 		{"the same, but the request would not fit without it", strings.Replace(v2, "1.00 GiB", "6.00 GiB", 1) + "Including non-PyTorch memory, this process has 15.40 GiB memory in use. Of the " +
 			"allocated memory 12.00 GiB is allocated by PyTorch, and 96.00 MiB is reserved by PyTorch but unallocated.",
-			"torch cuda:0 exhausted asked 6144 capacity 16384 live 12288 reserved 12384 outside 3385 others 102 free 512", "smaller batch"},
+			"torch cuda:0 exhausted asked 6144 capacity 16384 live 12288 reserved 12384 outside 3385 others 0 free 512 rest 102", "smaller batch"},
 		{"three processes in a container", v2 + "Process 7 has 7.20 GiB memory in use. Process 8 has 4.10 GiB memory in use. Process 9 has 3.70 GiB memory in use. Of the allocated memory " +
-			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 12083 free 512", "nvidia-smi"},
+			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 11571 free 512 rest 512", "nvidia-smi"},
 		{"the same in another order", v2 + "Process 9 has 3.70 GiB memory in use. Process 8 has 4.10 GiB memory in use. Process 7 has 7.20 GiB memory in use. Of the allocated memory " +
-			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 12083 free 512", "nvidia-smi"},
+			"3.00 GiB is allocated by PyTorch, and 256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 other_process asked 1024 capacity 16384 live 3072 reserved 3328 outside 460 others 11571 free 512 rest 512", "nvidia-smi"},
 		{"two processes that may be the own one", v2 + "Process 7 has 8.90 GiB memory in use. Process 8 has 6.50 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and " +
 			"256.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 3072 reserved 3328 outside 12544 free 512", "nvidia-smi"},
 		{"a process that was not found", v2 + "Including non-PyTorch memory, this process has 0 bytes memory in use. Of the allocated memory 14.50 GiB is allocated by PyTorch, and 512.00 MiB is " +
 			"reserved by PyTorch but unallocated.", "torch cuda:0 exhausted asked 1024 capacity 16384 live 14848 reserved 15360 outside 512 free 512", "smaller batch"},
 		{"unlisted processes", v2 + "Including non-PyTorch memory, this process has 4.00 GiB memory in use. Of the allocated memory 3.00 GiB is allocated by PyTorch, and 512.00 MiB is " +
-			"reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 3072 reserved 3584 outside 512 others 11776 free 512", "nvidia-smi"},
+			"reserved by PyTorch but unallocated.", "torch cuda:0 outside asked 1024 capacity 16384 live 3072 reserved 3584 outside 512 others 0 free 512 rest 11776", "nvidia-smi"},
 		{"a wrapper of the error", "RuntimeError: CUDA out of memory occurred when warming up sampler with 256 dummy requests.\n" + v2 + "Of the allocated memory 14.50 GiB is allocated by PyTorch, and " +
 			"512.00 MiB is reserved by PyTorch but unallocated.", "torch cuda:0 exhausted asked 1024 capacity 16384 live 14848 reserved 15360 outside 512 free 512", "smaller batch"},
 		{"a rank of vLLM", "(Worker_TP1 pid=60) ERROR 05-03 00:18:16 [multiproc_executor.py:870] " + v2 + "Of the allocated memory 15.00 GiB is allocated by PyTorch, and 0 bytes is reserved by " +

@@ -8,7 +8,7 @@ var (
 	// classBefore matches the class of an error before its words.
 	classBefore = lazily(`(?:[\w.]*(?:Error|Exception)(?:: |\(["']))+[^:]*$`)
 	// condition matches a sentence that has not ended and that is about errors in general or of the past.
-	condition = lazily(`(?i)\b(?:(?:if|when|whenever|until) (?:it|the|this|that|your?|we|an?)\b|in case of|errors? (?:like|such as)|e\.g\.|\braise $|` +
+	condition = lazily(`(?i)\b(?:(?:if|when|whenever|until) (?:it|the|this|that|your?|we|an?)\b|in case of|errors? (?:like|such as)|e\.g\.|\brais(?:e[sd]?|ing) $|` +
 		`(?:fix(?:es|ed)?|avoid(?:s|ing)?|prevent(?:s|ing)?|handles?|catch(?:es)?)\b(?:\([^)]*\))?:?)[^.:;]*$`)
 	// openQuote matches a quotation that has not ended. One that begins with the message may be the value of a field.
 	openQuote  = lazily("(?:^|[\\s\\[{:,(])(?:\"[^\"]*|'[^']*|`[^`]*|[“‘«][^”’»]*)$")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,17 +24,18 @@ const maxFailures = 10_000
 
 // Read reads the texts about failed allocations in a log into b. It fails with ErrNone if there are none.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[said]*printed{}, noticed: map[string]context{}}
+	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[said]*printed{}, noticed: map[string]context{}, shares: map[string]share{},
+		series: map[string]*series{}}
 	r.in.fill()
 	if detectSrun(r.in.buf) {
 		r.prefixes = append(append([]prefix{}, prefixes...), srun)
 	}
 	r.all()
-	err := r.in.readError()
+	err, grown := r.in.readError(), r.growing()
 	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
 	case err != nil && !cut:
 		return err
-	case len(r.failures) == 0:
+	case len(r.failures) == 0 && grown == nil:
 		return fmt.Errorf("%w in %d lines", ErrNone, r.in.line)
 	case cut:
 		b.Lose(loss.Truncated, 1, 0, fmt.Sprintf("line %d", r.in.line))
@@ -42,7 +44,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 		b.Lose(loss.IncompleteRecord, r.dropped, 0, fmt.Sprintf("failures after the first %d", maxFailures))
 	}
 	source := b.Source(lifetime.Source{File: file, Format: "oom-text", Producer: r.producer()})
-	r.model(source)
+	r.model(source, grown)
 	return nil
 }
 
@@ -59,7 +61,8 @@ type reader struct {
 	looked   int // lines that were searched for tracebacks
 	failures []*printed
 	dropped  int64
-	first    int64 // the rank that failed first, plus 1; 0 = not named
+	recent   *writer // of the line before
+	first    int64   // the rank that failed first, plus 1; 0 = not named
 	known    map[said]*printed
 	left     int64 // buffers in the model so far
 	jax      bool  // its own files print
@@ -68,6 +71,11 @@ type reader struct {
 
 	noticed map[string]context // the last of each writer
 	last    context            // the last of all
+	shares  map[string]share   // the same
+	share   share
+
+	series map[string]*series
+	row    int // of a table of nvidia-smi
 }
 
 // patience is the number of lines after which open texts are closed if their writers wrote nothing more.
@@ -103,14 +111,21 @@ func (r *reader) take(line, before []byte, number int64) {
 	if r.open == 0 && opener(line).kind == terminated { // most lines with a token open nothing
 		r.notice(line, number)
 		r.conf.notice(line)
+		r.observe(line, number)
 		if r.watching == 0 {
 			return
 		}
 	}
 	w, rest := r.writerOf(line)
 	text := opener(rest)
+	if o := r.recent; text.kind == terminated && w.key == "" && w.open == nil && o != nil && o.open != nil && o.open.kind == sentence && !o.open.complete() {
+		w = o // a record of several lines has its prefix once
+	}
+	r.recent = w
 	if r.watching = max(r.watching-1, 0); text.kind == terminated {
-		r.watch(w, rest)
+		if r.watch(w, rest); r.open > 0 {
+			r.observe(line, number)
+		}
 	}
 	if text.kind != terminated && r.learn(rest, text.at, before, r.in.buf[r.in.pos:]) {
 		w, rest = r.writerOf(line)
@@ -131,15 +146,8 @@ func (r *reader) take(line, before []byte, number int64) {
 
 // closeAll closes the open texts in the order in which they began.
 func (r *reader) closeAll() {
-	if r.open == 0 {
-		return
-	}
-	var open []*writer
-	for _, w := range r.writers {
-		if w.open != nil {
-			open = append(open, w)
-		}
-	}
+	open := slices.Collect(maps.Values(r.writers))
+	open = slices.DeleteFunc(open, func(w *writer) bool { return w.open == nil })
 	slices.SortFunc(open, func(x, y *writer) int { return cmp.Compare(x.open.line, y.open.line) })
 	for _, w := range open {
 		r.close(w)
@@ -198,6 +206,10 @@ func (r *reader) begin(w *writer, m *message, whole bool, rest, line, before []b
 	}
 	m.step = stepBefore(before)
 	m.survived = goesOn(rest, m.step)
+	if len(r.failures) < maxPlans && (bytes.Contains(rest, []byte("cudaMalloc failed")) || bytes.Contains(rest, []byte("mem-fraction"))) {
+		after := r.in.buf[r.in.pos:]
+		m.before, m.after = bytes.Clone(before[max(0, len(before)-maxPlan):]), bytes.Clone(after[:min(len(after), maxAfter)])
+	}
 	m.frames = r.traceback(before, w)
 	m.above = m.frames == nil && bytes.Contains(before[max(0, len(before)-maxCaught):], caught)
 	w.open = m
@@ -243,10 +255,17 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	f.writer, f.frames, f.lastRequested, f.step = w, m.frames, f.requested, m.step
-	f.context, f.filled = r.contextOf(w)
+	c := r.contextOf(w)
+	f.context, f.Filled = c.String(), r.lessCache(w, f, c.setting)
+	if m.after != nil {
+		f.Help = cmp.Or(startHelp(m.before, m.after, f), f.Help)
+	}
 	f.Setting = r.conf.settingOf(f)
 	if r.repeats(f) {
 		return
+	}
+	if f.state && f.Live >= 0 {
+		r.sample(w, "memory of "+f.device, leastStates, f.Line, f.Live)
 	}
 	r.failures = append(r.failures, f)
 	if f.counted > 0 && w.knows(f) {
@@ -265,7 +284,7 @@ func (r *reader) close(w *writer) {
 // figures identify a failure that is printed several times.
 func (f *printed) figures() said {
 	same := f.said
-	same.Line, same.Times, same.Setting = 0, 0, ""
+	same.Line, same.Times, same.Setting, same.Help, same.Filled = 0, 0, "", "", ""
 	return same
 }
 
@@ -349,7 +368,7 @@ func (f *printed) complete(later *printed) {
 		f.Scratch = later.Scratch
 		f.requested = later.requested
 	}
-	if programs[f.Source].twice {
+	if programs[f.Source].twice && later.requested > 0 {
 		f.requested, f.Rounding, f.device = later.requested, later.Rounding, later.device
 	}
 	if f.op == "" {

@@ -2,6 +2,8 @@ package oomtext_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -181,7 +183,7 @@ func TestProgramsOfXLA(t *testing.T) {
 	}
 	for _, test := range []reasonTest{
 		{"temporaries", assignment("10737418240"), "exhausted", "10.0 GiB for them", "jax.checkpoint"},
-		{"an output", assignment("1073741824"), "exhausted", "full of live", "donate"},
+		{"an output", assignment("1073741824"), "exhausted", "does not fit beside", "donate"},
 		{"an array on TPU", "Error allocating device buffer: Attempting to allocate 1.00G. That was not possible. There are 3.10G free.; (0x0x0_HBM0)", "fragmented", "", "large arrays first"},
 		{"a program on TPU", "Error loading program 'jit_g': Attempting to reserve 6.00G at the bottom of memory. That was not possible. There are 6.50G free, 0B reserved, and 3.00G reservable.",
 			"fragmented", "", "Load the program"},
@@ -229,19 +231,75 @@ func TestCutBeginning(t *testing.T) {
 		use    = "Of the allocated memory 22.00 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated."
 	)
 	for _, test := range []struct{ name, text, want string }{
-		{"in the request", "allocate 2.00 GiB. " + device + free + use, "torch cuda:0 exhausted asked 2048 capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
-		{"before the capacity", device + free + use, "torch cuda:0 exhausted capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+		{"in the request", "allocate 2.00 GiB. " + device + free + use, "torch cuda:0 exhausted asked 2048 capacity 24576 live 22528 reserved 23756 outside 614 others 0 free 20 rest 184"},
+		{"before the capacity", device + free + use, "torch cuda:0 exhausted capacity 24576 live 22528 reserved 23756 outside 614 others 0 free 20 rest 184"},
 		{"before the free bytes", free + use, "torch cuda exhausted live 22528 reserved 23756 outside 614 others 0 free 20"},
-		{"wrapped", strings.ReplaceAll(device+free+use, ". ", ".\n"), "torch cuda:0 exhausted capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+		{"wrapped", strings.ReplaceAll(device+free+use, ". ", ".\n"), "torch cuda:0 exhausted capacity 24576 live 22528 reserved 23756 outside 614 others 0 free 20 rest 184"},
 		{"whole and wrapped", strings.ReplaceAll("CUDA out of memory. Tried to allocate 2.00 GiB. "+device+free+use, ". ", ".\n"),
-			"torch cuda:0 exhausted asked 2048 capacity 24576 live 22528 reserved 23756 outside 614 others 184 free 20"},
+			"torch cuda:0 exhausted asked 2048 capacity 24576 live 22528 reserved 23756 outside 614 others 0 free 20 rest 184"},
 		{"what others hold", device + strings.ReplaceAll(free, "23.80", "5.80") + strings.ReplaceAll(use, "22.00", "4.00"),
-			"torch cuda:0 unknown capacity 24576 live 4096 reserved 5324 outside 614 others 18616 free 20"},
+			"torch cuda:0 unknown capacity 24576 live 4096 reserved 5324 outside 614 others 0 free 20 rest 18616"},
 		{"wrapped without the prefix", "[rank1]: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1\nhas a total capacity of 24.00 GiB " + free + use, "torch cuda unknown asked 2048 rank 1"},
 	} {
 		all := failuresOf(t, test.text)
 		if len(all) != 1 || sum(&all[0]) != test.want {
 			t.Errorf("%s: %d failures, %s\nwant %s", test.name, len(all), sum(&all[0]), test.want)
 		}
+	}
+}
+
+// TestAccount: the parts of the memory add up to the capacity in every text, and texts with the same figures say the same.
+func TestAccount(t *testing.T) {
+	const (
+		async = "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 3.10 GiB\nRequested               : 2.25 GiB\n" +
+			"Device limit            : 11.60 GiB\nFree (according to CUDA): 25.00 MiB\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB"
+		usual = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.25 GiB. GPU 0 has a total capacity of 11.60 GiB of which 25.00 MiB is free. Of the allocated memory 3.10 GiB is " +
+			"allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated."
+		tensorflow = "gpu_async_0 cuMemAllocAsync failed to allocate 2415919104 bytes: CUDA_ERROR_OUT_OF_MEMORY\n Reported by CUDA: Free memory/Total memory: 26214400/12455405158\n" +
+			"Stats: Limit: 0\nInUse: 3328599654\n"
+	)
+	for _, text := range []string{async, usual, tensorflow} {
+		f := failuresOf(t, text)[0]
+		if f.Reason != "outside" || f.OutsideBytes == nil || *f.OutsideBytes>>20 != 8679 || *f.OutsideBytes != f.Account.UnaccountedBytes {
+			t.Errorf("%.40s: %s, outside %v, %+v", text, f.Reason, f.OutsideBytes, f.Account)
+		}
+	}
+	files, _ := filepath.Glob("../../testdata/oomtext/*.log")
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range failuresOf(t, string(text)) {
+			a := f.Account
+			if a == nil || a.LiveBytes != nil && *a.LiveBytes > a.CapacityBytes {
+				continue
+			}
+			sum := a.UnaccountedBytes
+			for _, part := range []*int64{a.LiveBytes, a.IdleBytes, a.OutsideBytes, a.OthersBytes, a.FreeBytes} {
+				if part != nil {
+					sum += *part
+				}
+			}
+			if off := sum - a.CapacityBytes; off < 0 || off > 8*f.RoundingBytes {
+				t.Errorf("%s:%d: %d of %d", file, *f.Line, sum, a.CapacityBytes)
+			}
+		}
+	}
+}
+
+// TestNotFree: the memory is in other processes only if a text lists them, and full of live buffers only if they fill it.
+func TestNotFree(t *testing.T) {
+	const v2 = "CUDA out of memory. Tried to allocate 9.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which 8.00 GiB is free. Of the allocated memory 15.00 GiB is allocated by PyTorch, and " +
+		"200.00 MiB is reserved by PyTorch but unallocated."
+	for _, test := range []reasonTest{
+		{"vLLM", "Free memory on device (10.50/40.00 GiB) on startup is less than desired GPU memory utilization (0.9, 36.0 GiB).", "other_process", "29.5 GiB of the device are not free", "to 0.26"},
+		{"a part is live", v2, "exhausted", "does not fit beside", "batch"},
+		{"all is live", strings.NewReplacer("15.00", "22.60", " 8.00", " 1.00").Replace(v2), "exhausted", "full of live", "batch"},
+	} {
+		test.run(t)
+	}
+	if f := failuresOf(t, "Free memory on device (10.50/40.00 GiB) on startup is less than desired GPU memory utilization (0.9, 36.0 GiB).")[0]; f.OthersBytes != nil {
+		t.Errorf("%d in other processes", *f.OthersBytes)
 	}
 }

@@ -18,7 +18,7 @@ const (
 // other lines cost next to nothing.
 var tokens = [][]byte{[]byte("memory"), []byte("alloc"), []byte("ALLOC_F"), []byte("Hbm "), []byte("Root Cause"), []byte("Max_MA "), []byte("oom_kill"), []byte("oom-kill"),
 	[]byte("Killed proc"), []byte("ALLOC_CONF"), []byte(" total capac"), []byte("expandable_seg"),
-	[]byte("_MEMORY"), []byte("Memory"), []byte("llocation "), []byte("OOMKilled"), []byte("paging file")}
+	[]byte("_MEMORY"), []byte("Memory"), []byte("llocation "), []byte("OOMKilled"), []byte("paging file"), []byte("mem_fraction"), []byte("reserved"), []byte(" MiB, "), []byte("MiB / "), []byte("paged KV")}
 
 // scanner reads lines and skips those without a token. A line ends with \n or \r; progress bars use the latter.
 type scanner struct {

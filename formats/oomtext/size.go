@@ -75,6 +75,7 @@ type printed struct {
 
 	memory, allocator, module string
 	shape, dtype              string // of the request
+	kernel                    string // the shape of what a kernel of XLA allocates
 
 	program  bool     // its buffers are those of a compiled program
 	buffers  []buffer // that the text lists, without addresses
@@ -86,7 +87,7 @@ type printed struct {
 	frames []level // of its traceback, innermost first
 	step   int64   // the last one before it, -1 = unknown
 
-	context, filled string // what was printed before about the memory, and what helps if live buffers fill the rest
+	context string // what was printed before about the memory
 }
 
 // buffer is a block that a text lists, or several of one size.

@@ -58,21 +58,16 @@ func (f *printed) summaryLine(line []byte) bool {
 	return true
 }
 
-// set sets a figure by the name that a table has for it: memory_summary(), memory_stats() or one of TensorFlow.
+// figureNames are the names of figures that tables and dumps have: memory_summary(), memory_stats() and those of TensorFlow.
+var figureNames = map[string]string{"allocated memory": "live", statsKey: "live", "InUse": "live", "USED CURRENT": "live",
+	"allocated_bytes.all.peak": "peak", "MaxInUse": "peak", "USED HIGH": "peak", "requested memory": "live_requested", "requested_bytes.all.current": "live_requested",
+	"gpu reserved memory": "reserved", "reserved_bytes.all.current": "reserved", "RESERVED CURRENT": "reserved",
+	"non-releasable memory": "in_pieces", "inactive_split_bytes.all.current": "in_pieces", "Limit": "allowed"}
+
+// set sets a figure by the name that a table has for it.
 func (f *printed) set(name string, bytes int64) {
-	switch name {
-	case "allocated memory", statsKey, "InUse", "USED CURRENT":
-		f.Live = bytes
-	case "allocated_bytes.all.peak", "MaxInUse", "USED HIGH":
-		f.peak = bytes
-	case "requested memory", "requested_bytes.all.current":
-		f.Requested = bytes
-	case "gpu reserved memory", "reserved_bytes.all.current", "RESERVED CURRENT":
-		f.Reserved = bytes
-	case "non-releasable memory", "inactive_split_bytes.all.current":
-		f.InPieces = bytes
-	case "Limit":
-		f.Allowed = bytes
+	if figure := figureNames[name]; figure != "" {
+		f.takeFigure(figure, bytes)
 	}
 }
 

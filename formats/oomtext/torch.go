@@ -12,9 +12,6 @@ import (
 // c10/cuda/CUDAMallocAsyncAllocator.cpp, aten/src/ATen/mps/MPSAllocator.mm, c10/core/impl/alloc_cpu.cpp of github.com/pytorch/pytorch;
 // github.com/Ascend/pytorch; src/include/alloc.h of github.com/NVIDIA/nccl.
 var (
-	// 2.1 and later, perhaps without its beginning. The first versions wrote "capacty".
-	torchNew = lazily(`(?:(?:([A-Z]{3,5}) out of memory\. )?(?:Tried to )?allocate ` + torchSize + `\. )?GPU ?([0-9]*) has a total capaci?ty of ` + torchSize +
-		`(?: of which ` + torchSize + ` is free)?(.*)`)
 	torchFree = lazily(`of which ` + torchSize + ` is free\.`)
 
 	torchNewUse = lazily(`Of the allocated memory ` + torchSize + ` is allocated by PyTorch(?:,? with ` + torchSize + ` allocated in private pools[^)]*\)[,.]?)?(?:,? and ` +
@@ -26,6 +23,9 @@ var (
 // torchSentences are texts of PyTorch of one form. Those of libraries below it have no figures of its allocator; the words before tell
 // errors from advice and source code.
 var torchSentences = []form{
+	// 2.1 and later, perhaps without its beginning. The first versions wrote "capacty".
+	{laterInTorch, failure.FromTorch, "cuda", "", lazily(`(?:(?:(?P<backend>[A-Z]{3,5}) out of memory\. )?(?:Tried to )?allocate (?P<requested>` + torchSize +
+		`)\. )?GPU ?(?P<index>[0-9]*) has a total capaci?ty of (?P<capacity>` + torchSize + `)(?: of which (?P<free>` + torchSize + `) is free)?(?P<usage>.*)`)},
 	// To 2.0, and NPU. "cached" was reserved less allocated.
 	{totalCapacity, failure.FromTorch, "cuda", "", lazily(`(?:(?P<backend>[A-Z]{3,5}) out of memory\. |block with size larger than (?P<block>` + xlaSize +
 		`)! )?Tried to allocate (?P<requested>` + torchSize + `) \((?:GPU|(?P<device>NPU)) *(?P<index>[0-9]*); (?P<capacity>` + torchSize +
@@ -57,27 +57,12 @@ const nccl = "NCCL"
 
 // parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
 func parseTorch(text string) *printed {
-	return cmp.Or(parseTorchNew(text), parseTorchLast(text), read(torchSentences, text))
+	return cmp.Or(read(torchSentences[:1], text), parseTorchLast(text), read(torchSentences[1:], text))
 }
 
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
 func backend(name, index string) string {
 	return strings.TrimSuffix(strings.ToLower(cmp.Or(name, "cuda"))+":"+index, ":")
-}
-
-func parseTorchNew(text string) *printed {
-	if !strings.Contains(text, laterInTorch) { // regular expressions are slow
-		return nil
-	}
-	m := torchNew().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromTorch)
-	f.device = backend(m[1], m[3])
-	f.requested, f.Capacity, f.free = max(f.figure(m[2]), 0), f.figure(m[4]), f.figure(m[5])
-	f.usage(m[6])
-	return f
 }
 
 // parseTorchLast reads a text whose beginning was cut off, up to the capacity.

@@ -11,15 +11,15 @@ import (
 // Texts of programs that no table names. Errors about memory have few phrases in common, and their figures few words.
 var (
 	// partsOfPhrases are parts of all of them: a line without one needs no pattern.
-	partsOfPhrases = bytes.Fields([]byte("bad_alloc OutOfM OutOfD MemoryAlloc OUT_OF_ ut_of_mem nsufficient OOMKilled exceeded aging greater requires enough"))
+	partsOfPhrases = bytes.Fields([]byte("pool bad_alloc OutOfM OutOfD MemoryAlloc OUT_OF_ ut_of_mem nsufficient OOMKilled exceeded aging greater requires enough"))
 	spacedPhrases  = bytes.Split([]byte("ut of |to allocate|'t allocate|ot allocate|to alloc |for size|OutOfMemoryError: Alloc|shared memory"), []byte("|"))
 	// devicePhrase matches what is an error in itself or, in the first group, only beside the name of an error or a size.
 	devicePhrase = lazily(`(?i)std::bad_alloc|kIOGPUCommandBufferCallbackErrorOutOfMemory|cudaErrorMemoryAllocation|\b\w*_?OUT_?OF_?(?:DEVICE_?|HOST_?)MEMORY\b|\b\w+_OUT_OF_MEMORY\b|` +
-		`greater than the maximum allowed buffer size|pool size exceeded|allocation failed for size|OutOfMemoryError: Allocation on device|` +
+		`greater than the maximum allowed buffer size|pool size exceeded|allocation failed for size|OutOfMemoryError: Allocation on device|no memory pool big enough|` +
 		`(\bout[ _]of[ _](?:gpu |device |cuda |video )?memory\b|insufficient memory\b|` +
 		`(?:unable to|failed to|cannot|can't|could not|couldn't) (?:re)?alloc(?:ate)?\b|not enough (?:gpu |device |video |free )?memory\b|` +
 		`requires more gpu memory)`)
-	besides = lazily(`(?i)(?:error|exception|fatal|abort|terminat).{0,80}$`) // what stands before such a phrase
+	besides = lazily(`(?i)(?:error|exception|fatal|abort|terminat|alloc\w* failed).{0,80}$`) // what stands before such a phrase
 	sizes   = lazily(printedSize)
 	ofHeap  = lazily(`(?i)\bjava\.lang\b|\bjavascript heap|\bheap limit\b`) // of a virtual machine
 )
@@ -44,7 +44,7 @@ var figuresOf = []struct {
 	name string
 	text pattern
 }{
-	{"requested", lazily(`(?i)(?:to (?:re)?alloc(?:ate)?|requested(?: memory)?|allocating|of size|for size|requires more \w+ memory|tried to reserve)[ :(=]{1,3}(` + printedSize + `)`)},
+	{"requested", lazily(`(?i)(?:to (?:re)?alloc(?:ate)?|requested(?: memory)?|allocating|of size|for size|to reserve|alloc failed|requires more \w+ memory|tried to reserve)[ :(=]{1,3}(` + printedSize + `)`)},
 	{"free", lazily(`(?i)(?:\bfree(?: memory)?|than is available)[ :(=]{1,3}(` + printedSize + `)`)},
 	{"free", lazily(`(?i)(` + printedSize + `) (?:is |are )?(?:free|available)\b`)},
 	{"capacity", lazily(`(?i)(?:total(?: memory)?|capacity(?: of)?)[ :(=]{1,3}(` + printedSize + `)|GPU memory usage: [0-9.]+% \([0-9.]+ \w+/(` + printedSize + `)\)`)},

@@ -80,6 +80,7 @@ var prefixes = []prefix{
 	{"(", lazily(`^\([A-Za-z_]\w* rank=([0-9]+) pid=[0-9]+\) `), "rank"},               // vLLM
 	{"(", lazily(`^\([A-Za-z]+_TP([0-9]+)(?:_EP[0-9]+)? pid=[0-9]+\) `), "rank"},       // vLLM: (Worker_TP1 pid=77)
 	{"[", lazily(`^\[[0-9]+,([0-9]+)\]<std(?:out|err)>: ?`), "rank"},                   // mpirun --tag-output
+	{"[", lazily(`^\[[0-9/:-]+\] \[TRT-LLM\] \[RANK ([0-9]+)\] \[[A-Z]\] `), "rank"},   // TensorRT-LLM
 	{" >#", lazily(`^ ?[>#]+ ?`), ""},                                                  // quoted
 	{"(", lazily(`^\([A-Za-z_][\w.]* pid=([0-9]+)(?:, ip=\S+)?\) `), "pid"},            // Ray, vLLM
 	{"012", lazily(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T\S+ `), ""},                            // GitHub Actions, Kubernetes

@@ -19,9 +19,6 @@ var (
 	tpuTemp   = lazily(`HLO temp ` + xlaSize + ` \(([0-9.]+)% utilization`)
 	tpuBuffer = lazily(`[0-9]+\. Size: ` + xlaSize + `(?: Operator: (.*?))?(?: Shape: (.*?))?(?: Unpadded size: ` + xlaSize +
 		`)?(?: Extra memory due to padding: ` + xlaSize + ` \([0-9.]+x expansion\))?(?: XLA label: (.*?))?(?: Allocation type: ([A-Za-z ]+?))? =====`)
-	// A kernel in on-chip memory, also cut off, and programs of which the message gives no figures.
-	tpuScoped = lazily(`Ran out of memory in memory space ([a-z]+)\b(?:.*? for %([\w.-]+)(?: = (\S+))?)?(?:.*?Scoped allocation with size ` + xlaSize + ` and limit ` + xlaSize +
-		` exceeded)?`)
 	gpuStats  = lazily(`(parameter|constant|maybe_live_out|preallocated temp|total) allocation: +` + xlaSize)
 	gpuBuffer = lazily(`Buffer [0-9]+: Size: ` + xlaSize + `(?: Operator: (.*?))? (?:Entry Parameter Subshape: (\S+)|XLA Label: (\S+) Shape: (\S+)) =====`)
 
@@ -33,6 +30,9 @@ var (
 
 // tpuSentences are short texts of the compiler. They say "HLO temporaries", but the figure is the whole buffer assignment.
 var tpuSentences = []form{
+	// A kernel in on-chip memory, such as one of Pallas, also cut off, and programs of which the message gives no figures.
+	{"Ran out of memory in memory space", failure.FromCompiler, "tpu", "", lazily(`Ran out of memory in memory space (?P<memory>[a-z]+)\b(?:.*? for %(?P<module>[\w.-]+)(?: = (?P<kernel>\S+))?)?` +
+		`(?:.*?Scoped allocation with size (?P<needed>` + xlaSize + `) and limit (?P<capacity>` + xlaSize + `) exceeded)?`)},
 	{"Ran out of memory on ", failure.FromCompiler, "tpu", "", lazily(`Ran out of memory on (?P<memory>[A-Z]+), the total memory required for HLO temporaries ` +
 		`\((?P<program>` + xlaSize + `)\) exceeds available [A-Z]+ \((?P<capacity>` + xlaSize + `)\)\.(?: HLO module: (?P<module>\S+?)\.(?: |$))?`)},
 	{"would exceed memory", failure.FromCompiler, "tpu", "", lazily(`Allocation \(size=(?P<requested>[0-9]+)\) would exceed memory \(size=(?P<capacity>[0-9]+)\) ` +
@@ -54,7 +54,7 @@ var xlaSentences = []form{
 
 // parseXLA reads the first text of XLA; nil if there is none.
 func parseXLA(text string) *printed {
-	for _, parse := range []func(string) *printed{parseTPULong, parseTPUScoped, parseTPUShort} {
+	for _, parse := range []func(string) *printed{parseTPULong, parseTPUShort} {
 		if f := parse(text); f != nil {
 			return f
 		}
@@ -164,21 +164,9 @@ func parseTPUShort(text string) *printed {
 		if f.Needed >= 0 && f.Capacity >= 0 {
 			f.Exceeded = max(f.Needed-f.Capacity, 0)
 		}
-	}
-	return f
-}
-
-// parseTPUScoped reads the message of a kernel whose on-chip memory is too small, such as one of Pallas.
-func parseTPUScoped(text string) *printed {
-	m := tpuScoped().FindStringSubmatch(text)
-	if m == nil {
-		return nil
-	}
-	f := newFailure(failure.FromCompiler)
-	f.program, f.device, f.memory, f.module = true, "tpu", m[1], m[2]
-	if f.Needed, f.Capacity = f.figure(m[4]), f.figure(m[5]); f.Needed >= 0 {
-		f.Exceeded = max(f.Needed-f.Capacity, 0)
-		f.buffers = []buffer{{size: f.Needed, unpadded: f.Needed, count: 1, shape: m[3], label: m[2], kind: lifetime.Temporary}}
+		if f.Needed >= 0 && f.buffers == nil { // of the kernel
+			f.buffers = []buffer{{size: f.Needed, unpadded: f.Needed, count: 1, shape: f.kernel, label: f.module, kind: lifetime.Temporary}}
+		}
 	}
 	return f
 }

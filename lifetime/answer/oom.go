@@ -48,13 +48,15 @@ type Failure struct {
 	UnallocatedBytes  *int64 `json:"reserved_unallocated_bytes"` // reserved, but in no buffer
 	PrivatePoolsBytes *int64 `json:"private_pools_bytes"`        // idle in private pools
 	OutsideBytes      *int64 `json:"outside_bytes"`              // used outside of the allocator: by the process, or by anyone if the text does not list it
-	OthersBytes       *int64 `json:"other_processes_bytes"`      // used by other processes, also those that the text does not list
+	OthersBytes       *int64 `json:"other_processes_bytes"`      // used by other processes, as the text lists them
 	NeededBytes       *int64 `json:"needed_bytes"`               // by the compiled program as a whole
 	ExceededBytes     *int64 `json:"exceeded_bytes"`             // bytes by which it exceeds the capacity
 	LargestFreeBytes  *int64 `json:"largest_free_bytes"`         // largest free block of the allocator
 	RoundingBytes     int64  `json:"rounding_bytes"`             // largest rounding error of these figures
 	ReleasedBytes     int64  `json:"released_bytes"`             // given back to the device right before the failure, to make room
 	Retries           int64  `json:"retries"`                    // earlier requests for which the allocator gave back memory, and that then fitted
+
+	Account *Account `json:"account"` // who has the memory of the device; null if its capacity is unknown
 
 	Requester *Site           `json:"requester"` // who asked; null if unknown
 	Holders   []Holder        `json:"holders"`   // who held memory at that instant, largest first
@@ -91,6 +93,25 @@ type Failure struct {
 
 	Categories []Part     `json:"-"` // live bytes by category, largest first; empty if the capture has none
 	Sizes      []SizeHeld `json:"-"` // the held buffers by size, most bytes first, if their origin was not recorded
+}
+
+// Account divides a capacity among who has it at a failure. The parts add up to it, but for more live bytes than the device has.
+type Account struct {
+	CapacityBytes    int64  `json:"capacity_bytes"`    // of the device; of its allocator if only that is known: its limit, or of a recording what was reserved and free
+	LiveBytes        *int64 `json:"live_bytes"`        // in live buffers
+	IdleBytes        *int64 `json:"idle_bytes"`        // reserved by the allocator, but in no live buffer
+	OutsideBytes     *int64 `json:"outside_bytes"`     // used by the process, outside of the allocator
+	OthersBytes      *int64 `json:"others_bytes"`      // used by other processes, as the text lists them
+	FreeBytes        *int64 `json:"free_bytes"`        // free
+	UnaccountedBytes int64  `json:"unaccounted_bytes"` // of nobody that the text names, with the parts that are null
+}
+
+// accountOf returns who has the memory; nil for host memory and for programs that are not loaded.
+func accountOf(f *failure.Failure, a *failure.Account) *Account {
+	if a.Capacity < 0 || max(a.Live, a.Free) < 0 || f.Needed >= 0 || f.Source == failure.FromHost || f.Source == failure.FromKernel {
+		return nil
+	}
+	return &Account{a.Capacity, figureOf(a.Live), figureOf(a.Idle), figureOf(a.Outside), figureOf(a.Others), figureOf(a.Free), a.Rest}
 }
 
 // failureLeak is a leak below a failed allocation.
@@ -278,23 +299,15 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
 		Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque,
 	}
-	if m.Failure != nil {
-		out.Line = &state.Line
-	} else if out.CapacityBytes == nil && m.Free.Known() && state.Reserved >= 0 {
-		out.CapacityBytes, out.AtLeast = figureOf(units.AddSat(state.Reserved, m.Free.Or(0))), true
+	account := state.Account(m.Free.Or(-1))
+	out.Account, out.OutsideBytes = accountOf(state, &account), figureOf(account.Outside)
+	if m.Failure == nil {
+		out.CapacityBytes, out.AtLeast = figureOf(account.Capacity), state.Capacity < 0
+	} else if out.Line = &state.Line; account.Rest > 4*state.Rounding && account.Live >= 0 && account.Free >= 0 && state.InProcess < 0 && !state.Cut {
+		out.OutsideBytes = &account.Rest // of anyone
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank
-	}
-	if state.InProcess >= 0 && state.Live >= 0 && !state.Cut {
-		out.OutsideBytes = figureOf(max(state.InProcess-max(state.Reserved, state.Live), 0))
-	}
-	switch rest := state.Unlisted(m.Free.Or(-1)); {
-	case m.Failure == nil || rest <= 0:
-	case state.InProcess >= 0:
-		out.OthersBytes = figureOf(max(state.Others, 0) + rest)
-	default:
-		out.OutsideBytes = &rest
 	}
 	if m.Site != 0 {
 		out.Requester, out.Callers = new(siteOf(t, &s.SpaceInfo, m.Site)), callersOf(t, m.Site)

@@ -62,27 +62,51 @@ func Unknown(source string) Failure {
 		Unallocated: -1, InPieces: -1, LargestFree: -1, Needed: -1, Scratch: -1, Exceeded: -1}
 }
 
-// Unlisted returns the bytes of the device that neither the process nor a listed one uses; where the process is not
-// listed, neither its allocator or, if that is not known, its live buffers. free are the free bytes of the device. It returns 0 if rounding explains them, and -1
-// if they are not known.
-func (f *Failure) Unlisted(free int64) int64 {
-	used := f.InProcess
-	if used < 0 {
-		used = f.Reserved
-	}
-	if used < 0 && !f.Cut && f.Live >= 0 { // an allocator whose text has no other figure: what it keeps besides is not free, either
-		used = f.Live + max(f.Idle, 0)
-	}
-	if f.Capacity < 0 || free < 0 || used < 0 {
-		return -1
-	}
-	if rest := f.Capacity - free - used - max(f.Others, 0); rest > max(little, 4*f.Rounding) {
-		return rest
-	}
-	return 0
+// Account divides a capacity among who has it. Sizes are bytes; -1 = not known. The known parts and Rest add up to Capacity.
+type Account struct {
+	Capacity int64 // of the device; of its allocator if only that is known: its limit, or of a recording what was reserved and free
+	Live     int64 // in live buffers
+	Idle     int64 // reserved by the allocator, but in no live buffer
+	Outside  int64 // of the process, outside of the allocator
+	Others   int64 // of other processes, as the text lists them
+	Free     int64
+	Rest     int64 // of nobody that the text names, and the parts that are not known
 }
 
-const little = 64 << 20 // bytes of the driver that are no user's
+// Account returns who has the memory of the device. free are its free bytes, -1 = not known.
+func (f *Failure) Account(free int64) Account {
+	a := Account{f.Capacity, f.Live, unknown, unknown, f.Others, free, unknown}
+	reserved := f.Reserved
+	switch {
+	case f.Live >= 0 && reserved >= 0:
+		a.Idle = max(reserved-f.Live, 0)
+	case f.Idle >= 0 || f.Unallocated >= 0:
+		a.Idle = max(f.Idle, 0) + max(f.Unallocated, 0)
+	}
+	if reserved < 0 && f.Live >= 0 && !f.Cut { // its text has no other figure
+		reserved = f.Live + max(a.Idle, 0)
+	}
+	if f.InProcess >= 0 && reserved >= 0 {
+		a.Outside = max(f.InProcess-max(reserved, f.Live), 0)
+	}
+	switch used := max(f.InProcess, f.Reserved); {
+	case a.Capacity >= 0:
+	case f.Allowed >= 0 && max(used, f.Live) >= 0:
+		if a.Capacity = f.Allowed; used >= 0 {
+			a.Free = max(f.Allowed-used, 0)
+		}
+	case f.Source == "" && f.Reserved >= 0 && free >= 0:
+		a.Capacity = max(f.Reserved, f.Live) + free
+	}
+	if a.Rest = a.Capacity; a.Capacity >= 0 {
+		for _, part := range []int64{a.Live, a.Idle, a.Outside, a.Others, a.Free} {
+			a.Rest = max(a.Rest-max(part, 0), 0)
+		}
+	}
+	return a
+}
+
+const unknown = -1
 
 // Flag is one of the truths about a failure, by its name in native text.
 type Flag struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 )
 
 // The thresholds of trend.
@@ -30,6 +31,9 @@ const (
 func trend(p *Pass) []Finding {
 	if p.compiled() {
 		return nil
+	}
+	if p.Space.UsageOnly() && p.Space.Axis == lifetime.Event && len(p.Space.Marks) == 0 {
+		return p.printed()
 	}
 	if share, flat := p.flat(); flat {
 		return []Finding{p.flatLine(share)}
@@ -74,6 +78,29 @@ func trend(p *Pass) []Finding {
 	}
 	f.describe("", fmt.Sprintf("the lowest memory in use rose by %s over the last %d slices of the recording", units.Bytes(grew),
 		len(tail)), unknown)
+	return []Finding{f}
+}
+
+// printed finds memory that grows between lines of a log with the same words. Their numbers are the instants.
+func (p *Pass) printed() []Finding {
+	const most = 4 // lines that are named
+	var bytes []int64
+	var lines []string
+	for _, level := range p.usage() {
+		bytes = append(bytes, level.Bytes)
+		lines = append(lines, fmt.Sprintf("%s in line %d", units.Bytes(level.Bytes), level.At))
+	}
+	n := len(bytes)
+	if !failure.Grows(bytes) {
+		return nil
+	}
+	if n > most {
+		lines = slices.Concat(lines[:most-2], lines[n-2:])
+	}
+	grew := bytes[n-1] - bytes[0]
+	f := Finding{basedOn: inGeneral, Severity: Warning, Amount: lifetime.Amount{Bytes: grew}, Evidence: []Evidence{figure(FigSlices, n), figure(FigGrown, grew)},
+		Suggestions: []string{"Record a snapshot at two of these lines; memlane diff shows what stays."}}
+	f.describe("", fmt.Sprintf("memory in use grew by %s over %s lines with the same words", units.Bytes(grew), units.Count(int64(n))), strings.Join(lines, ", "))
 	return []Finding{f}
 }
 

@@ -183,7 +183,11 @@ func (d *Diagnosis) evidence() string {
 
 // because sets the reason of a row, with its confidence, words and advice.
 func (d *Diagnosis) because(t *lifetime.Tables, r *row) {
-	d.Reason, d.Words = r.reason, d.fill(cmp.Or(r.words, r.reason.Words()))
+	words := r.reason.Words()
+	if r.reason == Exhausted && !d.isFull() {
+		words = notFull
+	}
+	d.Reason, d.Words = r.reason, d.fill(cmp.Or(r.words, words))
 	d.Confidence = confidenceOf(d.evidence(), d.Reason)
 	d.Advice = d.fill(cmp.Or(r.advice, d.general(frameworkOf(d.Source, &t.Sources[d.Space.Source]))))
 }

@@ -132,7 +132,7 @@ func (d *Diagnosis) general(f framework) string {
 	all := reasons[d.Reason]
 	kind, _, _ := strings.Cut(d.Space.Device, ":")
 	switch {
-	case d.Reason == Exhausted && d.Filled != "":
+	case (d.Reason == Exhausted || d.Reason == Unknown) && d.Filled != "":
 		return d.Filled
 	case d.Help != "" && d.Reason != Larger && d.Reason != Survived:
 		return d.Help

@@ -46,6 +46,7 @@ type row struct {
 const (
 	wrongSize      = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
 	littleInPieces = "the memory is full of live buffers, and the little that is free is in pieces"
+	notFull        = "the request does not fit beside what is in use"
 	cutOff         = "the text is cut off before the figures that decide"
 )
 
@@ -56,7 +57,7 @@ var rows = []row{
 	{"", Survived, "", wrongSize, func(d *Diagnosis) bool { return d.Survived && d.Absurd }},
 	{"", Survived, "", "", func(d *Diagnosis) bool { return d.Survived }},
 
-	{fromPlan, Other, "", "", (*Diagnosis).othersHold},
+	{fromPlan, Other, "{rest} of the device are not free", "", (*Diagnosis).othersHold},
 	{fromPlan, Limit, "", "", always}, // its own share of the device
 	{failure.FromLibrary, Outside, "", "", always},
 
@@ -88,9 +89,9 @@ var rows = []row{
 	}},
 	{failure.FromTorch, Exhausted, "", "", func(d *Diagnosis) bool {
 		return d.asked == 0 && d.Reserved > 0 && d.Unallocated >= 0 && float64(d.Unallocated) < oftenFree*float64(d.Reserved) &&
-			share(max(d.Others, 0), d.Capacity) <= othersShare && !d.othersHold() && d.ownOutside() < ownAtOnce
+			share(max(d.Others, 0), d.Capacity) <= othersShare && !d.othersHold() && d.account().Outside < ownAtOnce
 	}},
-	{"", Outside, "", "", func(d *Diagnosis) bool { return d.ofMPS() && d.InProcess-d.Live > d.InProcess/2 }},
+	{"", Outside, "", "", func(d *Diagnosis) bool { return d.ofMPS() && d.account().Outside > d.InProcess/2 }},
 	{"", Limit, "", "", (*Diagnosis).ofMPS},
 	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && (d.asked == 0 || d.undecided()) }},
 	{"", Unknown, "", "", func(d *Diagnosis) bool { return d.asked == 0 }},
@@ -106,9 +107,6 @@ var rows = []row{
 	{fromRecording, Fragmented, "", "", func(d *Diagnosis) bool { // also of other streams or of the other size class, or with what the device has free
 		return d.inPieces() || share(d.Unallocated, d.Reserved) >= freeShare &&
 			(d.Unallocated >= d.asked && d.usable.Largest < d.asked || d.Unallocated+max(d.free, 0) >= d.asked && d.LargestFree < d.asked)
-	}},
-	{fromRecording, Outside, "", "", func(d *Diagnosis) bool {
-		return d.free >= 0 && d.Reserved > 0 && float64(d.Capacity-d.reachable) >= othersShare*float64(max(d.Capacity, 1))
 	}},
 
 	// TensorFlow's pool has a limit and grows by requests to the driver.
@@ -130,8 +128,9 @@ var rows = []row{
 	{"", Exhausted, "", "", func(d *Diagnosis) bool {
 		return d.Capacity < 0 && d.Live >= d.asked && d.free >= 0 && d.free < d.asked && !d.exact()
 	}},
-	{failure.FromTorch, Limit, "", "Allocate smaller blocks: the platform limits the size of one.",
-		func(d *Diagnosis) bool { return d.Allowed > 0 && d.free < 0 && d.asked > d.Allowed }},
+	{"", Limit, "", "Allocate smaller blocks: the platform limits the size of one.", func(d *Diagnosis) bool {
+		return d.Allowed > 0 && d.free < 0 && d.asked > d.Allowed && !d.exact()
+	}},
 	{"", Unknown, "", "", (*Diagnosis).undecided},
 	{failure.FromTorch, Limit, "", "", func(d *Diagnosis) bool {
 		return d.Allowed >= 0 && d.held+d.asked > d.Allowed-2*d.Rounding && d.free >= d.asked
@@ -139,10 +138,10 @@ var rows = []row{
 	{"", Exhausted, "the program holds more than the device has: the driver moves it to host memory", "", // on Windows
 		func(d *Diagnosis) bool { return d.Capacity > 0 && d.Live > d.Capacity }},
 	{failure.FromTorch, NotGranted, "", "", func(d *Diagnosis) bool { return d.free >= d.asked+max(clearlyFree, 2*d.Rounding) }},
-	{failure.FromTorch, Other, "", "", func(d *Diagnosis) bool { return share(d.Others, d.Capacity) > othersShare }},
-	{failure.FromTorch, Outside, "", "", (*Diagnosis).othersHold},
-	{failure.FromTorch, Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.unsaid() > outsideAtOnce }},
-	{failure.FromTorch, Outside, "the process itself holds {own} outside of this allocator",
+	{"", Other, "", "", func(d *Diagnosis) bool { return share(d.Others, d.Capacity) > othersShare }},
+	{"", Outside, "", "", (*Diagnosis).othersHold},
+	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.account().Rest > outsideAtOnce }},
+	{"", Outside, "the process itself holds {own} outside of this allocator",
 		"Find what else allocates in this process: NCCL, cuDNN, RMM, another framework.", (*Diagnosis).processHolds},
 	{failure.FromTorch, PrivatePools, "", "", func(d *Diagnosis) bool {
 		of := share(d.idle, d.held)
@@ -196,7 +195,11 @@ func (d *Diagnosis) look(t *lifetime.Tables) {
 	if d.held < 0 {
 		d.held = max(d.Live, 0) + d.idle
 	}
-	d.unexplained = d.Unlisted(d.free)
+	if a := d.account(); d.free < 0 || d.Cut && d.InProcess < 0 && d.Reserved < 0 {
+		d.unexplained = -1
+	} else { // a text that was cut off has more of the process
+		d.unexplained = a.Rest - max(d.InProcess-max(a.Live, 0)-max(a.Idle, 0)-max(a.Outside, 0), 0)
+	}
 }
 
 // fill returns words with figures and tools in the place of the words in braces.
@@ -205,7 +208,7 @@ func (d *Diagnosis) fill(words string) string {
 		return words
 	}
 	return strings.NewReplacer("{monitor}", monitorOf(d.Space.Device), "{setting}", cmp.Or(d.Setting, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), "{requested}", units.Bytes(d.asked),
-		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.ownOutside()), "{scratch}", units.Bytes(d.Scratch),
+		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account().Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch),
 		"{free share}", fmt.Sprintf("%.2f", math.Floor(100*float64(max(d.free, 0))/float64(max(d.Capacity, 1)))/100)).Replace(words)
 }
 
@@ -259,39 +262,38 @@ func (d *Diagnosis) saidPieces() bool {
 }
 
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
-func (d *Diagnosis) othersHold() bool {
-	return d.unexplained > d.contexts()
-}
+func (d *Diagnosis) othersHold() bool { return d.unexplained > d.contexts() }
 
 // isLater reports whether a state is not that of a failure: an allocator gives whole free segments back before it fails.
 func (d *Diagnosis) isLater() bool {
 	return d.Reserved > 0 && d.InPieces >= 0 && float64(d.Unallocated-d.InPieces) >= oftenFree*float64(d.Reserved)
 }
 
-// ownOutside returns the bytes that the process itself uses outside of its allocator; -1 if they are not known.
-func (d *Diagnosis) ownOutside() int64 {
-	if d.InProcess < 0 || d.Reserved < 0 {
-		return -1
+// account returns who has the memory.
+func (d *Diagnosis) account() failure.Account { return d.Failure.Account(d.free) }
+
+// isFull reports whether live buffers fill the memory, as far as a text says how large it is, or says nothing of the request.
+func (d *Diagnosis) isFull() bool {
+	a := d.account()
+	if a.Capacity < 0 {
+		a.Capacity = max(d.Reserved, d.Live) + max(d.free, 0)
 	}
-	return max(d.InProcess-d.Reserved, 0)
+	return d.asked == 0 || d.Live >= 0 && share(d.Live, a.Capacity) >= fullShare
 }
 
 // processHolds reports whether the process itself uses that much outside of its allocator that the request would have fit without it. What
 // the allocator has in pieces or in private pools is the reason if it is more.
 func (d *Diagnosis) processHolds() bool {
-	own := d.ownOutside()
+	own := d.account().Outside
 	return own > max(ownAtOnce, d.contexts()) && own >= max(d.unalloc, d.idle) && units.AddSat(own, max(d.free, 0)) >= d.asked
 }
 
-// unsaid returns the bytes of the device of which a text that was cut off does not say whether they are free in pieces or used outside of
-// the allocator.
-func (d *Diagnosis) unsaid() int64 {
-	return d.Capacity - max(d.free, 0) - max(d.Others, 0) - d.held
-}
-
-// contexts returns the bytes that contexts and libraries may take without anything unusual.
+// contexts returns the bytes that contexts and libraries may take without anything unusual. A recording may be of a small device.
 func (d *Diagnosis) contexts() int64 {
-	return max(outsideAtOnce, int64(othersShare*float64(d.Capacity)))
+	if few := int64(othersShare * float64(d.Capacity)); d.Source == "" || few > outsideAtOnce {
+		return few
+	}
+	return outsideAtOnce
 }
 
 func (d *Diagnosis) noFigures() bool { return d.Allowed < 0 && d.Live < 0 && d.Reserved < 0 }

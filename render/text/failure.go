@@ -99,39 +99,74 @@ func asked(f *answer.Failure) string {
 
 // memory describes what the device and the allocator had.
 func memory(f *answer.Failure) string {
-	var parts []string
-	add := func(bytes *int64, format string) {
+	var all []string
+	for _, part := range memoryOf(f) {
+		all = append(all, fmt.Sprintf(part.format, part.size))
+	}
+	return cmp.Or(strings.Join(all, ", "), "the text does not say") + beside(f.Beside)
+}
+
+// memoryPart is a figure of the memory.
+type memoryPart struct {
+	format, size string
+	inAccount    bool // it is one of those that add up to the capacity
+}
+
+// memoryOf returns the figures of the memory, also those that follow from what the text gives.
+func memoryOf(f *answer.Failure) (parts []memoryPart) {
+	add := func(bytes *int64, format string, inAccount bool) {
 		if bytes != nil {
-			parts = append(parts, fmt.Sprintf(format, units.Bytes(*bytes)))
+			parts = append(parts, memoryPart{format, units.Bytes(*bytes), inAccount && f.Account != nil})
 		}
 	}
-	capacity := "%s on the device"
+	a, capacity, live, free := f.Account, "%s on the device", "%s live", "%s free on the device"
+	switch {
+	case a == nil:
+		a = &answer.Account{OutsideBytes: f.OutsideBytes, FreeBytes: f.FreeBytes}
+	case f.CapacityBytes == nil:
+		free = "%s not reserved yet"
+	}
 	if f.AtLeast {
-		capacity = "at least %s on the device" // what others hold is not recorded
+		capacity = "at least " + capacity // what others hold is not recorded
 	}
-	add(f.CapacityBytes, capacity)
-	add(f.LimitBytes, "limit %s")
-	add(f.ExceededBytes, "%s too much")
-	add(f.LiveBytes, "%s live")
-	if of := byCategory(f); of != "" && f.LiveBytes != nil {
-		parts[len(parts)-1] += " (" + of + ")"
+	if of := byCategory(f); of != "" {
+		live += " (" + strings.ReplaceAll(of, "%", "%%") + ")"
 	}
-	add(f.UnallocatedBytes, "%s reserved but free")
-	add(f.LargestFreeBytes, "largest free block %s")
-	add(f.PrivatePoolsBytes, "%s idle in private pools")
-	add(f.OutsideBytes, "%s outside of the allocator")
-	add(f.OthersBytes, "%s in other processes")
-	add(f.FreeBytes, "%s free on the device")
+	add(f.CapacityBytes, capacity, false)
+	add(f.LimitBytes, "limit %s", false)
+	add(f.ExceededBytes, "%s too much", false)
+	add(f.LiveBytes, live, true)
+	add(f.UnallocatedBytes, "%s reserved but free", true)
+	add(f.LargestFreeBytes, "largest free block %s", false)
+	add(f.PrivatePoolsBytes, "%s idle in private pools", true)
+	add(a.OutsideBytes, "%s outside of the allocator", true)
+	add(f.OthersBytes, "%s in other processes", true)
+	if rest := a.UnaccountedBytes; rest > max(4*f.RoundingBytes, a.CapacityBytes/512) { // three digits show it
+		add(&rest, restOf(f), true)
+	}
+	add(a.FreeBytes, free, true)
 	if f.ReleasedBytes > 0 {
-		add(&f.ReleasedBytes, "%s given back right before to make room")
+		add(&f.ReleasedBytes, "%s given back right before to make room", false)
 	}
 	if f.Retries > 0 {
-		parts = append(parts, units.Plural(f.Retries, "earlier request")+" fitted only after the allocator gave memory back")
+		parts = append(parts, memoryPart{"%s fitted only after the allocator gave memory back", units.Plural(f.Retries, "earlier request"), false})
 	}
-	if parts == nil {
-		return "the text does not say"
+	return parts
+}
+
+// restOf says what is known of the memory that nobody is known to have.
+func restOf(f *answer.Failure) string {
+	switch a := f.Account; {
+	case a.OutsideBytes != nil && f.Line != nil:
+		return "%s in no process that the text lists"
+	case f.OutsideBytes != nil:
+		return "%s outside of the allocator"
+	case a.FreeBytes == nil:
+		return "%s free, or not accounted for"
+	case a.LiveBytes == nil:
+		return "%s not free"
 	}
-	return strings.Join(parts, ", ") + beside(f.Beside)
+	return "%s not accounted for"
 }
 
 // beside tells what other devices had in use.

@@ -5,6 +5,18 @@ from __future__ import annotations
 from typing import Any, TypedDict
 
 
+class Account(TypedDict):
+    """Account divides a capacity among who has it at a failure."""
+
+    capacity_bytes: int
+    live_bytes: int | None
+    idle_bytes: int | None
+    outside_bytes: int | None
+    others_bytes: int | None
+    free_bytes: int | None
+    unaccounted_bytes: int
+
+
 class Capture(TypedDict):
     """Capture describes the contents of one capture."""
 
@@ -149,6 +161,7 @@ class Failure(TypedDict):
     rounding_bytes: int
     released_bytes: int
     retries: int
+    account: Account | None
     requester: Site | None
     holders: list[Holder]
     held_by: list[Part]
