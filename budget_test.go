@@ -28,7 +28,7 @@ var budgets = []struct {
 	{"formats", 1_150, true},
 	{"formats/chrometrace", 4_950, true},
 	{"formats/gpumemprof", 500, true},
-	{"formats/hlo", 3_450, true},
+	{"formats/hlo", 3_800, true},
 	{"formats/internal", 300, true},
 	{"formats/jaxprof", 500, true},
 	{"formats/oomtext", 3_300, true},
@@ -58,7 +58,7 @@ var budgets = []struct {
 	{"lifetime/compiled", 70, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 200, true},
-	{"lifetime/finding", 5_700, true},
+	{"lifetime/finding", 5_750, true},
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
 	{"lifetime/internal", 350, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 78_950
+const maxProduct = 79_400
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 127, "lifetime/answer": 126}
+var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 125}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

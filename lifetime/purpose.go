@@ -43,6 +43,15 @@ func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, id PurposeID) strin
 	return p.Name()
 }
 
+// ArgumentOf returns the name of the argument of a compiled program that a buffer holds, or a copy of it; "" if it holds none or the program
+// does not name it.
+func (t *Tables) ArgumentOf(k Kind, site SiteID) string {
+	if k == Parameter || t.Sites[site].Role != "" {
+		return t.Sites[site].Op
+	}
+	return ""
+}
+
 // HolderOf returns the holder of a buffer; nil if none was recorded.
 func (t *Tables) HolderOf(s *Space, buffer int) *holder.Holder {
 	if s.Holders == nil || s.Holders[buffer] == 0 {

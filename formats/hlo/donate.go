@@ -16,26 +16,26 @@ import (
 // before the result, it computes the result elsewhere and copies it. A compiler also lets other values use the memory
 // of a result before the result is there: they keep needing memory.
 type donor struct {
-	flows
+	*graph
+	budget int
 	color  int64
-	main   *flowComputation
 	at     map[int64]int32 // the instructions of main, by ID
 	caller map[int64]int32 // the instruction of main that executes a computation
 	pos    []int           // positions in the schedule
 	users  [][]int32
-	uses   map[part]int // results of lastUse
-	values map[valuePlace]int32
+	uses   map[use]int // results of lastUse
+	values map[part]int32
 	ranges []memory // of values in memory that is not in use for the whole run
 	whole  int64    // bytes that are
 }
 
-// part is the result of an instruction of main, or a part of it.
-type part struct{ op, path int32 }
+// use is the result of an instruction of main, or a part of it.
+type use struct{ op, path int32 }
 
 const wholeResult = -1
 
-// valuePlace is the instruction that defines a value, and the part of its result.
-type valuePlace struct {
+// part is an instruction by its ID, and a part of its result.
+type part struct {
 	id   int64
 	path int32
 }
@@ -68,9 +68,7 @@ func (p *program) donation(color int64, blocks []block) compiled.Donation {
 	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
 		return compiled.Donation{}
 	}
-	d := donor{flows: flows{p: p, computations: map[int64]*flowComputation{},
-		budget: leastBudget + (p.module.End-p.module.At)*wordsOfByte}, color: color,
-		at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[part]int{}}
+	d := donor{graph: &p.graph, budget: p.graph.budget, color: color, at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[use]int{}}
 	if !d.read() || !d.place() {
 		return compiled.Donation{}
 	}
@@ -112,13 +110,6 @@ func isResult(a *allocation) bool {
 
 // read reads the computations and the schedule of the entry computation. It reports whether all is there.
 func (d *donor) read() bool {
-	m := wire.Scan(d.p.proto, d.p.module)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		if f.Tag == moduleComputations && (d.flows.read(f.Body) != nil || d.budget < 0) {
-			return false
-		}
-	}
-	d.main = d.computations[d.p.entryID]
 	if d.main == nil || d.main.root < 0 {
 		return false
 	}
@@ -126,20 +117,15 @@ func (d *donor) read() bool {
 	if !ok {
 		return false
 	}
-	d.pos, d.users = make([]int, len(d.main.ops)), make([][]int32, len(d.main.ops))
+	d.pos, d.users = make([]int, len(d.main.ops)), d.main.usersOf()
 	for i := range d.main.ops {
 		op := &d.main.ops[i]
 		d.at[op.id] = int32(i)
 		if d.pos[i], ok = order[op.id]; !ok {
 			return false
 		}
-		for k, o := range op.operands {
-			if o < 0 {
-				return false
-			}
-			if !slices.Contains(op.operands[:k], o) {
-				d.users[o] = append(d.users[o], int32(i))
-			}
+		if slices.Contains(op.operands, -1) {
+			return false
 		}
 		d.called(op, int32(i), 0)
 	}
@@ -170,7 +156,7 @@ func (d *donor) order() (map[int64]int, bool) {
 }
 
 // called records which instruction of main executes the computations that op calls.
-func (d *donor) called(op *flowOp, main int32, depth int) {
+func (d *donor) called(op *operation, main int32, depth int) {
 	for _, c := range op.called {
 		if _, seen := d.caller[c]; seen || d.computations[c] == nil {
 			continue
@@ -210,11 +196,11 @@ func (d *donor) place() bool {
 			id, path := d.definition(value)
 			m := memory{allocation: int32(i), value: v, from: uint64(value.offset), to: addTo(uint64(value.offset), value.size)}
 			if op, ok := d.at[id]; ok {
-				m.begin, m.end = d.pos[op], d.lastUse(part{op, path}, 0)
+				m.begin, m.end = d.pos[op], d.lastUse(use{op, path}, 0)
 			} else if op, ok := nested[id]; ok {
 				m.begin, m.end = d.pos[op], d.pos[op]
 				if opcode := d.main.ops[op].opcode; opcode == "conditional" || opcode == "call" {
-					m.end = d.lastUse(part{op, wholeResult}, 0)
+					m.end = d.lastUse(use{op, wholeResult}, 0)
 				}
 			} else {
 				return false
@@ -237,17 +223,8 @@ func (d *donor) definition(v *value) (id int64, path int32) {
 	return id, int32(at[0])
 }
 
-// passes reports whether the result of an instruction is memory of its operands.
-func passes(opcode string) bool {
-	switch opcode {
-	case "tuple", "get-tuple-element", "bitcast", "opt-barrier", "while", "conditional", "call", "add-dependency", "domain":
-		return true
-	}
-	return strings.HasSuffix(opcode, "-start") || strings.HasSuffix(opcode, "-update") || strings.HasSuffix(opcode, "-done")
-}
-
 // lastUse returns the last position at which a result is in use; len(pos) if it is a result of the program.
-func (d *donor) lastUse(p part, depth int) int {
+func (d *donor) lastUse(p use, depth int) int {
 	if last, ok := d.uses[p]; ok {
 		return last
 	}
@@ -273,15 +250,15 @@ func (d *donor) lastUse(p part, depth int) int {
 const maxPasses = 1 << 10 // instructions that pass a value on
 
 // through returns what has the value p in the result of its user u; none if u uses another part.
-func (d *donor) through(p part, u int32) (all []part) {
+func (d *donor) through(p use, u int32) (all []use) {
 	op := &d.main.ops[u]
 	switch op.opcode {
 	case "tuple":
 		for k, o := range op.operands {
 			if o == p.op && p.path == wholeResult {
-				all = append(all, part{u, int32(k)})
+				all = append(all, use{u, int32(k)})
 			} else if o == p.op {
-				all = append(all, part{u, wholeResult})
+				all = append(all, use{u, wholeResult})
 			}
 		}
 		d.budget -= len(op.operands)
@@ -290,11 +267,11 @@ func (d *donor) through(p part, u int32) (all []part) {
 		if p.path != wholeResult && int64(p.path) != op.number {
 			return nil
 		}
-		return []part{{u, wholeResult}}
+		return []use{{u, wholeResult}}
 	case "while", "opt-barrier":
-		return []part{{u, p.path}}
+		return []use{{u, p.path}}
 	}
-	return []part{{u, wholeResult}}
+	return []use{{u, wholeResult}}
 }
 
 // pairs returns the arguments that are donated, and to which results, as JAX pairs them: those of one shape in their
@@ -304,7 +281,7 @@ func (d *donor) pairs() (all []pair, ok bool) {
 	byShape := map[string][]tensor{}
 	for i := range d.main.ops {
 		if op := &d.main.ops[i]; op.opcode == "parameter" {
-			if t, ok := d.tensor(part{int32(i), wholeResult}, int32(i)); ok && isArgument(&d.p.allocations[t.allocation]) {
+			if t, ok := d.tensor(use{int32(i), wholeResult}, int32(i)); ok && isArgument(&d.p.allocations[t.allocation]) {
 				byShape[t.shape] = append(byShape[t.shape], t)
 			}
 		}
@@ -328,9 +305,9 @@ func (d *donor) pairs() (all []pair, ok bool) {
 		if len(inputs) == 0 {
 			continue
 		}
-		from := part{o, wholeResult}
+		from := use{o, wholeResult}
 		for d.main.ops[from.op].opcode == "get-tuple-element" && from.path == wholeResult && len(d.main.ops[from.op].operands) == 1 {
-			from = part{d.main.ops[from.op].operands[0], int32(d.main.ops[from.op].number)}
+			from = use{d.main.ops[from.op].operands[0], int32(d.main.ops[from.op].number)}
 		}
 		t, ok := d.tensor(from, o)
 		switch {
@@ -346,7 +323,7 @@ func (d *donor) pairs() (all []pair, ok bool) {
 				break
 			}
 		}
-		if d.lastUse(part{inputs[chosen].op, wholeResult}, 0) >= len(d.pos) {
+		if d.lastUse(use{inputs[chosen].op, wholeResult}, 0) >= len(d.pos) {
 			return nil, false // the argument is a result
 		}
 		all = append(all, d.pair(&inputs[chosen], &t))
@@ -356,25 +333,25 @@ func (d *donor) pairs() (all []pair, ok bool) {
 }
 
 func (d *donor) pair(argument, result *tensor) pair {
-	p := pair{result: *result, inTime: d.inTime(argument, result), free: d.lastUse(part{argument.op, wholeResult}, 0), copied: -1}
+	p := pair{result: *result, inTime: d.inTime(argument, result), free: d.lastUse(use{argument.op, wholeResult}, 0), copied: -1}
 	if u := d.copyOf(argument, result); u >= 0 && u != result.op {
-		p.free, p.copied = max(p.free, d.lastUse(part{u, wholeResult}, 0)), d.valueOf(u)
+		p.free, p.copied = max(p.free, d.lastUse(use{u, wholeResult}, 0)), d.valueOf(u)
 	}
 	return p
 }
 
 // tensor returns the value of a part of a result. shape is the instruction that has its shape.
-func (d *donor) tensor(p part, shape int32) (t tensor, ok bool) {
+func (d *donor) tensor(p use, shape int32) (t tensor, ok bool) {
 	if d.values == nil {
-		d.values = map[valuePlace]int32{}
+		d.values = map[part]int32{}
 		for i := range d.p.values {
 			if v := &d.p.values[i]; v.allocation >= 0 && d.p.allocations[v.allocation].color == d.color {
 				id, path := d.definition(v)
-				d.values[valuePlace{id, path}] = int32(i)
+				d.values[part{id, path}] = int32(i)
 			}
 		}
 	}
-	v, ok := d.values[valuePlace{d.main.ops[p.op].id, p.path}]
+	v, ok := d.values[part{d.main.ops[p.op].id, p.path}]
 	if !ok {
 		return t, false
 	}
@@ -383,7 +360,7 @@ func (d *donor) tensor(p part, shape int32) (t tensor, ok bool) {
 
 // shape returns the shape of a result as text, with its layout.
 func (d *donor) shape(op int32) string {
-	s, err := d.p.shapeAt(d.main.ops[op].parameterAt)
+	s, err := d.p.shapeAt(d.main.ops[op].shape)
 	if err != nil {
 		return ""
 	}
@@ -446,7 +423,7 @@ func (d *donor) copyOf(argument, result *tensor) int32 {
 // valueOf returns the value of the result of an instruction, -1 if there is none.
 func (d *donor) valueOf(op int32) int32 {
 	if op >= 0 {
-		if v, ok := d.values[valuePlace{d.main.ops[op].id, wholeResult}]; ok {
+		if v, ok := d.values[part{d.main.ops[op].id, wholeResult}]; ok {
 			return v
 		}
 	}
@@ -464,7 +441,7 @@ func (d *donor) elementwise(operand, user int32) bool {
 	return true
 }
 
-func (d *donor) over(op *flowOp, operand int) bool {
+func (d *donor) over(op *operation, operand int) bool {
 	switch {
 	case op.opcode == "dynamic-update-slice" || op.opcode == "scatter":
 		return operand == 0

@@ -1,31 +1,11 @@
 package hlo
 
 import (
-	"bytes"
 	"slices"
 
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime/compiled"
 )
-
-// flowOp is an instruction as a step of the data's way through a program.
-type flowOp struct {
-	opcode      string
-	number      int64 // of a parameter, or of the part that get-tuple-element takes
-	operands    []int32
-	called      []int64
-	forward     bool // it is part of the differentiated computation
-	transposed  bool // it is part of the backward pass
-	loop        bool // a fusion that computes its elements one by one
-	id          int64
-	parameterAt wire.Span // its shape
-}
-
-// flowComputation is a computation. Operands come before their users.
-type flowComputation struct {
-	ops  []flowOp
-	root int32
-}
 
 // set is a set of the arguments of the program, and of derived.
 type set []uint64
@@ -101,18 +81,14 @@ func (f flow) equal(o flow) bool { return slices.EqualFunc(f.parts, o.parts, sli
 
 // flows follows the data of a training step.
 type flows struct {
-	p            *program
-	computations map[int64]*flowComputation
-	arguments    int
-	entered      set // arguments that the differentiated computation uses
-	budget       int // words of sets that may still be looked at; below 0, nothing is known
-	depth        int
+	*graph
+	arguments int
+	entered   set // arguments that the differentiated computation uses
+	budget    int // words of sets that may still be looked at; below 0, nothing is known
+	depth     int
 }
 
 const (
-	wordsOfByte = 4 // of the module; programs need 0.05 to 1
-	leastBudget = 1 << 14
-	wordsOfOp   = 16
 	maxFlowPath = 64      // computations inside each other
 	maxFlowArgs = 1 << 12 // arguments
 	maxRounds   = 64      // of a loop until its flows are known
@@ -122,24 +98,14 @@ const (
 // differentiated computation uses parameters, and their new values depend on its backward pass. States of the optimizer
 // go only into their own new value and that of one parameter. Programs without a backward pass or donated arguments
 // have none.
-func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) error {
-	if len(aliases) == 0 || !bytes.Contains(p.proto[module.At:module.End], backwardScope) {
+func (p *program) readFlows(aliases []wire.Span) error {
+	main := p.graph.main
+	if len(aliases) == 0 || !p.graph.backward || main == nil {
 		return nil
 	}
-	x := flows{p: p, computations: map[int64]*flowComputation{}, budget: leastBudget + (module.End-module.At)*wordsOfByte}
-	m := wire.Scan(p.proto, module)
-	n := 0
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		if f.Tag == moduleComputations {
-			m.Inside("computations", n, x.read(f.Body))
-			n++
-		}
-	}
-	main := x.computations[entry]
-	if m.Err != nil || main == nil || x.budget < 0 {
-		return m.Err
-	}
-	parameters := map[int]*flowOp{}
+	x := flows{graph: &p.graph, budget: p.graph.budget}
+	m := wire.Scanner{}
+	parameters := map[int]*operation{}
 	for i := range main.ops {
 		if op := &main.ops[i]; op.opcode == "parameter" {
 			if op.number < 0 || op.number >= maxFlowArgs {
@@ -154,7 +120,7 @@ func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) 
 		arguments[i].set = make(set, (x.arguments+1+63)/64)
 		arguments[i].set[i/64] |= 1 << (i % 64)
 	}
-	result := x.of(entry, arguments)
+	result := x.of(main, arguments)
 	if x.budget < 0 {
 		return nil
 	}
@@ -167,7 +133,7 @@ func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) 
 		if len(path) > 0 {
 			of = result.of(path[0])
 		}
-		if op := parameters[int(number)]; op != nil && x.isTensor(op.parameterAt) {
+		if op := parameters[int(number)]; op != nil && x.isTensor(op.shape) {
 			next[int(number)] = of
 		}
 	}
@@ -176,7 +142,7 @@ func (p *program) readFlows(module wire.Span, aliases []wire.Span, entry int64) 
 }
 
 // roles returns the roles of the arguments with a new value, by the instructions of the arguments.
-func (x *flows) roles(next map[int]set, parameters map[int]*flowOp) map[int64]compiled.Role {
+func (x *flows) roles(next map[int]set, parameters map[int]*operation) map[int64]compiled.Role {
 	roles := map[int64]compiled.Role{}
 	var trained []int
 	for i, s := range next {
@@ -209,84 +175,8 @@ func (x *flows) isTensor(at wire.Span) bool {
 	return err == nil && len(s.dimensions) > 0 && (d[0] == 'f' || d[0] == 'b')
 }
 
-var (
-	forwardScope  = []byte("jvp(")
-	backwardScope = []byte("transpose(")
-)
-
-// read reads a computation.
-func (x *flows) read(at wire.Span) error {
-	c := &flowComputation{}
-	places := map[int64]int32{}
-	id, root := int64(0), int64(0)
-	m := wire.Scan(x.p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case computationID:
-			id = int64(f.Value)
-		case computationRoot:
-			root = int64(f.Value)
-		case computationInstructions:
-			op, err := x.readOp(f.Body, places)
-			m.Inside("instructions", len(c.ops), err)
-			if x.budget -= wordsOfOp; x.budget < 0 {
-				return nil
-			}
-			places[op.id] = int32(len(c.ops))
-			c.ops = append(c.ops, op)
-		}
-	}
-	c.root = -1
-	if i, ok := places[root]; ok {
-		c.root = i
-	}
-	x.computations[id] = c
-	return m.Err
-}
-
-func (x *flows) readOp(at wire.Span, places map[int64]int32) (op flowOp, err error) {
-	var operands []int64
-	m := wire.Scan(x.p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case instructionOpcode:
-			op.opcode = x.p.text(f.Body)
-		case instructionShape:
-			op.parameterAt = f.Body
-		case instructionMetadata:
-			metadata := wire.Scan(x.p.proto, f.Body)
-			for g, ok := metadata.Next(); ok; g, ok = metadata.Next() {
-				if g.Tag == metadataOpName {
-					name := x.p.proto[g.Body.At:g.Body.End]
-					op.forward, op.transposed = bytes.Contains(name, forwardScope), bytes.Contains(name, backwardScope)
-				}
-			}
-			m.Inside("metadata", -1, metadata.Err)
-		case instructionFusion:
-			op.loop = x.p.text(f.Body) == "kLoop"
-		case instructionParameter, instructionTupleIndex:
-			op.number = int64(f.Value)
-		case instructionID:
-			op.id = int64(f.Value)
-		case instructionOperand, instructionOperands:
-			operands = m.Ints(operands, f)
-		case instructionCall, instructionCalls:
-			op.called = m.Ints(op.called, f)
-		}
-	}
-	for _, id := range operands {
-		if i, ok := places[id]; ok {
-			op.operands = append(op.operands, i)
-		} else {
-			op.operands = append(op.operands, -1)
-		}
-	}
-	return op, m.Err
-}
-
 // of returns the flow of the result of a computation.
-func (x *flows) of(computation int64, arguments []flow) flow {
-	c := x.computations[computation]
+func (x *flows) of(c *computation, arguments []flow) flow {
 	if c == nil || c.root < 0 || x.depth >= maxFlowPath {
 		return flow{}
 	}
@@ -330,7 +220,7 @@ func union(values []flow) flow {
 }
 
 // step returns the flow of the result of one instruction.
-func (x *flows) step(op *flowOp, operands, arguments []flow) flow {
+func (x *flows) step(op *operation, operands, arguments []flow) flow {
 	switch op.opcode {
 	case "parameter":
 		if op.number >= 0 && op.number < int64(len(arguments)) {
@@ -344,7 +234,7 @@ func (x *flows) step(op *flowOp, operands, arguments []flow) flow {
 		}
 	case "fusion", "call", "async-start":
 		if len(op.called) == 1 {
-			return x.of(op.called[0], operands)
+			return x.of(x.computations[op.called[0]], operands)
 		}
 	case "copy", "copy-start", "copy-done", "async-update", "async-done", "opt-barrier":
 		if len(operands) == 1 {
@@ -354,7 +244,7 @@ func (x *flows) step(op *flowOp, operands, arguments []flow) flow {
 		var sum flow
 		for i, branch := range op.called {
 			if i+1 < len(operands) {
-				r := x.of(branch, operands[i+1:i+2])
+				r := x.of(x.computations[branch], operands[i+1:i+2])
 				if i == 0 {
 					sum = r
 				} else {
@@ -378,7 +268,7 @@ func (x *flows) loop(called []int64, state flow) flow {
 		next := state
 		x.budget -= len(state.parts) * (1 + x.arguments/64)
 		for _, c := range called {
-			if r := x.of(c, []flow{state}); len(r.parts) == len(state.parts) && len(r.parts) > 0 {
+			if r := x.of(x.computations[c], []flow{state}); len(r.parts) == len(state.parts) && len(r.parts) > 0 {
 				next = next.join(r)
 			}
 		}

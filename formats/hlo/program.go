@@ -19,12 +19,14 @@ type program struct {
 	entry string
 	id    int64
 
-	module, schedule wire.Span
-	entryID          int64
-	target           string // kind of device that it was compiled for; "" = not known
+	schedule wire.Span
+	entryID  int64
+	target   string // kind of device that it was compiled for; "" = not known
 
 	instructions []instruction    // by id
 	byName       map[string]int32 // built when an old file needs it
+	graph        graph
+	opcodes      map[string]string // interned: programs use about a hundred
 	frames       frameIndex
 	shardings    shardings
 	roles        map[int64]compiled.Role // of arguments, by instruction
@@ -133,10 +135,14 @@ func (p *program) readModule(message wire.Span) error {
 			computations++
 		}
 	}
-	p.module, p.entryID = message, entry
-	m.Inside("computations", -1, p.readShardings())
+	if p.entryID = entry; m.Err == nil {
+		m.Err = p.readGraph(message, entry)
+	}
 	if m.Err == nil {
-		m.Err = p.readFlows(message, aliases, entry)
+		m.Inside("computations", -1, p.readShardings())
+	}
+	if m.Err == nil {
+		m.Err = p.readFlows(aliases)
 	}
 	return m.Err
 }
@@ -150,9 +156,6 @@ func (p *program) readComputation(at wire.Span) error {
 	n := 0
 	p.instructions = slices.Grow(p.instructions, wire.Count(p.proto, at, computationInstructions))
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		if f.Tag == computationName && p.text(f.Body) == p.entry {
-			p.shardings.entry = at
-		}
 		if f.Tag != computationInstructions {
 			continue
 		}
@@ -355,6 +358,19 @@ const maxText = 4096
 
 // maxName bounds instruction names, in bytes, because every part of a result copies the name.
 const maxName = 512
+
+// interned returns a text that many instructions share, such as an opcode.
+func (p *program) interned(at wire.Span) string {
+	text, ok := p.opcodes[string(p.proto[at.At:at.End])]
+	if !ok {
+		if p.opcodes == nil {
+			p.opcodes = map[string]string{}
+		}
+		text = p.text(at)
+		p.opcodes[string(p.proto[at.At:at.End])] = text
+	}
+	return text
+}
 
 // text returns a text of the proto, at most maxText bytes of it.
 func (p *program) text(at wire.Span) string { return p.upTo(maxText, at) }

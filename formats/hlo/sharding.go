@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,6 @@ type shardings struct {
 	devices    int64
 	parameters []wire.Span // by number
 	results    wire.Span
-	entry      wire.Span // the computation
 	of         map[origin]compiled.Sharding
 }
 
@@ -40,73 +40,49 @@ const (
 // readShardings finds the shardings of the arguments and results.
 func (p *program) readShardings() error {
 	x := &p.shardings
-	if x.devices < 2 {
+	main := p.graph.main
+	if x.devices < 2 || main == nil {
 		return nil
 	}
 	x.of = map[origin]compiled.Sharding{}
-	defined := map[int64]entryInstruction{}
-	root := int64(0)
-	m := wire.Scan(p.proto, x.entry)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case computationRoot:
-			root = int64(f.Value)
-		case computationInstructions:
-			id, ins, err := p.entryInstruction(f.Body)
-			m.Inside("instructions", len(defined), err)
-			defined[id] = ins
-			if ins.opcode == "parameter" && ins.number >= 0 && ins.number < int64(len(x.parameters)) {
-				leaves, err := p.leaves(x.parameters[ins.number])
-				m.Inside("sharding", -1, err)
-				for i, s := range leaves {
-					path := ""
-					if len(leaves) > 1 {
-						path = braced([]int64{int64(i)})
-					}
-					x.of[origin{id, path}] = s
-				}
+	m := wire.Scanner{}
+	for i := range main.ops {
+		op := &main.ops[i]
+		if op.opcode != "parameter" || op.number < 0 || op.number >= int64(len(x.parameters)) {
+			continue
+		}
+		leaves, err := p.leaves(x.parameters[op.number])
+		m.Inside("sharding", -1, err)
+		for i, s := range leaves {
+			path := ""
+			if len(leaves) > 1 {
+				path = braced([]int64{int64(i)})
 			}
+			x.of[origin{op.id, path}] = s
 		}
 	}
 	leaves, err := p.leaves(x.results)
 	m.Inside("sharding", -1, err)
-	results := []int64{root}
-	if defined[root].opcode == "tuple" {
-		results = defined[root].operands
-	}
-	if len(results) != len(leaves) {
+	if main.root < 0 {
 		return m.Err
 	}
-	for i, id := range results {
-		if at := defining(defined, id); x.of[at] == (compiled.Sharding{}) {
+	results := []int32{main.root}
+	if root := main.ops[main.root]; root.opcode == "tuple" {
+		results = root.operands
+	}
+	if len(results) != len(leaves) || slices.Contains(results, -1) {
+		return m.Err
+	}
+	for i, o := range results {
+		op, path := &main.ops[o], ""
+		if op.opcode == "get-tuple-element" && len(op.operands) == 1 && op.operands[0] >= 0 {
+			op, path = &main.ops[op.operands[0]], braced([]int64{op.number})
+		}
+		if at := (origin{op.id, path}); x.of[at] == (compiled.Sharding{}) {
 			x.of[at] = leaves[i]
 		}
 	}
 	return m.Err
-}
-
-// entryInstruction is an instruction of the entry computation.
-type entryInstruction struct {
-	opcode   string
-	number   int64 // of a parameter, or of the part that get-tuple-element takes
-	operands []int64
-}
-
-func (p *program) entryInstruction(at wire.Span) (id int64, ins entryInstruction, err error) {
-	var opcode wire.Span
-	err = wire.Read(p.proto, at, wire.Into{instructionOpcode: &opcode, instructionParameter: &ins.number, instructionTupleIndex: &ins.number,
-		instructionOperands: &ins.operands, instructionID: &id})
-	ins.opcode = p.text(opcode)
-	return id, ins, err
-}
-
-// defining returns the value that an instruction passes on.
-func defining(all map[int64]entryInstruction, id int64) origin {
-	ins := all[id]
-	if ins.opcode == "get-tuple-element" && len(ins.operands) == 1 {
-		return origin{ins.operands[0], braced([]int64{ins.number})}
-	}
-	return origin{id, ""}
 }
 
 // leaves returns the shardings of a value, or of the parts of a tuple.

@@ -8,6 +8,7 @@ import (
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
@@ -17,6 +18,7 @@ type definition struct {
 	name, opcode, opName string
 	shape                wire.Span
 	stack, source        lifetime.StackID
+	role                 compiled.Role
 	parts                map[string]site // of the parts of the result, by path: "{0,1}"
 }
 
@@ -54,15 +56,15 @@ type sites struct {
 	once        definition                // of others
 	tuples      map[wire.Span][]wire.Span // parts of the tuples read so far
 	shapes      map[string]array          // by their bytes in the proto
-	opcodes     map[string]string
-	path        []scope // the scopes of the last op_name, outermost first, but for its own
+	path        []scope                   // the scopes of the last op_name, outermost first, but for its own
 	sources     map[int64]source
+	origins     origins
 }
 
 func newSites(p *program, b *build.Builder) *sites {
 	return &sites{p: p, b: b, whole: make([]site, len(p.instructions)), definitions: map[int32]*definition{},
 		tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
-		shapes: map[string]array{}, opcodes: map[string]string{}}
+		shapes: map[string]array{}, origins: origins{graph: &p.graph, loops: map[part]item{}}}
 }
 
 // definedAt returns the instruction that defines a value, by its ID or its name, and the part of its result.
@@ -115,10 +117,9 @@ func (s *sites) at(instruction int32, path []int64) (site, error) {
 		if len(path) == 0 {
 			d = &s.once
 		}
-		if err := s.define(d, s.p.instructions[instruction].at); err != nil {
+		if err := s.define(d, instruction); err != nil {
 			return site{}, err
 		}
-		d.id = s.p.instructions[instruction].id
 	}
 	if found, ok := d.parts[index]; ok {
 		return found, nil
@@ -180,7 +181,7 @@ func (p *program) named() map[string]int32 {
 
 // make creates the site of a part of a result. If the result has no such part, the site is that of the instruction.
 func (s *sites) make(d *definition, index string, path []int64) (site, error) {
-	made := lifetime.Site{Stack: d.stack, Source: d.source, Op: d.opName, Instr: d.name, Opcode: d.opcode}
+	made := lifetime.Site{Stack: d.stack, Source: d.source, Op: d.opName, Instr: d.name, Opcode: d.opcode, Role: d.role}
 	out := site{stack: d.stack != 0}
 	part, ok, err := s.part(d.shape, path)
 	if err != nil {
@@ -196,9 +197,6 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 		made.DType, made.Shape = a.dtype, a.text
 		if of := s.p.shardings.of[origin{d.id, index}]; a.rank > 0 && (of.Split == "" || strings.Count(of.Split, "x")+1 == a.rank) {
 			made.Sharding = of
-		}
-		if index == "" {
-			made.Role = s.p.roles[d.id]
 		}
 	}
 	out.id = s.b.Site(made)
@@ -246,16 +244,17 @@ func (s *sites) part(where wire.Span, path []int64) (wire.Span, bool, error) {
 }
 
 // define reads an instruction.
-func (s *sites) define(d *definition, at wire.Span) error {
-	*d = definition{}
+func (s *sites) define(d *definition, instruction int32) error {
+	in := s.p.instructions[instruction]
+	*d = definition{id: in.id, role: s.p.roles[in.id]}
 	var metadata wire.Span
-	m := wire.Scan(s.p.proto, at)
+	m := wire.Scan(s.p.proto, in.at)
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
 		case instructionName:
 			d.name = s.p.upTo(maxName, f.Body)
 		case instructionOpcode:
-			d.opcode = s.opcode(f.Body)
+			d.opcode = s.p.interned(f.Body)
 		case instructionShape:
 			d.shape = f.Body
 		case instructionMetadata:
@@ -264,17 +263,6 @@ func (s *sites) define(d *definition, at wire.Span) error {
 	}
 	m.Inside("metadata", -1, s.describe(d, metadata))
 	return m.Err
-}
-
-// opcode returns an opcode. Programs use about a hundred, so they are interned.
-func (s *sites) opcode(at wire.Span) string {
-	bytes := s.p.proto[at.At:at.End]
-	text, ok := s.opcodes[string(bytes)]
-	if !ok {
-		text = s.p.text(at)
-		s.opcodes[string(bytes)] = text
-	}
-	return text
 }
 
 // describe reads an OpMetadata: the scopes of the instruction and its place in the Python program.

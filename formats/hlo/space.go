@@ -23,6 +23,7 @@ type builder struct {
 	b     *build.Builder
 	m     Module
 	sites []site // by value
+	names *sites
 }
 
 // addSpaces adds the spaces of a program: one per color of its allocations, or an empty one if it has none.
@@ -36,6 +37,7 @@ func addSpaces(p *program, b *build.Builder, m Module) error {
 		x.sites = p.textSites(b)
 	}
 	sites := newSites(p, b)
+	x.names = sites
 	b.GrowSites(min(len(p.values), len(p.instructions))) // few values are parts of the results of others
 	for i := range p.values[len(p.ofText):] {
 		var err error
@@ -170,7 +172,7 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 		moving[root.allocation], k.placed = true, true
 		buf := lifetime.Buffer{
 			Begin: k.begin, End: k.end, Addr: addTo(a.start, root.offset), Size: root.size,
-			Requested: x.sites[k.root].unpadded, Site: x.sites[k.value].id, Kind: kindOf(a.uses),
+			Requested: x.sites[k.root].unpadded, Site: x.origin(k.value), Kind: kindOf(a.uses),
 		}
 		if k.end == math.MaxInt64 {
 			buf.End, buf.Edge = end, lifetime.EndOpen
@@ -178,6 +180,14 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: &x.p.values[k.value].id})
 	}
 	return moving
+}
+
+// origin returns the site of the buffer of a value: what the value is.
+func (x *builder) origin(value int32) lifetime.SiteID {
+	if x.p.ofText != nil {
+		return x.sites[value].id
+	}
+	return x.names.origin(&x.p.values[value], x.sites[value].id)
 }
 
 // noValue is the value ID of a buffer without a value.
@@ -197,7 +207,7 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, stati
 		}
 		value := &noValue
 		if holder >= 0 {
-			buf.Requested, buf.Site, value = x.sites[holder].unpadded, x.sites[holder].id, &x.p.values[holder].id
+			buf.Requested, buf.Site, value = x.sites[holder].unpadded, x.origin(holder), &x.p.values[holder].id
 		}
 		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: value})
 	}

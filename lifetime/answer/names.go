@@ -68,6 +68,3 @@ func instructionOf(t *lifetime.Tables, site lifetime.SiteID) Instruction {
 	s := &t.Sites[site]
 	return Instruction{s.Instr, s.Op, t.SourcePlace(site), s.Sharding}
 }
-
-// bare reports whether only the name is known.
-func (i Instruction) bare() bool { return i.Op == "" && i.Place == "" }

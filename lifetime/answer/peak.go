@@ -94,11 +94,9 @@ type Place struct {
 	Name string
 	lifetime.Amount
 
-	// For a compiled program. Later is set if Instruction was inserted by the compiler: it is the last value in the
-	// same memory of which more than the name is known.
+	// For a compiled program.
 	Category, Shape string
 	Instruction     Instruction
-	Later           *Instruction
 
 	// Paths are the call paths to a line, largest first; none if there is only one.
 	Paths []Path
@@ -171,12 +169,10 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	}
 	layers := layer.Of(t)
 	out.Parts, out.Layers = partsOf(layers, t, s, rows), layersOf(layers, t, s, rows)
-	var later map[lifetime.SiteID]lifetime.SiteID
 	if static(s) {
 		out.Program = compiledOf(t, program, rows)
-		later = laterValues(t, program)
 	}
-	out.Total, out.Places = placesOf(t, s, rows, later)
+	out.Total, out.Places = placesOf(t, s, rows)
 	return out
 }
 
@@ -255,8 +251,7 @@ var rowNames = map[lifetime.Kind]string{
 }
 
 // placesOf sums up rows by name.
-func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row,
-	later map[lifetime.SiteID]lifetime.SiteID) (total lifetime.Amount, places []Place) {
+func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) (total lifetime.Amount, places []Place) {
 	type key struct {
 		name, shape, category string
 	}
@@ -274,12 +269,8 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row,
 		if !ok {
 			i = len(places)
 			index[k] = i
-			p := Place{Name: k.name, Category: k.category, Shape: k.shape, Instruction: instructionOf(t, r.Site)}
-			if site, ok := later[r.Site]; ok && p.Instruction.bare() {
-				i := instructionOf(t, site)
-				p.Later = &i
-			}
-			places, rowsOf = append(places, p), append(rowsOf, nil)
+			places = append(places, Place{Name: k.name, Category: k.category, Shape: k.shape, Instruction: instructionOf(t, r.Site)})
+			rowsOf = append(rowsOf, nil)
 		}
 		total.Add(r.Amount)
 		places[i].Add(r.Amount)
@@ -362,22 +353,4 @@ func commonHead(all []Path, kept int) (n int) {
 			}
 		}
 	}
-}
-
-// laterValues maps the site of a buffer to that of the last value in its memory whose operation is known. A buffer is
-// named after the first of its largest values, as in XProf, but the compiler may have inserted that one. The last value
-// of an output is the result of the program.
-func laterValues(t *lifetime.Tables, s *lifetime.Space) map[lifetime.SiteID]lifetime.SiteID {
-	sites := map[int64]lifetime.SiteID{} // of buffers, by value
-	for i, id := range s.ValueIDs {
-		sites[id] = s.Buffers[i].Site
-	}
-	later := map[lifetime.SiteID]lifetime.SiteID{}
-	for i := range s.Values {
-		v := &s.Values[i]
-		if site, ok := sites[v.Root]; ok && v.ID != v.Root && !instructionOf(t, v.Site).bare() {
-			later[site] = v.Site
-		}
-	}
-	return later
 }

@@ -106,7 +106,7 @@ type analysis struct {
 
 	candidates    []int                                 // older than the window, or of a part of the program that tells no category
 	firstBackward int64                                 // of a compiled program: first allocation of its backward part
-	arguments     map[lifetime.SiteID]purpose.Category  // of a compiled program
+	arguments     map[string]purpose.Category           // of a compiled program, by name
 	shapes        map[string]bool                       // of the parameters of a compiled program
 	ofHopper      int                                   // 1 + buffers that may be workspaces on Hopper, by their size; 0 = not counted
 	failed        []failure                             // when memory ran out

@@ -76,13 +76,13 @@ var groups = []group{
 				return c, keep, c != purpose.UnknownCategory
 			}}},
 		{"argument_name", purpose.FromFrames,
-			"an argument of a compiled program, by the name of the function's parameter; of m and v, also by the shapes of a third",
+			"an argument of a compiled program or a copy of one, by the name of the function's parameter; of m and v, also by the shapes of a third",
 			// jax/_src/api_util.py, names of arguments
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
-				if v.b.Kind != lifetime.Parameter {
+				if !v.isArgument(v.b) {
 					return 0, 0, false
 				}
-				c := v.arguments[v.b.Site]
+				c := v.arguments[v.t.Sites[v.b.Site].Op]
 				return c, keep, c != purpose.UnknownCategory
 			}}},
 		{"argument_flow", purpose.FromLifetime,
@@ -90,7 +90,6 @@ var groups = []group{
 			// jax/_src/interpreters/ad.py, jvp and transpose
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch role := v.t.Sites[v.b.Site].Role; {
-				case v.b.Kind != lifetime.Parameter:
 				case role == compiled.Trained:
 					return purpose.ModelParameter, keep, true
 				case role == compiled.State:

@@ -164,17 +164,13 @@ func (r *reader) scopes() (all []opScope, differentiate bool) {
 // scopes finds the phases and modules of buffers by the names of operations.
 func (a *analysis) scopes() {
 	scopes, differentiates := a.r.scopes()
-	later := a.laterPhases(scopes)
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if b.Kind == lifetime.Parameter {
+		if a.isArgument(b) {
 			continue
 		}
 		s, p := scopes[b.Site], &a.out[i]
 		p.Phase, p.Module, p.PhaseHow = s.phase, s.module, purpose.Recorded
-		if p.Phase == purpose.UnknownPhase && a.s.ValueIDs != nil {
-			p.Phase, p.PhaseHow = later[a.s.ValueIDs[i]], purpose.Derived
-		}
 		if p.Phase == purpose.UnknownPhase {
 			p.PhaseHow = purpose.Inferred
 		}
@@ -187,19 +183,6 @@ func (a *analysis) scopes() {
 	if a.s.Axis == lifetime.ProgramOrder {
 		a.nameArguments()
 	}
-}
-
-// laterPhases returns the phase of the first value with one that uses the memory of another value, by the ID of that:
-// the compiler allocates what a loop fills with an instruction of its own, without a scope.
-func (a *analysis) laterPhases(scopes []opScope) map[int64]purpose.Phase {
-	all := map[int64]purpose.Phase{}
-	for i := range a.s.Values { // in order of allocation
-		v := &a.s.Values[i]
-		if phase := scopes[v.Site].phase; v.Root != v.ID && phase != purpose.UnknownPhase && all[v.Root] == purpose.UnknownPhase {
-			all[v.Root] = phase
-		}
-	}
-	return all
 }
 
 // beginOfBackward returns the first allocation of the backward part of a compiled program; the end if it has none. The
@@ -221,6 +204,11 @@ func (a *analysis) beginOfBackward() int64 {
 		}
 	}
 	return begin
+}
+
+// isArgument reports whether a buffer is an argument of a compiled program, or a copy of one.
+func (a *analysis) isArgument(b *lifetime.Buffer) bool {
+	return b.Kind == lifetime.Parameter || a.t.Sites[b.Site].Role != ""
 }
 
 // nameArguments finds the categories of the arguments of a compiled program, by their names and, of m and v, by their
@@ -245,10 +233,10 @@ func (a *analysis) nameArguments() {
 			}
 		}
 	}
-	a.arguments, a.shapes = map[lifetime.SiteID]purpose.Category{}, map[string]bool{}
+	a.arguments, a.shapes = map[string]purpose.Category{}, map[string]bool{}
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
-		if b.Kind != lifetime.Parameter {
+		if !a.isArgument(b) {
 			continue
 		}
 		site := &a.t.Sites[b.Site]
@@ -260,7 +248,7 @@ func (a *analysis) nameArguments() {
 		case name == "m", name == "v":
 			category = purpose.OptimizerState
 		}
-		a.arguments[b.Site] = category
+		a.arguments[site.Op] = category
 		if category == purpose.ModelParameter || category == purpose.UnknownCategory && site.Role == compiled.Trained {
 			a.shapes[arrayOf(site.Shape)] = true
 		}

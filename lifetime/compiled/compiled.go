@@ -31,13 +31,14 @@ func (u Uses) Names() []string { return flags.Names(useNames[:], u) }
 // ParseUses is the inverse of Names joined by ",". ok is false for unknown text.
 func ParseUses(text string) (u Uses, ok bool) { return flags.Parse[Uses](useNames[:], text, ",", "") }
 
-// Role is what the data flow of a compiled training step shows an argument to be for.
+// Role is what the data flow of a compiled program shows an argument, or a copy of one, to be for.
 type Role string
 
-// Roles. The step overwrites arguments that have one.
+// Roles. A training step overwrites the arguments with the first two.
 const (
 	Trained Role = "trained" // the differentiated computation uses it, and its new value depends on the backward pass
 	State   Role = "state"   // its new value depends on the backward pass, and it goes only into that and the new value of one trained argument
+	Copied  Role = "copied"  // a copy of another argument
 )
 
 // Sharding is how the devices that run a compiled program share a tensor. Its zero value means that it was not

@@ -98,7 +98,7 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 func BufferName(t *lifetime.Tables, id lifetime.SiteID) string {
 	site := &t.Sites[id]
 	name := site.Op // of an argument, its path: w['up']
-	if site.Opcode != "parameter" {
+	if site.Opcode != "parameter" && site.Role == "" {
 		name, _, _ = strings.Cut(name, "[")
 		name = name[strings.LastIndex(name, "/")+1:]
 	}

@@ -108,7 +108,9 @@ func (g *groups) space(s *lifetime.Space) *lifetime.Space {
 		case ByPool, ByStream:
 			k = groupKey{pool: pool(i)}
 		case ByName, ByHolder:
-			k = groupKey{holder: g.from.HolderOf(s, i)}
+			if h := g.from.HolderOf(s, i); h != nil || s.Axis != lifetime.ProgramOrder {
+				k = groupKey{holder: h}
+			}
 		}
 		id, ok := known[k]
 		if !ok {
@@ -142,6 +144,8 @@ func (g *groups) group(s *lifetime.Space, k groupKey) lifetime.SiteID {
 	case ByName:
 		if k.holder != nil {
 			group.Op = holder.FoldIndexes(k.holder.Label())
+		} else {
+			group.Op = holder.FoldIndexes(g.from.ArgumentOf(k.Kind, k.Site))
 		}
 	case ByHolder:
 		if k.holder != nil {

@@ -259,6 +259,9 @@ func (s *Selection) named(t *lifetime.Tables) func(space *lifetime.Space, buffer
 		if s.Name == nil {
 			return true
 		}
+		if b := &space.Buffers[buffer]; s.Name.MatchString(t.ArgumentOf(b.Kind, b.Site)) && t.ArgumentOf(b.Kind, b.Site) != "" {
+			return true
+		}
 		h := t.HolderOf(space, buffer)
 		return h != nil && (s.Name.MatchString(h.Label()) || s.Name.MatchString(h.By()) || s.Name.MatchString(h.Whole()))
 	}

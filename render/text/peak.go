@@ -294,9 +294,6 @@ func (p *Page) instructions(k *answer.Peak) {
 		}
 		figures(o.Amount, o.Category, shape)
 		p.Line("%12s%s", "", instruction(o.Instruction, p.width-12))
-		if o.Later != nil {
-			p.Line("%12sthen %s", "", instruction(*o.Later, p.width-17))
-		}
 	}
 	if n := len(k.Places) - len(shown); n > 0 {
 		figures(rest(k.Places[len(shown):]), "", more(n, "place"))

@@ -1,0 +1,194 @@
+package hlo
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/memlane/memlane/formats/internal/wire"
+)
+
+// graph is the way of the data through a program.
+type graph struct {
+	p            *program
+	computations map[int64]*computation
+	main         *computation // nil if it is missing
+	places       map[int64]place
+	callers      map[*computation]place // an instruction that calls a computation
+	backward     bool                   // the program has a backward pass
+	budget       int                    // words that each answer from it may look at
+}
+
+// operation is an instruction of a graph.
+type operation struct {
+	opcode     string
+	number     int64 // of a parameter, or of the part that get-tuple-element takes
+	operands   []int32
+	called     []int64
+	forward    bool // it is part of the differentiated computation
+	transposed bool // it is part of the backward pass
+	recomputed bool // it makes again what the forward pass made
+	named      bool // it has a name in the program
+	loop       bool // a fusion that computes its elements one by one
+	id         int64
+	shape      wire.Span
+}
+
+// computation is one of a graph. Operands come before their users.
+type computation struct {
+	ops   []operation
+	root  int32
+	users [][]int32 // made by usersOf
+}
+
+// place is an instruction in a computation.
+type place struct {
+	in *computation
+	op int32
+}
+
+func (at place) operation() *operation { return &at.in.ops[at.op] }
+
+const (
+	wordsOfByte = 4 // of the module; programs need 0.05 to 1
+	leastBudget = 1 << 14
+	wordsOfOp   = 16
+)
+
+// readGraph reads all computations. A program with far more instructions than bytes has none.
+func (p *program) readGraph(module wire.Span, entry int64) error {
+	p.graph = graph{p: p, computations: map[int64]*computation{}, places: map[int64]place{}, callers: map[*computation]place{},
+		budget: leastBudget + (module.End-module.At)*wordsOfByte}
+	g := &p.graph
+	left, n := g.budget, 0
+	m := wire.Scan(p.proto, module)
+	for f, ok := m.Next(); ok && left >= 0; f, ok = m.Next() {
+		if f.Tag == moduleComputations {
+			m.Inside("computations", n, g.read(f.Body, &left))
+			n++
+		}
+	}
+	if m.Err != nil || left < 0 {
+		return m.Err
+	}
+	g.main = g.computations[entry]
+	for at := range g.places {
+		from := g.places[at]
+		for _, id := range from.operation().called {
+			c := g.computations[id]
+			if old, ok := g.callers[c]; c != nil && (!ok || from.operation().id < old.operation().id) {
+				g.callers[c] = from
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	forwardScope    = []byte("jvp(")
+	backwardScope   = []byte("transpose(")
+	recomputedScope = []byte("rematted_computation")
+)
+
+// read reads a computation.
+func (g *graph) read(at wire.Span, left *int) error {
+	c := &computation{root: -1}
+	index := map[int64]int32{}
+	id, root := int64(0), int64(0)
+	m := wire.Scan(g.p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case computationID:
+			id = int64(f.Value)
+		case computationRoot:
+			root = int64(f.Value)
+		case computationInstructions:
+			op, err := g.readOp(f.Body, index)
+			m.Inside("instructions", len(c.ops), err)
+			if *left -= wordsOfOp; *left < 0 {
+				return nil
+			}
+			index[op.id] = int32(len(c.ops))
+			c.ops = append(c.ops, op)
+		}
+	}
+	if i, ok := index[root]; ok {
+		c.root = i
+	}
+	for id, i := range index {
+		g.places[id] = place{c, i}
+	}
+	g.computations[id] = c
+	return m.Err
+}
+
+func (g *graph) readOp(at wire.Span, index map[int64]int32) (op operation, err error) {
+	var operands []int64
+	m := wire.Scan(g.p.proto, at)
+	for f, ok := m.Next(); ok; f, ok = m.Next() {
+		switch f.Tag {
+		case instructionOpcode:
+			op.opcode = g.p.interned(f.Body)
+		case instructionShape:
+			op.shape = f.Body
+		case instructionMetadata:
+			metadata := wire.Scan(g.p.proto, f.Body)
+			for h, ok := metadata.Next(); ok; h, ok = metadata.Next() {
+				if h.Tag == metadataOpName {
+					name := g.p.proto[h.Body.At:h.Body.End]
+					op.named = len(name) > 0
+					op.forward, op.transposed = bytes.Contains(name, forwardScope), bytes.Contains(name, backwardScope)
+					op.recomputed = bytes.Contains(name, recomputedScope)
+					g.backward = g.backward || op.transposed
+				}
+			}
+			m.Inside("metadata", -1, metadata.Err)
+		case instructionFusion:
+			op.loop = g.p.interned(f.Body) == "kLoop"
+		case instructionParameter, instructionTupleIndex:
+			op.number = int64(f.Value)
+		case instructionID:
+			op.id = int64(f.Value)
+		case instructionOperand, instructionOperands:
+			operands = m.Ints(operands, f)
+		case instructionCall, instructionCalls:
+			op.called = m.Ints(op.called, f)
+		}
+	}
+	if len(operands) > 0 {
+		op.operands = make([]int32, len(operands))
+	}
+	for k, id := range operands {
+		i, ok := index[id]
+		if op.operands[k] = i; !ok {
+			op.operands[k] = -1
+		}
+	}
+	return op, m.Err
+}
+
+// usersOf returns the instructions that read each instruction of a computation, each once.
+func (c *computation) usersOf() [][]int32 {
+	if c.users == nil {
+		c.users = make([][]int32, len(c.ops))
+		for i := range c.ops {
+			for _, o := range c.ops[i].operands {
+				if o < 0 {
+					continue
+				}
+				if n := len(c.users[o]); n == 0 || c.users[o][n-1] != int32(i) {
+					c.users[o] = append(c.users[o], int32(i))
+				}
+			}
+		}
+	}
+	return c.users
+}
+
+// passes reports whether the result of an instruction is memory of its operands.
+func passes(opcode string) bool {
+	switch opcode {
+	case "tuple", "get-tuple-element", "bitcast", "opt-barrier", "while", "conditional", "call", "add-dependency", "domain":
+		return true
+	}
+	return strings.HasSuffix(opcode, "-start") || strings.HasSuffix(opcode, "-update") || strings.HasSuffix(opcode, "-done")
+}

@@ -1,0 +1,302 @@
+package hlo
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
+)
+
+// item is a value: the result of an instruction, or the part of it at a path through tuples.
+type item struct {
+	place
+	path []int64
+}
+
+// maxSteps bounds the instructions that pass a value on.
+const maxSteps = 1 << 10
+
+// origins follow values to what they are, whatever the compiler made of them.
+type origins struct {
+	*graph
+	loops map[part]item // values of loops; those in work have no place
+	depth int
+}
+
+// of returns the value that v is: the argument or the result that was copied, moved or handed through calls and loops. What a loop fills is
+// what it stores there. A value that a loop replaces is the argument that it began as, else what the loop makes.
+func (g *origins) of(v item) item {
+	if g.depth++; g.depth > maxFlowPath {
+		g.depth--
+		return v
+	}
+	defer func() { g.depth-- }()
+	for range maxSteps {
+		next, ok := g.before(v)
+		if !ok {
+			break
+		}
+		v = next
+	}
+	return v
+}
+
+// before returns the value that v was, one instruction earlier.
+func (g *origins) before(v item) (item, bool) {
+	op := v.operation()
+	switch op.opcode {
+	case "copy", "bitcast", "bitcast-convert", "opt-barrier", "add-dependency", "domain":
+		return g.operand(v, 0, v.path)
+	case "copy-done":
+		return g.operand(v, 0, []int64{0})
+	case "copy-start":
+		return g.operand(v, 0, v.path[min(len(v.path), 1):])
+	case "get-tuple-element":
+		return g.operand(v, 0, append([]int64{op.number}, v.path...))
+	case "tuple":
+		if len(v.path) > 0 {
+			return g.operand(v, v.path[0], v.path[1:])
+		}
+	case "parameter":
+		return g.argument(v)
+	case "while":
+		return g.loop(v)
+	case "call", "fusion":
+		if root, ok := g.result(op, v.path); ok && (op.opcode == "call" || !op.named || root.operation().opcode == "dynamic-update-slice") {
+			return root, true
+		}
+	case "dynamic-update-slice":
+		return g.updated(v)
+	case "custom-call", "broadcast":
+		if isEmpty(op) {
+			return g.filled(v, v)
+		}
+	case "select": // zeros in the first round
+		if len(op.operands) == 3 && !op.named && op.operands[1] >= 0 && op.operands[2] >= 0 {
+			if isEmpty(&v.in.ops[op.operands[1]]) {
+				return g.operand(v, 2, v.path)
+			}
+			if isEmpty(&v.in.ops[op.operands[2]]) {
+				return g.operand(v, 1, v.path)
+			}
+		}
+	case "reshape", "transpose", "async-update", "async-done":
+		if !op.named {
+			return g.operand(v, 0, v.path)
+		}
+	}
+	return item{}, false
+}
+
+// operand returns the part of an operand at a path.
+func (g *origins) operand(v item, n int64, path []int64) (item, bool) {
+	all := v.operation().operands
+	if n < 0 || n >= int64(len(all)) || all[n] < 0 {
+		return item{}, false
+	}
+	return item{place{v.in, all[n]}, path}, true
+}
+
+// result returns the part at a path of what the only computation that an instruction calls returns, before bitcasts.
+func (g *origins) result(op *operation, path []int64) (item, bool) {
+	if len(op.called) != 1 || g.computations[op.called[0]] == nil || g.computations[op.called[0]].root < 0 {
+		return item{}, false
+	}
+	c := g.computations[op.called[0]]
+	v := item{place{c, c.root}, path}
+	for ok := true; ok; {
+		var next item
+		switch of := v.operation(); {
+		case of.opcode == "bitcast":
+			next, ok = g.operand(v, 0, v.path)
+		case of.opcode == "tuple" && len(v.path) > 0:
+			next, ok = g.operand(v, v.path[0], v.path[1:])
+		default:
+			ok = false
+		}
+		if ok {
+			v = next
+		}
+	}
+	return v, true
+}
+
+// argument returns what the caller of a computation passes.
+func (g *origins) argument(v item) (item, bool) {
+	from, ok := g.callers[v.in]
+	if !ok {
+		return item{}, false
+	}
+	caller := item{from, v.path}
+	switch op := from.operation(); op.opcode {
+	case "while":
+		return g.loop(caller)
+	case "fusion", "call":
+		return g.operand(caller, v.operation().number, v.path)
+	case "conditional":
+		for i, id := range op.called {
+			if g.computations[id] == v.in {
+				return g.operand(caller, int64(i)+1, v.path)
+			}
+		}
+	}
+	return item{}, false
+}
+
+// isArgument reports whether a value is one of the program.
+func (g *graph) isArgument(v item) bool { return v.in == g.main && v.operation().opcode == "parameter" }
+
+// isEmpty reports whether an instruction makes memory to be filled.
+func isEmpty(op *operation) bool {
+	return op.opcode == "custom-call" && len(op.operands) == 0 || op.opcode == "broadcast"
+}
+
+// loop returns what the part of a loop's state at a path is.
+func (g *origins) loop(v item) (item, bool) {
+	body := g.bodyOf(v.operation())
+	if len(v.path) == 0 || body == nil {
+		return item{}, false
+	}
+	key := part{v.operation().id, int32(v.path[0])}
+	if known, ok := g.loops[key]; ok {
+		return known, known.in != nil
+	}
+	start, ok := g.operand(v, 0, v.path)
+	if !ok {
+		return item{}, false
+	}
+	g.loops[key] = item{}
+	first := g.of(start)
+	if !g.isArgument(first) {
+		if made := g.of(item{place{body, body.root}, v.path}); !g.isState(made, body, v.path) {
+			first = made
+		}
+	}
+	g.loops[key] = first
+	return first, true
+}
+
+// isState reports whether a value is the part of the state with which a round of a loop begins.
+func (g *origins) isState(v item, body *computation, path []int64) bool {
+	return v.in == body && v.operation().opcode == "parameter" && slices.Equal(v.path, path)
+}
+
+// bodyOf returns the computation that a loop repeats: its condition returns no tuple.
+func (g *graph) bodyOf(loop *operation) *computation {
+	for _, id := range loop.called {
+		if c := g.computations[id]; c != nil && c.root >= 0 {
+			if s, err := g.p.shapeAt(c.ops[c.root].shape); err == nil && s.element == tupleType {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// updated returns what a value is of which a part is replaced: the argument that it was, or what is stored in empty memory.
+func (g *origins) updated(v item) (item, bool) {
+	to, ok := g.operand(v, 0, nil)
+	if !ok {
+		return item{}, false
+	}
+	to = g.of(to)
+	if from, ok := g.callers[to.in]; ok && to.operation().opcode == "parameter" && from.operation().opcode == "while" { // its loop is in work
+		if start, ok := g.operand(item{from, nil}, 0, to.path); ok {
+			to = g.raw(start)
+		}
+	}
+	switch {
+	case g.isArgument(to):
+		return to, true
+	case isEmpty(to.operation()):
+		return g.operand(v, 1, nil)
+	}
+	return item{}, false
+}
+
+// raw returns the value that v is a copy of, without what fills empty memory.
+func (g *origins) raw(v item) item {
+	for range maxSteps {
+		next, ok := item{}, !isEmpty(v.operation())
+		if ok {
+			next, ok = g.before(v)
+		}
+		if !ok {
+			break
+		}
+		v = next
+	}
+	return v
+}
+
+// filled returns what fills empty memory: from is the memory, or what was made of it.
+func (g *origins) filled(memory, from item) (item, bool) {
+	for _, u := range from.in.usersOf()[from.op] {
+		to := item{place{from.in, u}, nil}
+		op := to.operation()
+		var v item
+		ok := false
+		switch op.opcode {
+		case "copy", "bitcast", "opt-barrier", "copy-start", "copy-done":
+			v, ok = g.deeper(memory, to)
+		case "tuple":
+			for _, loop := range from.in.usersOf()[u] {
+				if of := (item{place{from.in, loop}, []int64{int64(slices.Index(op.operands, from.op))}}); of.operation().opcode == "while" {
+					v, ok = g.loop(of)
+				}
+			}
+		case "dynamic-update-slice":
+			if op.operands[0] == from.op {
+				v, ok = g.operand(to, 1, nil)
+			}
+		case "fusion":
+			if root, found := g.result(op, nil); found && root.operation().opcode == "dynamic-update-slice" {
+				v, ok = root, true
+			}
+		}
+		if ok && v.place != memory.place {
+			return v, true
+		}
+	}
+	return item{}, false
+}
+
+func (g *origins) deeper(memory, to item) (v item, ok bool) {
+	if g.depth++; g.depth <= maxFlowPath {
+		v, ok = g.filled(memory, to)
+	}
+	g.depth--
+	return v, ok
+}
+
+// origin returns the site of a buffer whose value is v: what it is, with the instruction, shape and sharding of v. own is that of v alone.
+func (s *sites) origin(v *value, own lifetime.SiteID) lifetime.SiteID {
+	id, name, path, err := s.p.definedAt(v)
+	i, ok := s.p.instruction(id, name)
+	if err != nil || !ok {
+		return own
+	}
+	at, ok := s.p.graph.places[s.p.instructions[i].id]
+	if !ok {
+		return own
+	}
+	of := s.origins.of(item{at, path})
+	k, ok := s.p.instruction(of.operation().id, name)
+	if !ok || of.place == at || !of.operation().named {
+		return own
+	}
+	var d, from definition
+	if s.define(&d, i) != nil || s.define(&from, k) != nil {
+		return own
+	}
+	d.stack, d.source, d.opName = from.stack, from.source, from.opName
+	if s.p.graph.isArgument(of) {
+		d.role = cmp.Or(from.role, compiled.Copied)
+	}
+	made, err := s.make(&d, braced(path), path)
+	if err != nil {
+		return own
+	}
+	return made.id
+}

@@ -1,0 +1,53 @@
+package hlo_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestOrigins follows values that the compiler copied or moved, or that a loop fills, to what they are.
+func TestOrigins(t *testing.T) {
+	const stack = "parameter; " + part + "0; " + part + "0 #1; dynamic-update-slice 2 1; tuple 1 3 ("
+	for _, c := range []struct {
+		name   string
+		value  int64 // number of the instruction in main
+		path   []int64
+		main   message
+		others []message
+		want   string // operation and role
+	}{
+		{"copy of an argument", 1, nil, step(0, "parameter =cache", "copy 0", "dot 1"), nil, "cache copied"},
+		{"copy with a name", 1, nil, step(0, "parameter =cache", "copy 0 =transpose", "dot 1"), nil, "cache copied"},
+		{"moved from the host", 1, []int64{0}, step(0, "parameter =mu", "copy-start 0 (", "copy-done 1"), nil, "mu copied"},
+		{"through barriers and tuples", 4, nil,
+			step(0, "parameter =w", "tuple 0 0", "opt-barrier 1", part+"2 #1", "copy 3"), nil, "w copied"},
+		{"copy of a result", 2, nil, step(0, "parameter =w", "dot 0 =f/dot", "copy 1"), nil, "f/dot "},
+		{"what a loop stacks", 1, nil, step(0, "parameter =w", "custom-call", "tuple 0 1", "while 2 @1 @2 =f/while ("),
+			[]message{step(1, "parameter; "+part+"0; "+part+"0 #1; dot 1 =f/dot; dynamic-update-slice 2 3; tuple 1 4 ("), step(2, "parameter", "compare 0")}, "f/dot "},
+		{"a stack of an argument", 1, nil, step(0, "parameter =w", "custom-call", "tuple 0 1", "while 2 @1 @2 ("),
+			[]message{step(1, stack), step(2, "parameter", "compare 0")}, "w copied"},
+		{"in a fusion", 1, nil, step(0, "parameter =w", "custom-call", "tuple 0 1", "while 2 @1 @2 ("),
+			[]message{step(1, "parameter; "+part+"0; "+part+"0 #1; fusion 2 1 @3 =f/fused; tuple 1 3 ("), step(2, "parameter", "compare 0"),
+				step(3, "parameter; parameter #1; sine 1 =f/sine; bitcast 2; dynamic-update-slice 0 3; bitcast 4")}, "f/sine "},
+		{"an argument that a loop updates", 3, nil, step(0, "parameter =cache", "tuple 0", "while 1 @1 @2 (", part+"2", "copy 3"),
+			[]message{step(1, "parameter; "+part+"0; sine =f/new; dynamic-update-slice 1 2 =f/set; tuple 3 ("), step(2, "parameter", "compare 0")}, "cache copied"},
+		{"replaced in each round", 1, nil, step(0, "parameter =w", "broadcast =f/zeros", "tuple 1", "while 2 @1 @2 ("),
+			[]message{step(1, "parameter; "+part+"0; sine 1 =f/sine; tuple 2 ("), step(2, "parameter", "compare 0")}, "f/sine "},
+		{"a result of its own", 2, nil, step(0, "parameter =cache", "sine =f/new", "dynamic-update-slice 0 1 =f/set"), nil, "cache copied"},
+		{"a part that changes", 3, nil, step(0, "sine =f/new", "sine =f/old", "dynamic-update-slice 1 0 =f/set", "copy 2"), nil, "f/set "},
+		{"a circle", 1, nil, step(0, "parameter =w", "copy 1", "custom-call", "tuple 2", "while 3 @0 (", "dynamic-update-slice 2 4 ("), nil, " "},
+		{"no such operand", 0, nil, step(0, "copy 9", "while 3 @7", "get-tuple-element 0 #5", "custom-call"), nil, " "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			module := message{}.text(1, "jit_step").text(2, "c0").put(3, append(c.others, c.main)...)
+			assignment := message{}.put(1, buffer(1, 32, c.value+1, c.path...)).put(3, allocation(0, 32, 1, 0))
+			capture := captureOf(t, "jit_step", module, assignment)
+			if got := capture.Sites[capture.Spaces[0].Buffers[0].Site]; fmt.Sprint(got.Op, " ", got.Role) != c.want {
+				t.Errorf("%s %s, want %s", got.Op, got.Role, c.want)
+			}
+			if got := capture.Sites[capture.Spaces[0].Values[0].Site]; got.Instr[:2] != fmt.Sprint("i", c.value) {
+				t.Errorf("the value is of %s", got.Instr)
+			}
+		})
+	}
+}
