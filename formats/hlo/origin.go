@@ -81,10 +81,9 @@ func (g *origins) before(v item) (item, bool) {
 				return g.operand(v, 1, v.path)
 			}
 		}
-	case "reshape", "transpose", "async-update", "async-done":
-		if !op.named {
-			return g.operand(v, 0, v.path)
-		}
+	}
+	if len(op.operands) == 1 && !op.named { // of the compiler: convert, reshape, slice
+		return g.operand(v, 0, v.path)
 	}
 	return item{}, false
 }

@@ -35,6 +35,8 @@ func TestOrigins(t *testing.T) {
 			[]message{step(1, "parameter; "+part+"0; sine 1 =f/sine; tuple 2 ("), step(2, "parameter", "compare 0")}, "f/sine "},
 		{"a result of its own", 2, nil, step(0, "parameter =cache", "sine =f/new", "dynamic-update-slice 0 1 =f/set"), nil, "cache copied"},
 		{"a part that changes", 3, nil, step(0, "sine =f/new", "sine =f/old", "dynamic-update-slice 1 0 =f/set", "copy 2"), nil, "f/set "},
+		{"converted by the compiler", 2, nil, step(0, "parameter", "dot 0 =f/dot", "convert 1"), nil, "f/dot "},
+		{"converted by the program", 2, nil, step(0, "parameter", "dot 0 =f/dot", "convert 1 =f/convert"), nil, "f/convert "},
 		{"a circle", 1, nil, step(0, "parameter =w", "copy 1", "custom-call", "tuple 2", "while 3 @0 (", "dynamic-update-slice 2 4 ("), nil, " "},
 		{"no such operand", 0, nil, step(0, "copy 9", "while 3 @7", "get-tuple-element 0 #5", "custom-call"), nil, " "},
 	} {
