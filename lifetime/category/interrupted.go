@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -94,7 +95,76 @@ func (v *view) keptByPass() bool {
 	case f != nil && f.span == v.next-1:
 		end = f.t
 	}
-	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, end, isDropped)
+	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, v.f.rootCall, end, isDropped)
+}
+
+// mayHaveGraph reports whether a graph may hold what a call of a root module keeps. If no_grad decorates a function around the call, there is none. A line that
+// keeps what it made on the way to its result tells, too. Else a backward pass does that follows a call of the same line or, if the recording has none, an
+// optimizer.
+func (a *analysis) mayHaveGraph(span int, root program.PathID) bool {
+	keeps, drops := a.onTheWay(span)
+	switch {
+	case a.r.isIn(root, "torch/utils/_contextlib.py"), drops && !keeps:
+		return false
+	case keeps:
+		return true
+	case !a.trains:
+		return a.optimizes() || len(a.steps) > 0
+	case a.followed == nil:
+		a.followed = map[program.PathID]bool{}
+		for i := range a.s.Buffers {
+			if b := &a.s.Buffers[i]; a.out[i].Phase == purpose.Forward && a.flags[i]&heldByGraph != 0 {
+				a.followed[a.at(b).rootCall] = true
+			}
+		}
+	}
+	return a.followed[root]
+}
+
+// onTheWay reports whether a span keeps what only a graph holds: several of the buffers that a line makes in a row, of which it returns one. Two lines do so
+// three times each, or a normalization of PyTorch, which keeps its statistics; compiled code with a backward pass does. drops: normalizations keep none,
+// though no checkpoint will make them again.
+func (a *analysis) onTheWay(span int) (keeps, drops bool) {
+	end, times := a.spans[span].end, map[*frame.Frame]int{}
+	lines, dropped := 0, 0
+	of, kept, several := -1, 0, false // what a line made first in a row, and what is kept of the row
+	settle := func() {
+		if of < 0 {
+			return
+		}
+		f := a.at(&a.s.Buffers[of])
+		_, line := a.r.Callers(f.path)
+		isNorm := several && program.IsFunctional(line) && program.OperatorOf(line.Function).Is(program.OpNorm)
+		switch {
+		case f.within != program.InModule || f.flags&(program.Multiplies|program.Cublas|program.CublasLt) != 0:
+		case f.flags&program.OfFunction != 0 && a.r.isIn(f.path, "torch/_functorch/_aot_autograd/"):
+			keeps = true
+		case kept > 1:
+			if times[line]++; times[line] == 3 {
+				lines++
+				keeps = keeps || isNorm || lines > 1
+			}
+		case isNorm && !a.r.isIn(f.path, "checkpoint"):
+			dropped++
+		}
+	}
+	for i := a.allocatedBefore(a.spans[span].begin); i < len(a.s.Buffers) && a.s.Buffers[i].Begin <= end; i++ {
+		b := &a.s.Buffers[i]
+		isSame := of >= 0 && a.at(b).path == a.at(&a.s.Buffers[of]).path
+		if !isSame && a.aside[i] {
+			continue
+		}
+		if !isSame {
+			settle()
+			of, kept, several = i, 0, false
+		}
+		several = several || b.Requested != a.s.Buffers[of].Requested
+		if b.End > end {
+			kept++
+		}
+	}
+	settle()
+	return keeps, dropped > 2
 }
 
 // endsBeforeBackward reports whether no backward pass began between the allocation and the free.
@@ -119,7 +189,7 @@ func (v *view) backwardFollows() (follows, whole bool) {
 
 // keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or
 // something of half of their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
-func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
+func (a *analysis) keepsMost(span int, root program.PathID, until int64, isDropped bool) bool {
 	if a.keeping == nil {
 		a.keeping = make([]int8, 2*len(a.spans))
 	}
@@ -145,7 +215,7 @@ func (a *analysis) keepsMost(span int, until int64, isDropped bool) bool {
 			lines[b.Site] = lines[b.Site] || keeps
 		}
 		*known = -1
-		if kept > 10 && (kept*4 >= all || keeping*2 >= len(lines)) {
+		if kept > 10 && (kept*4 >= all || keeping*2 >= len(lines)) && a.mayHaveGraph(span, root) {
 			*known = 1
 		}
 	}

@@ -29,6 +29,9 @@ func TestPrinciples(t *testing.T) {
 		{"a weight has the columns of an input and a result of a product", "", "v27", 99, 0.1},
 		{"caches of the size of a weight are more than there are products", "principles", "w15", 15, 0.1},
 		{"weights of 8 bits that are converted for each product are buffers", "principles", "w16", 33, 0.1},
+		{"a prefill under no_grad returns keys and values", "principles", "w17", 25, 0.1},
+		{"without gradients, hooks keep results", "principles", "w18", 36, 1},
+		{"a line that keeps what it made on the way shows a graph, without an optimizer", "principles", "w19", 93, 0.7},
 		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
 		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
 	} {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -116,6 +117,7 @@ type analysis struct {
 	replaced      []bool                                // by buffer: another took its place
 	staying       map[int]map[int]bool                  // by span: see stays
 	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
+	followed      map[program.PathID]bool               // calls of root modules after which a backward pass freed something; nil = not computed
 	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then
 	regions       []int32                               // by buffer: see region.OfBuffers; nil = not computed
 	ages          []int32                               // by buffer: allocations before it in the recording; nil = not computed
