@@ -2,6 +2,7 @@ package category
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
@@ -12,16 +13,7 @@ import (
 // whose call encloses the allocation, by annotations or by the stack.
 func (a *analysis) modules() {
 	noted := map[lifetime.NoteID]textID{}
-	var marks []lifetime.Mark
-	isModule := func(m *lifetime.Mark) bool {
-		_, ok := program.ModuleName(m.Text)
-		return ok && m.Kind == lifetime.Annotation
-	}
-	for _, m := range a.marks(isModule) {
-		if isModule(&m) {
-			marks = append(marks, m)
-		}
-	}
+	marks := rangesOf(a.marks(isModuleMark), a.s.End)
 	var open []lifetime.Mark // enclosing ones, outermost first
 	next := 0
 	for i := range a.s.Buffers {
@@ -37,13 +29,43 @@ func (a *analysis) modules() {
 			continue
 		}
 		open = slices.DeleteFunc(open, func(m lifetime.Mark) bool { return m.End <= b.Begin })
-		if n := len(open); n > 0 && (a.out[i].Phase == purpose.Forward || a.out[i].Part == purpose.Recomputation) {
-			name, _ := program.ModuleName(open[n-1].Text)
-			a.out[i].Module = a.r.texts.ids.ID(name)
+		if n := len(open); n > 0 && open[n-1].Text != "" && (a.out[i].Phase == purpose.Forward || a.out[i].Part == purpose.Recomputation) {
+			a.out[i].Module = a.r.texts.ids.ID(open[n-1].Text)
 			continue
 		}
 		a.out[i].Module = a.r.place(b.Site).stack.module
 	}
+}
+
+// ofFSDP begins the names of what PyTorch's FSDP does. (torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py)
+const ofFSDP = "FSDP::"
+
+func isModuleMark(m *lifetime.Mark) bool {
+	_, isModule := program.ModuleName(m.Text)
+	return m.Kind == lifetime.Annotation && (isModule || strings.HasPrefix(m.Text, ofFSDP))
+}
+
+// rangesOf returns the calls of modules that marks tell, with the names of the modules, in order: also from before the forward pass of a module that FSDP shards
+// to after it. Some versions name that module only where they gather its parameters; "" = not known.
+func rangesOf(marks []lifetime.Mark, end int64) (all []lifetime.Mark) {
+	var open []int // of FSDP, in all
+	for _, m := range marks {
+		if !isModuleMark(&m) {
+			continue
+		}
+		what, name, _ := strings.Cut(strings.TrimSuffix(m.Text, ")"), " (")
+		n := len(open)
+		if module, isModule := program.ModuleName(m.Text); isModule {
+			all = append(all, lifetime.Mark{Begin: m.Begin, End: m.End, Text: module})
+		} else if what == ofFSDP+"pre_forward" {
+			open, all = append(open, len(all)), append(all, lifetime.Mark{Begin: m.Begin, End: end, Text: name})
+		} else if n > 0 && what == ofFSDP+"all_gather_copy_out" && all[open[n-1]].Text == "" {
+			all[open[n-1]].Text = name
+		} else if n > 0 && what == ofFSDP+"post_forward" {
+			all[open[n-1]].End, open = m.Begin, open[:n-1]
+		}
+	}
+	return all
 }
 
 // knowMarks adds a space to those whose marks may be about others.

@@ -48,6 +48,44 @@ buffer 8 100 0x4000 512 512 site=1 edge=end-open
 	}
 }
 
+// TestShardedModules: FSDP names the modules whose parameters it gathers, in one version before their forward pass, in others while it gathers.
+func TestShardedModules(t *testing.T) {
+	text := `memlane native 2
+source format="torch-snapshot" producer="PyTorch"
+space source=0 device="cuda:0" axis="time" begin=0 end=100 limit=0 base=0 allocations=12 frees=0 facts="history,end state,addresses,stacks,clock"
+frame 1 user "train" "train.py" 3
+stack 1 1
+frame 2 framework "_call_impl" "/torch/nn/modules/module.py" 1700
+stack 2 2 caller=1
+frame 3 user "forward" "net.py" 8
+stack 3 3 caller=2
+site 1 stack=3 op="" module=""
+`
+	ranges := []string{"root_pre_forward", "pre_forward (layers.0)", "all_gather_copy_out (layers.0)", "post_forward (layers.0)", "pre_forward (net)", "pre_forward",
+		"all_gather_copy_out (net.up)", "post_forward", "pre_forward", "post_forward", "post_forward (net)", "pre_forward (head)"}
+	want := []string{"", "layers.0", "layers.0", "", "net", "net.up", "net.up", "net", "", "net", "", "head"}
+	for i, name := range ranges {
+		text += fmt.Sprintf("mark %d %d annotation site=0 requested=0 free=-1 text=\"FSDP::%s\"\n", 8*i, 8*i+2, name)
+	}
+	for i := range ranges {
+		text += fmt.Sprintf("buffer %d 100 %#x 512 512 site=1 edge=end-open\n", 8*i+4, 512*(i+1))
+	}
+	file := filepath.Join(t.TempDir(), "x.native")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range ranges {
+		p := c.Purpose(c.Spaces[0].PurposeOf(i))
+		if got := strings.TrimPrefix(p.Module, "net.py:8"); !p.ModuleInferred && got != want[i] || p.ModuleInferred && want[i] != "" {
+			t.Errorf("after %s: module %q, inferred %v, want %q", ranges[i], p.Module, p.ModuleInferred, want[i])
+		}
+	}
+}
+
 // TestLayersOfLines: lines and the order of allocations tell which layer of a loop allocates.
 func TestLayersOfLines(t *testing.T) {
 	impl, hook := "_call_impl /torch/nn/modules/module.py 1784", "inner /torch/nn/modules/module.py 1806"

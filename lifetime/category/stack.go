@@ -69,11 +69,11 @@ func (r *reader) isUsers(path program.PathID) bool {
 	return f.Kind == frame.User
 }
 
-// isIn reports whether a path has a function of a file whose path contains text.
+// isIn reports whether a path has a function of a library in a file whose path contains text.
 func (r *reader) isIn(path program.PathID, text string) bool {
 	for path != 0 {
 		callers, f := r.Callers(path)
-		if strings.Contains(f.File, text) {
+		if f.Kind == frame.Framework && strings.Contains(f.File, text) {
 			return true
 		}
 		path = callers
