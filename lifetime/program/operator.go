@@ -22,6 +22,8 @@ const (
 	OpLogSoftmax                      // a softmax of a loss, of either direction
 	OpAttention                       // all of attention
 	OpEmbedding                       // looks up tokens
+	OpCast                            // changes how elements are stored
+	OpElements                        // computes each element by itself, or casts or moves it
 )
 
 // operators are the known operators, separated by spaces. Autocast: aten/src/ATen/autocast_mode.h.
@@ -45,6 +47,8 @@ var operators = []struct {
 	{"gelu silu", OpPerToken},
 	{"lstm gru rnn_tanh rnn_relu", OpOverTime | OpRecurrent},
 	{"eq ne lt le gt ge logical_not bitwise_not", OpCompares},
+	{"to _to_copy copy_ dequantize", OpCast | OpElements},
+	{"clone contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where bitwise_and bitwise_right_shift __rshift__ __and__", OpElements},
 }
 
 // families have what a part of a name tells.

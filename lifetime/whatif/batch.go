@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -19,11 +20,14 @@ func (m *model) scale(factor float64) string {
 	})
 	isOfConv := func(b *buffer) bool { return b.category == purpose.TemporaryData && m.does(b, program.OpConv) }
 	scratch := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && isOfConv(b) && b.size > smallest })
-	copies := m.weightCopies()
-	by := func(ofPairs, ofScratch float64) func(b *buffer) float64 {
+	fixed := m.ofWeights()
+	by := func(ofPairs, ofScratch, ofLikely, ofOpen float64) func(b *buffer) float64 {
+		of := map[origin]float64{isProved: 1, isLikely: ofLikely, isOpen: ofOpen}
 		return func(b *buffer) float64 {
-			switch {
-			case copies[b.like] || m.op(b) == "arange":
+			switch by, isOf := of[fixed[b.like]]; {
+			case isOf:
+				return by
+			case m.op(b) == "arange":
 				return 1
 			case pairs[b.size]:
 				return ofPairs
@@ -33,22 +37,100 @@ func (m *model) scale(factor float64) string {
 			return factor
 		}
 	}
-	other := m
-	if len(pairs)+len(scratch) > 0 {
-		other = m.clone()
-	}
-	refused := m.resize(by(factor, factor))
-	if len(pairs) > 0 {
-		squared := other.clone()
-		squared.resize(by(factor*factor, factor))
-		m.leaveOpen(squared)
-	}
-	if len(scratch) > 0 {
-		other.resize(by(factor, 1))
-		m.leaveOpen(other)
+	return m.resizeOr(by(factor, factor, 1, factor),
+		by(factor*factor, factor, 1, factor), by(factor, 1, 1, factor), by(factor, factor, factor, factor), by(factor, factor, 1, 1))
+}
+
+// resizeOr is resize with a range that goes to what other factors give.
+func (m *model) resizeOr(factor func(b *buffer) float64, others ...func(b *buffer) float64) string {
+	recorded := m.clone()
+	refused := m.resize(factor)
+	for _, other := range others {
+		if recorded.any(func(b *buffer) bool { return factor(b) != other(b) }) {
+			open := recorded.clone()
+			open.resize(other)
+			m.leaveOpen(open)
+		}
 	}
 	return refused
 }
+
+// origin is what is known of a buffer that a pass may make of a weight alone.
+type origin int8
+
+const (
+	isProved origin = iota + 1 // it is of a weight
+	isLikely                   // it may not be
+	isOpen                     // it may be
+)
+
+// ofWeights returns what passes make of weights alone, such as weights that are dequantized or cast, by the recorded buffer. It has as many elements as
+// a weight, and there are as many in a pass, or several times as many. What a pass saves of an activation has a gradient of its size, which the
+// backward pass makes; what is of frozen weights has none.
+func (m *model) ofWeights() map[int32]origin {
+	all, weights, gradients := map[int32]origin{}, map[int64]int{}, m.sizes(is(purpose.Gradient))
+	for _, b := range m.buffers {
+		if isParameter(b) || b.category == purpose.ModelBuffer || b.isOlder() && b.category == purpose.UnknownCategory {
+			weights[b.size]++
+		}
+	}
+	for like := range m.weightCopies() {
+		all[like] = isProved
+	}
+	for k := range m.passes {
+		made, saved, backs := m.perSize(k)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(saved)), func(size int64) bool { return backs[size] > 0 }) {
+			continue // gradients of activations are not known
+		}
+		for size, of := range made {
+			n, isTrained := 0, false
+			for _, element := range elements {
+				weight := int64(float64(size) / element)
+				n, isTrained = n+weights[weight], isTrained || weights[weight] > 0 && gradients[weight]
+			}
+			hasStack := func(b *buffer) bool { return m.stack(b) == m.stack(of[0]) }
+			isMask := slices.ContainsFunc(slices.Concat(made[2*size], made[4*size]), hasStack)
+			if n == 0 || saved[size] == 0 || saved[size]%n > 0 || isMask || backs[size] >= saved[size] {
+				continue
+			}
+			is := isProved
+			if backs[size] > 0 {
+				is = isOpen
+			} else if isTrained {
+				is = isLikely
+			}
+			for _, b := range of {
+				all[b.like] = is
+			}
+		}
+	}
+	return all
+}
+
+// perSize returns, by size, what pass k makes element by element, how many of these it saves, and how many buffers of that size its backward pass makes:
+// all, if the forward pass makes others.
+func (m *model) perSize(k int) (made map[int64][]*buffer, saved, backs map[int64]int) {
+	made, saved, backs = map[int64][]*buffer{}, map[int64]int{}, map[int64]int{}
+	for _, b := range m.ofPass(k) {
+		switch {
+		case b.size <= smallest || b.category == purpose.Workspace || b.category == purpose.Gradient || b.category == purpose.Input:
+			continue
+		case b.phase == purpose.Forward && m.op(b) != "" && !m.does(b, program.OpElements):
+			backs[b.size] = math.MaxInt32
+			continue
+		case b.phase == purpose.Backward && !m.does(b, program.OpCast):
+			backs[b.size]++
+			continue
+		case b.saved && b.phase == purpose.Forward:
+			saved[b.size]++
+		}
+		made[b.size] = append(made[b.size], b)
+	}
+	return made, saved, backs
+}
+
+// elements are how many times as many bytes what is made of a weight may have: 4 bits to 32.
+var elements = [...]float64{.25, .5, 1, 2, 4, 8}
 
 // smallest is the size up to which buffers are scalars.
 const smallest = 64
@@ -154,16 +236,20 @@ func (m *model) lengthen(factor float64) string {
 			return "scores of attention have the size of other activations; record another length, for memlane tune --scale"
 		}
 	}
-	copies := m.weightCopies()
-	return m.resize(func(b *buffer) float64 {
-		switch {
-		case copies[b.like]:
-			return 1
-		case scores[b.size], masks[b.size] && isMask(b):
-			return factor * factor
+	fixed := m.ofWeights()
+	by := func(ofLikely, ofOpen float64) func(b *buffer) float64 {
+		of := map[origin]float64{isProved: 1, isLikely: ofLikely, isOpen: ofOpen}
+		return func(b *buffer) float64 {
+			switch by, isOf := of[fixed[b.like]]; {
+			case isOf:
+				return by
+			case scores[b.size], masks[b.size] && isMask(b):
+				return factor * factor
+			}
+			return factor
 		}
-		return factor
-	})
+	}
+	return m.resizeOr(by(1, factor), by(factor, factor), by(1, 1))
 }
 
 func (m *model) isComputed(b *buffer) bool {

@@ -68,6 +68,24 @@ func TestCopiesOfOlderWeights(t *testing.T) {
 	}
 }
 
+// TestOfWeights: what passes make of frozen weights alone has one size whatever the batch is: weights that are dequantized, or cast and saved.
+func TestOfWeights(t *testing.T) {
+	for capture, real := range map[string]map[string]int64{
+		"dequantized": {"batch=0.5": 37572096, "batch=2": 40531968}, "cast": {"batch=0.5": 41392128, "batch=2": 44160000},
+	} {
+		for edits, real := range real {
+			s, err := Parse(edits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := engineOf(t, capture).Run(s, replay.Device{})
+			if off := float64(r.Peak)/float64(real) - 1; r.Low > real || r.High < real || off < -.01 || off > .01 {
+				t.Errorf("%s with %s: %d (%d to %d), but the program needed %d (%s)", capture, edits, r.Peak, r.Low, r.High, real, r.Refused)
+			}
+		}
+	}
+}
+
 // TestOnDevice: what the programs needed on a real device after they were changed. What only the first pass makes and keeps there, a
 // workspace of cuBLAS, is no part of a block, and no other pass makes it again; factors of a product are no copies of weights.
 func TestOnDevice(t *testing.T) {
