@@ -159,8 +159,8 @@ type looped struct {
 
 // Blocks returns the blocks of a forward pass that repeat, as indexes of what it makes, in order: below one function that is called in a loop,
 // the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less. Loops over the same
-// function are of the same blocks. site and size tell of an index.
-func (all *CallPaths) Blocks(n int, site func(i int) int32, size func(i int) int64) (blocks [][]int) {
+// function are of the same blocks. site and size tell of an index; the blocks with the most bytes by weight count.
+func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks [][]int) {
 	functions, most := all.functions(n, site), int64(0)
 	for k := range functions {
 		f := &functions[k]
@@ -171,8 +171,8 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size func(i int) int
 		if f.first, f.period = periodOf(pieces); f.period == 0 {
 			continue
 		}
-		for _, p := range pieces {
-			f.bytes += p.size
+		for _, of := range f.made {
+			f.bytes += weight(of)
 		}
 		most = max(most, f.bytes)
 	}

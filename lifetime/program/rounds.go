@@ -14,6 +14,7 @@ type Work struct {
 	Rounds  []Round
 	Passes  []Pass
 	PassOf  []int32 // by buffer: the pass that made it; -1 = none
+	Paths   *CallPaths
 	Cuts    []int64 // instants of requests that failed and ended what the program did, as an exception does
 	Closure bool    // an optimizer calls the passes of its round, as with Lightning
 }
@@ -36,11 +37,76 @@ type Pass struct {
 
 // Work returns what the program did, as the memory of a space tells.
 func (p *Program) Work(s *lifetime.Space) *Work {
-	w := &Work{PassOf: make([]int32, len(s.Buffers))}
+	w := &Work{PassOf: make([]int32, len(s.Buffers)), Paths: CallPathsOf(&p.Tables)}
 	p.findCuts(s, w)
 	p.findRounds(s, w)
-	p.findPasses(s, w)
+	p.findPasses(s, w, p.againOf(s, w))
 	return w
+}
+
+// line is what allocates in a pass: the innermost call and the operator.
+type line struct {
+	of Call
+	op string
+}
+
+const (
+	leastAlike = 8       // buffers that are compared to tell that a pass begins again
+	mostKept   = 1 << 10 // bytes of what a pass that is over leaves, such as a loss
+)
+
+// againOf returns the buffers with which the sequence of lines of a forward pass begins again, though no backward pass ran: what it made until
+// then is gone, as in an evaluation. In a loop over blocks or time steps, what the last one made is still there. Programs that only run forward have
+// no other passes than their rounds.
+func (p *Program) againOf(s *lifetime.Space, w *Work) map[int]bool {
+	all, paths, trains := map[int]bool{}, w.Paths, false
+	var made []int // since the pass began
+	var end int64  // of these
+	lineOf := func(i int) line {
+		of := line{op: paths.Sites[s.Buffers[i].Site].Op}
+		if c := paths.Innermost(int32(s.Buffers[i].Site)); c != nil {
+			of.of = *c
+		}
+		return of
+	}
+	isMade := func(is purpose.Purpose) bool {
+		return is.Phase == purpose.Forward && is.Part != purpose.Recomputation && is.Category != purpose.Workspace
+	}
+	begins := func(i int) bool { // made again, with buffer i
+		n := 0
+		for ; i < len(s.Buffers) && n < leastAlike; i++ {
+			switch is := p.purposeIn(s, i); {
+			case isMade(is) && lineOf(i) != lineOf(made[n]), is.Phase == purpose.Backward:
+				return false
+			case isMade(is):
+				n++
+			}
+		}
+		return n == leastAlike
+	}
+	for i := range s.Buffers {
+		b, is := &s.Buffers[i], p.purposeIn(s, i)
+		switch {
+		case is.Phase == purpose.Backward || is.Phase == purpose.OptimizerPhase:
+			made, trains = nil, trains || is.Phase == purpose.Backward
+			continue
+		case !isMade(is):
+			continue
+		case len(made) >= leastAlike && lineOf(i) == lineOf(made[0]) && end <= b.Begin && begins(i):
+			all[i], made = true, nil
+		}
+		if made == nil {
+			end = 0
+		}
+		made = append(made, i)
+		if b.Size > mostKept {
+			end = max(end, b.End)
+		}
+	}
+	if !trains {
+		return nil
+	}
+	return all
 }
 
 // purposeIn returns what buffer i of a space is for.
@@ -194,8 +260,8 @@ func (p *Program) findRounds(s *lifetime.Space, w *Work) {
 	}
 }
 
-// findPasses finds the passes of all rounds: the next one begins with the first forward allocation after a backward pass.
-func (p *Program) findPasses(s *lifetime.Space, w *Work) {
+// findPasses finds the passes of all rounds: the next one begins with the first forward allocation after a backward pass, or with one of again.
+func (p *Program) findPasses(s *lifetime.Space, w *Work, again map[int]bool) {
 	cuts, round, open := w.Cuts, 0, false
 	last := func() *Pass { return &w.Passes[len(w.Passes)-1] }
 	cut := func(until int64) { // ends the pass that goes on at a request that failed before an allocation
@@ -226,8 +292,8 @@ func (p *Program) findPasses(s *lifetime.Space, w *Work) {
 			begin(b.Begin)
 		case !open:
 			begin(w.Rounds[round].Begin)
-		case is.Phase == purpose.Forward && is.Part != purpose.Recomputation && last().Backward < last().End:
-			last().End = b.Begin
+		case again[i], is.Phase == purpose.Forward && is.Part != purpose.Recomputation && last().Backward < last().End:
+			last().End, last().Backward = b.Begin, min(last().Backward, b.Begin)
 			begin(b.Begin)
 		}
 		if is.Phase == purpose.Backward {

@@ -25,7 +25,7 @@ func (m *model) accumulate(n int) string {
 	a := accumulator{m: m, passes: n, drops: map[likes]int{}, held: map[*buffer]moment{}}
 	perRound := make([]int, len(m.rounds))
 	for _, p := range m.passes {
-		if !p.cut {
+		if !p.cut && p.trains() {
 			perRound[p.round]++
 		}
 	}

@@ -40,11 +40,29 @@ type checkpointed struct {
 	ends  map[*buffer]moment
 	open  []*buffer // computed again after the recording
 	units int       // of the last pass that has some
+
+	// An evaluation may call the blocks from another line, which may stay as it is.
+	isElsewhere bool // one does
+	elsewhere   bool // that line changes too
 }
 
 // checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
 // pass, up to the last buffer that it saves.
 func (m *model) checkpoint(v string) string {
+	other := m.clone()
+	c := checkpointed{m: m, ends: map[*buffer]moment{}}
+	if refused := c.blocks(v); refused != "" || !c.isElsewhere {
+		return refused
+	}
+	c = checkpointed{m: other, ends: map[*buffer]moment{}, elsewhere: true}
+	c.blocks(v)
+	m.leaveOpen(other)
+	return ""
+}
+
+// blocks is checkpoint.
+func (c *checkpointed) blocks(v string) string {
+	m := c.m
 	_, modules, _ := strings.Cut(v, "module:")
 	chosen := chosenBlocks(v)
 	again := func(b *buffer) bool {
@@ -58,17 +76,29 @@ func (m *model) checkpoint(v string) string {
 	case m.neverTrains():
 		return "no backward pass runs over what the forward passes keep: use no_grad"
 	}
-	c := checkpointed{m: m, ends: map[*buffer]moment{}}
+	units, callers := make([][]unit, len(m.passes)), map[int32]bool{}
 	for k := range m.passes {
-		units := m.blocks(k)
-		if modules != "" {
-			units = m.modules(k, func(name string) bool { return matches(modules, name) })
+		if units[k] = m.blocks(k); modules != "" {
+			units[k] = m.modules(k, func(name string) bool { return matches(modules, name) })
 		}
+		if len(units[k]) > 0 && (m.passes[k].trains() || m.isOpen(k)) {
+			callers[m.callerOf(units[k][0])] = true
+		}
+	}
+	for k, units := range units {
 		if len(units) == 0 {
 			continue
 		}
 		c.units = len(units)
-		c.pass(k, m.redoneOf(k, units, chosen), m.lastUses(k))
+		ran, uses := m.redoneOf(k, units, chosen), m.lastUses(k)
+		isCalled := callers[m.callerOf(units[0])] || len(callers) == 0
+		c.isElsewhere = c.isElsewhere || !isCalled
+		for _, r := range ran {
+			if isCalled || c.elsewhere {
+				c.drop(r, uses)
+			}
+		}
+		c.pass(k, slices.DeleteFunc(ran, func(r redone) bool { return r.last == 0 }), uses)
 	}
 	switch {
 	case c.units == 0 && modules != "":
@@ -95,7 +125,7 @@ type redone struct {
 	last int       // what it saves last begins; 0 if it saves nothing but out
 }
 
-// redoneOf returns the units of pass k that are chosen and save something.
+// redoneOf returns the units of pass k that are chosen.
 func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (found []redone) {
 	all := m.forward(k)
 	for j, u := range units {
@@ -114,11 +144,26 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 				}
 			}
 		}
-		if r.last != 0 {
-			found = append(found, r)
-		}
+		found = append(found, r)
 	}
 	return found
+}
+
+// drop ends what a unit kept for a backward pass that never ran, as in an evaluation: nothing computes it again.
+func (c *checkpointed) drop(r redone, uses map[*buffer]moment) {
+	for _, b := range r.all {
+		if end := freedBy(r.end, uses[b]); b.dropped && b != r.out && end.compare(b.end) < 0 {
+			c.ends[b] = end
+		}
+	}
+}
+
+// freedBy returns when something is freed that was used last at a moment: at an event at the latest.
+func freedBy(event int, used moment) moment {
+	if end := at(event).earlier(used); end.rank != itself {
+		return end
+	}
+	return frees.at(event)
 }
 
 // pass computes units of pass k again. A failed request may keep the backward pass from some of them: then the largest of these counts.
@@ -167,10 +212,7 @@ func (c *checkpointed) again(k int, r redone, anchor int, isReached bool, uses m
 		case b == r.out:
 			continue
 		case b.saved:
-			c.ends[b] = at(r.end).earlier(uses[b])
-			if c.ends[b].rank == itself {
-				c.ends[b] = frees.at(c.ends[b].event)
-			}
+			c.ends[b] = freedBy(r.end, uses[b])
 		case b.isFreed() && b.end.event < c.m.passes[k].backward && b.begin.event < r.last:
 			again.end = recomputes.at(anchor).by(min(b.end.event, r.last+1))
 		default:

@@ -12,7 +12,8 @@ import (
 
 func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 	t := &p.Tables
-	m := &model{t: t, s: s, h: h, paths: program.CallPathsOf(t), buffers: make([]*buffer, len(s.Buffers))}
+	w := p.Work(s)
+	m := &model{t: t, s: s, h: h, paths: w.Paths, buffers: make([]*buffer, len(s.Buffers))}
 	all := make([]buffer, len(s.Buffers))
 	for i := range s.Buffers {
 		is := t.Purpose(s.PurposeOf(i))
@@ -22,7 +23,7 @@ func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 		}
 		m.buffers[i] = &all[i]
 	}
-	m.readWork(p.Work(s), all, m.readCalls(all))
+	m.readWork(w, all, m.readCalls(all))
 	slices.SortStableFunc(m.buffers, func(x, y *buffer) int { return x.begin.compare(y.begin) })
 	m.sorted = len(m.buffers)
 	m.leaveOutOnce()

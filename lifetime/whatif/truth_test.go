@@ -86,6 +86,26 @@ func TestOfWeights(t *testing.T) {
 	}
 }
 
+// TestEvaluates: steps that also evaluate, without no_grad: a pass of its own, whose blocks are called from the same line as those that train, or
+// from another one, which checkpoints nothing. The loss of the second program is checkpointed in chunks.
+func TestEvaluates(t *testing.T) {
+	for capture, real := range map[string]map[string]int64{
+		"evaluates":           {"checkpoint=blocks": 116332032, "no_grad=evaluation,checkpoint=blocks": 116332032, "layers=7": 256822784},
+		"evaluates_elsewhere": {"layers=8": 435078144},
+	} {
+		for edits, real := range real {
+			s, err := Parse(edits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := engineOf(t, capture).Run(s, replay.Device{})
+			if off := float64(r.Peak)/float64(real) - 1; r.Low > real || r.High < real || off < -.02 || off > .02 {
+				t.Errorf("%s with %s: %d (%d to %d), but the program needed %d (%s)", capture, edits, r.Peak, r.Low, r.High, real, r.Refused)
+			}
+		}
+	}
+}
+
 // TestOnDevice: what the programs needed on a real device after they were changed. What only the first pass makes and keeps there, a
 // workspace of cuBLAS, is no part of a block, and no other pass makes it again; factors of a product are no copies of weights.
 func TestOnDevice(t *testing.T) {

@@ -18,11 +18,19 @@ func (u unit) has(event int) bool {
 	return event >= u.first().begin.event && event <= u.last().begin.event
 }
 
-// blocks returns the blocks of pass k that repeat: see program.CallPaths.Blocks.
+// blocks returns the blocks of pass k that repeat, those that keep most for a backward pass: see program.CallPaths.Blocks.
 func (m *model) blocks(k int) (units []unit) {
 	all := filter(m.computed(k), func(b *buffer) bool { return !b.added })
 	site, size := func(i int) int32 { return all[i].site }, func(i int) int64 { return all[i].size }
-	for _, block := range m.paths.Blocks(len(all), site, size) {
+	isKept := func(b *buffer) bool { return b.saved || b.dropped }
+	keeps := slices.ContainsFunc(all, isKept)
+	weight := func(i int) int64 {
+		if keeps && !isKept(all[i]) {
+			return 0
+		}
+		return all[i].size
+	}
+	for _, block := range m.paths.Blocks(len(all), site, size, weight) {
 		u := make(unit, len(block))
 		for j, i := range block {
 			u[j] = all[i]
@@ -30,6 +38,22 @@ func (m *model) blocks(k int) (units []unit) {
 		units = append(units, u)
 	}
 	return units
+}
+
+// callerOf returns the number of the line that calls a unit: the last that the stacks of all its buffers share.
+func (m *model) callerOf(u unit) int32 {
+	calls := m.paths.Sites[u.first().site].Calls
+	for _, b := range u {
+		of, n := m.paths.Sites[b.site].Calls, 0
+		for n < min(len(calls), len(of)) && calls[n] == of[n] {
+			n++
+		}
+		calls = calls[:n]
+	}
+	if len(calls) == 0 {
+		return -1
+	}
+	return calls[len(calls)-1]
 }
 
 // recordsModules reports whether the recorder wrote which modules ran.
