@@ -69,7 +69,7 @@ var budgets = []struct {
 	{"lifetime/oom", 1_555, true},
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
-	{"lifetime/program", 2_510, true},
+	{"lifetime/program", 2_540, true},
 	{"lifetime/purpose", 200, true},
 	{"lifetime/region", 450, true},
 	{"lifetime/replay", 3_150, true},

@@ -148,6 +148,29 @@ func (all *CallPaths) PieceOf(site int32, size int64) Piece {
 // enough is the share of the bytes that the best function has with which a deeper one is still preferred.
 const enough = 0.85
 
+// CallerOf returns the number of the line of the program that calls the function in which n sites are: the last that their stacks share, but that
+// of the function itself. It is -1 if none is known.
+func (all *CallPaths) CallerOf(n int, site func(i int) int32) int32 {
+	calls, isOwn := all.Sites[site(0)].Calls, false
+	for i := range n {
+		of, k := all.Sites[site(i)].Calls, 0
+		for k < min(len(calls), len(of)) && calls[k] == of[k] {
+			k++
+		}
+		calls = calls[:k]
+	}
+	for i := range n {
+		isOwn = isOwn || all.Sites[site(i)].user == len(calls)-1
+	}
+	if isOwn && len(calls) > 0 {
+		calls = calls[:len(calls)-1]
+	}
+	if len(calls) == 0 {
+		return -1
+	}
+	return calls[len(calls)-1]
+}
+
 // looped is a function that may be called in a loop, with what a pass makes below it.
 type looped struct {
 	depth         int

@@ -81,7 +81,7 @@ func (c *checkpointed) blocks(v string) string {
 		if units[k] = m.blocks(k); modules != "" {
 			units[k] = m.modules(k, func(name string) bool { return matches(modules, name) })
 		}
-		if len(units[k]) > 0 && (m.passes[k].trains() || m.isOpen(k)) {
+		if len(units[k]) > 0 && m.passes[k].trains() {
 			callers[m.callerOf(units[k][0])] = true
 		}
 	}

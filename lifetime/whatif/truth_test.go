@@ -87,11 +87,13 @@ func TestOfWeights(t *testing.T) {
 }
 
 // TestEvaluates: steps that also evaluate, without no_grad: a pass of its own, whose blocks are called from the same line as those that train, or
-// from another one, which checkpoints nothing. The loss of the second program is checkpointed in chunks.
+// from another one, which checkpoints nothing. The loss of the second program is checkpointed in chunks. Blocks of the third one, of a graph, begin backward with nodes that saved
+// nothing.
 func TestEvaluates(t *testing.T) {
 	for capture, real := range map[string]map[string]int64{
 		"evaluates":           {"checkpoint=blocks": 116332032, "no_grad=evaluation,checkpoint=blocks": 116332032, "layers=7": 256822784},
-		"evaluates_elsewhere": {"layers=8": 435078144},
+		"evaluates_elsewhere": {"layers=8": 435078144, "checkpoint=blocks": 261633024},
+		"arguments":           {"checkpoint=blocks": 85411328},
 	} {
 		for edits, real := range real {
 			s, err := Parse(edits)

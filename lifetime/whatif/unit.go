@@ -40,20 +40,9 @@ func (m *model) blocks(k int) (units []unit) {
 	return units
 }
 
-// callerOf returns the number of the line that calls a unit: the last that the stacks of all its buffers share.
+// callerOf returns the number of the line that calls a unit.
 func (m *model) callerOf(u unit) int32 {
-	calls := m.paths.Sites[u.first().site].Calls
-	for _, b := range u {
-		of, n := m.paths.Sites[b.site].Calls, 0
-		for n < min(len(calls), len(of)) && calls[n] == of[n] {
-			n++
-		}
-		calls = calls[:n]
-	}
-	if len(calls) == 0 {
-		return -1
-	}
-	return calls[len(calls)-1]
+	return m.paths.CallerOf(len(u), func(i int) int32 { return u[i].site })
 }
 
 // recordsModules reports whether the recorder wrote which modules ran.
@@ -142,7 +131,7 @@ func (m *model) stretches(k int, blocks []unit) []stretch {
 
 // backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
 // of what later units save. Nodes that saved nothing may still run then, such as those of indexes, so it is right before the node that frees the first
-// ones if it has the name of their operation.
+// ones: that with the name of their operation, else the last one before.
 func (m *model) backwardBegins(k int, u unit, dies int) int {
 	const together = 3 // buffers that a node saves
 	begins := m.passes[k].backward
@@ -159,11 +148,21 @@ func (m *model) backwardBegins(k int, u unit, dies int) int {
 	if dies <= begins || dies >= m.passes[k].end {
 		return begins
 	}
+	node := -1 // the last one before: what it makes has one operator
+	var op string
 	for _, b := range m.between(begins, dies) {
 		isNode := func(op string) bool { return op != "" && strings.Contains(m.op(b), op) }
-		if b.phase == purpose.Backward && slices.ContainsFunc(ops, isNode) {
+		switch {
+		case b.phase != purpose.Backward || b.category == purpose.Workspace:
+			continue
+		case slices.ContainsFunc(ops, isNode):
 			return max(begins, b.begin.event-1)
+		case m.op(b) != op:
+			node, op = b.begin.event-1, m.op(b)
 		}
 	}
-	return begins
+	if op == "" {
+		return begins
+	}
+	return max(begins, node)
 }
