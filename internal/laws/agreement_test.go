@@ -158,7 +158,7 @@ func (a *agreement) reports(of *subject) {
 	a.same("", "what comes next in report and leaks", r.Next, l.Next)
 	headline := text.Headline(of.Capture, l.OOMs)
 	died := len(l.OOMs) > 0 && l.OOMs[0].Reason != "survived"
-	a.same("", "the headline and the failures", strings.HasPrefix(headline, "Out of memory"), died)
+	a.same("", "the headline and the failures", strings.Contains("\n"+headline, "\nOut of memory"), died)
 }
 
 // diff compares a capture with itself: nothing differs, and its figures are those of info.

@@ -92,7 +92,7 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	line("died", fmt.Sprintf("%s did not fit %s: %s (confidence %.0f %%)", asked(f), where, f.Words, 100*f.Confidence))
 	line("filled", memory(f))
 	line("held", holding(f))
-	line("do", f.Advice)
+	line("do", doing(f))
 }
 
 // lives says what the highest peak consists of; what leaks, or that nothing does or why that is unknown; and what to do.

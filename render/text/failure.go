@@ -26,12 +26,7 @@ func FailureLines(f *answer.Failure) []FailureLine {
 	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)},
 		{"reason", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence)}, {"do", f.Advice}, {"next", f.Next}}
 	if f.Past != nil {
-		would := "may have"
-		if f.Past.Fits != nil && *f.Past.Fits {
-			would = "would have"
-		}
-		lines = append(lines, FailureLine{"past", strings.Join(f.Past.Edits, ",") + " " + would +
-			" got past this request. " + f.Past.Advice})
+		lines = append(lines, FailureLine{"past", past(f)})
 	}
 	return lines
 }

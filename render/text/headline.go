@@ -16,15 +16,11 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// Headline answers what a reader of a capture asks first, on one line: who asked for memory that was not there and who
-// held it, else what leaks, else what fills the highest peak. failures are those of answer.OOMsOf. "" if the capture has no
-// memory ID.
+// Headline answers what a reader of a capture asks first, a line for each answer: what to do, why the program died or what leaks, and what
+// filled the memory. failures are those of answer.OOMsOf. Without a memory ID it says what the capture is.
 func Headline(c *judge.Capture, failures []answer.Failure) string {
 	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		return failureHeadline(&failures[0])
-	}
-	if f := worstLeak(c.Findings()); f != nil {
-		return fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
 	}
 	o := c.Outline()
 	var highest *outline.Space
@@ -34,10 +30,16 @@ func Headline(c *judge.Capture, failures []answer.Failure) string {
 		}
 	}
 	if highest == nil {
-		return ""
+		info := answer.InfoOf(o)
+		return contents(&info) + "."
 	}
 	p := answer.OutlinePeakOf(&o.Tables, highest, selection.AtPeak)
-	return peakSentence(&p)
+	filled := peakSentence(&p)
+	if f := worstLeak(c.Findings()); f != nil {
+		leak := fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
+		return strings.Join(append(slices.Clone(f.Suggestions[:min(len(f.Suggestions), 1)]), leak, filled), "\n")
+	}
+	return filled
 }
 
 // Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
@@ -73,16 +75,33 @@ func worstLeak(found []finding.Finding) (worst *finding.Finding) {
 	return worst
 }
 
-// failureHeadline says who asked, who held the memory, and what to do.
+// failureHeadline says what to do, who asked and why that failed, and who held the memory.
 func failureHeadline(f *answer.Failure) string {
-	text := "Out of memory: " + asked(f) + "."
+	lines := []string{"Out of memory: " + asked(f) + "; " + f.Words + "."}
+	if do := doing(f); do != "" {
+		lines = slices.Insert(lines, 0, do)
+	}
 	if len(f.Holders) > 0 {
-		text += " Held: " + holding(f) + "."
+		lines = append(lines, "Held: "+holding(f)+".")
 	}
-	if f.Advice != "" {
-		text += " " + f.Advice
+	return strings.Join(lines, "\n")
+}
+
+// doing says what to do about a failure: first the change with which the request fits, if a replay proves it.
+func doing(f *answer.Failure) string {
+	if f.Past == nil || f.Past.Fits == nil || !*f.Past.Fits {
+		return f.Advice
 	}
-	return text
+	return strings.TrimSpace(past(f) + " " + f.Advice)
+}
+
+// past says which change gets past a failed request.
+func past(f *answer.Failure) string {
+	would := "may have"
+	if f.Past.Fits != nil && *f.Past.Fits {
+		would = "would have"
+	}
+	return strings.TrimSpace(f.Past.Advice + " " + strings.Join(f.Past.Edits, ",") + " " + would + " got past this request.")
 }
 
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.

@@ -72,9 +72,15 @@ func background(p *browser.Tab) string {
 func TestPageHeadline(t *testing.T) {
 	chromium := browser.Start(t)
 	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
-	const first = "document.querySelector('main > :first-child').innerText.split(/\\n+/).slice(0, 2).join('|')"
-	want := "frag_oom.pickle|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20). Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers. " +
-		"Use few sizes, and allocate long-lived buffers first."
+	const first = "document.querySelector('main > :first-child').innerText.split(/\\n+/).join('|')"
+	want := "frag_oom.pickle|Use few sizes, and allocate long-lived buffers first.|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); " +
+		"enough is reserved and free, but in smaller pieces.|Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers."
+	if advice := p.Text(".died dl :nth-child(2)"); advice != "Use few sizes, and allocate long-lived buffers first." {
+		t.Errorf("the panel says what to do: %q", advice)
+	}
+	if cut := browser.Eval[int](p, "[...document.querySelectorAll('#headline p')].filter((p) => p.scrollWidth > p.clientWidth || p.scrollHeight > p.clientHeight).length"); cut > 0 {
+		t.Errorf("%d lines of the headline are cut", cut)
+	}
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a failure begins with\n%q, want\n%q", got, want)
 	}
@@ -82,7 +88,9 @@ func TestPageHeadline(t *testing.T) {
 	p.WaitFor("!document.querySelector('dialog').open")
 
 	p.Go(writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle")))
-	want = "twodev.pickle|Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the end of the recording."
+	want = "twodev.pickle|Find what still refers to them (gc.get_referrers); clear or bound it.|" +
+		"Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the end of the recording.|" +
+		"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10)."
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a leak begins with\n%q, want\n%q", got, want)
 	}

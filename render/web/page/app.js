@@ -494,7 +494,7 @@ export class App {
   picture() {
     const {space, graph, view, options: {legend}} = this;
     const lines = {canvas: graph.plot.ctx.canvas, legend: graph.lines.map((line) => ({name: line.name, fill: style(line.color)}))};
-    const title = [space.capture.headline || space.capture.name, `${space.capture.name.split(/[\\/]/).pop()} ${space.id}`];
+    const title = [...(space.capture.headline || space.capture.name).split('\n'), `${space.capture.name.split(/[\\/]/).pop()} ${space.id}`];
     return picture(title, view ? [lines, {canvas: view.plot.ctx.canvas, legend: legend.rows}] : [lines]);
   }
 
@@ -505,7 +505,7 @@ export class App {
     const pinned = this.options.buffer, site = pinned !== null ? space.site[pinned] : table.shown[0]?.sites?.[0] ?? table.shown[0]?.site;
     const frames = site ? capture.folded(stackOf(space, capture.sites[site])).frames.map(frameText) : [];
     return [
-      `**${escape(capture.name.split(/[\\/]/).pop())}**, ${escape(space.id)}`, capture.headline && escape(capture.headline), escape(describe(space, this.time)),
+      `**${escape(capture.name.split(/[\\/]/).pop())}**, ${escape(space.id)}`, capture.headline && capture.headline.split('\n').map(escape).join('\n\n'), escape(describe(space, this.time)),
       growth && escape(growthText(space, ...rangeOf(timeline))), tableText(rows, numbers),
       frames.length > 0 && `${pinned !== null ? 'The pinned buffer' : 'The first row'} was allocated by:\n\n${code(frames)}`, `View:\n\n${code([link(this.state()).replace(/^[^#]*/, '')])}`,
     ].filter(Boolean).join('\n\n') + '\n';

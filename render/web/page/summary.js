@@ -3,10 +3,10 @@
 import {button, el} from './dom.js';
 import {bytes, count, exact, percent, several, since, span} from './format.js';
 
-// headline returns the name of the capture and the answer in one line.
+// headline returns the name of the capture and the answer: what to do, why, and what filled the memory, a line for each.
 export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
-  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name), capture.headline && el('p', {id: 'headline', title: capture.headline}, capture.headline));
+  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name), el('div', {id: 'headline'}, capture.headline.split('\n').filter(Boolean).map((line) => el('p', {}, line))));
 }
 
 const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
@@ -88,12 +88,13 @@ function categories({categories: [first, ...rest], inferred}) {
   return [text(first), `${exact(first.bytes)} ${first.name}`, `${rest.slice(0, 4).map(text).join(', ')}${inferred ? ' (inferred)' : ''}`, 'categories'];
 }
 
-// died returns why an allocation failed; null without a failure. It leaves out what the answer above tells. Further failures are folded.
+// died returns why an allocation failed; null without a failure. It leaves out what the answer above tells, but for what to do. Further failures are folded.
 // step opens the memory map at the failure; it is left out without segments. A page without the program, commands is false, offers no command.
 export function died({ooms, headline, name, spaces}, step, commands) {
   if (!ooms?.length) return null;
   const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
-  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => !headline.includes(text) && (commands || label !== 'next')).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
+  const rank = ([label]) => ['past', 'do'].indexOf(label) + 1 || 3; // what to do comes first, and stands here too
+  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => (rank([label]) < 3 || !headline.includes(text)) && (commands || label !== 'next')).sort((a, b) => rank(a) - rank(b)).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   return el('div', {class: 'died', role: 'group', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
     spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
