@@ -73,12 +73,15 @@ func ofSentences() (all []opening) {
 // parts of the openers. A line without them is searched for few.
 var parts = [...]string{"memory", "alloc"}
 
-// partOf has the part of each opener, -1 for none.
-var partOf = func() (of []int) {
-	for _, o := range openers {
+// partOf has the part of each opener, -1 for none, and follow the bits of the words that follow in a text of PyTorch.
+var partOf, follow = func() (of []int, bits uint64) {
+	for i, o := range openers {
 		of = append(of, slices.IndexFunc(parts[:], func(part string) bool { return strings.Contains(o.words, part) }))
+		if o.words == laterInTorch || o.words == lastInTorch {
+			bits |= 1 << i
+		}
 	}
-	return of
+	return of, bits
 }()
 
 // Words within a text, whose beginning may be on the line before.
@@ -95,16 +98,6 @@ const (
 	laterInTorch = " has a total capac"
 	lastInTorch  = " is allocated by PyTorch"
 )
-
-// follow has the bits of these words.
-var follow = func() (bits uint64) {
-	for i, o := range openers {
-		if o.words == laterInTorch || o.words == lastInTorch {
-			bits |= 1 << i
-		}
-	}
-	return bits
-}()
 
 // maxCut is the length of what may stand before the opener on a line that begins within a sentence: "of memory while ...".
 const maxCut = 4

@@ -54,7 +54,7 @@ func (r *reader) model(source int, grown []*series) {
 		m.describe(source, o)
 	}
 	for _, s := range grown {
-		s.describe(&modeller{b: r.b, space: r.b.Space()}, source)
+		s.describe(r.b, source)
 	}
 }
 

@@ -92,7 +92,6 @@ var sentences = []form{
 		`Failed to allocate memory for requested buffer of size (?P<requested>[0-9]+)`)},
 	{"failed: out of memory", "llama.cpp", "cuda", "", lazily(
 		`allocating (?P<requested>[0-9.]+ MiB) on device (?P<index>[0-9]+): \w+ failed: out of memory`)},
-	{"failed: out of memory", failure.FromOther, "cuda", "", lazily(`cudaMalloc failed: out of memory`)},
 	{"ailed to allocate ", failure.FromHost, "cpu", "", lazily(
 		`failed to allocate (?:CPU buffer|buffer) of size (?P<requested>[0-9]+)`)},
 	{"ailed to allocate ", "llama.cpp", "", "", lazily(
@@ -115,8 +114,7 @@ var sentences = []form{
 			`(?:, limit set to: (?P<allowed>[0-9,]+) bytes)?`)},
 	{"Killed process", failure.FromKernel, "cpu", " KiB", lazily(
 		`Killed process [0-9]+ \((?P<op>[^)]{1,64})\)+,? (?:UID:? ?[0-9]+,? )?total-vm: ?[0-9]+ ?kB, anon-rss: ?(?P<live>[0-9]+) ?kB`)},
-	{"oom_kill", failure.FromKernel, "cpu", "", lazily(`Detected [0-9]+ oom_kill event`)},
-	{"oom-kill", failure.FromKernel, "cpu", "", lazily(`Detected [0-9]+ oom-kill event`)},
+	{"kill event", failure.FromKernel, "cpu", "", lazily(`Detected [0-9]+ oom[_-]kill event`)},
 	{"due to memory", failure.FromKernel, "cpu", "", lazily(
 		`systemd-oomd\[[0-9]+\]: Killed .{1,300}? due to memory|Workers \(tasks / actors\) killed due to memory pressure`)},
 	{"of the memory on node", failure.FromKernel, "cpu", " GB", lazily(
@@ -250,14 +248,6 @@ func (f *printed) takeFigure(name string, bytes int64) {
 type context struct {
 	line          int64
 	text, setting string
-}
-
-// String returns the line as it is quoted; "" for none.
-func (c context) String() string {
-	if c.line == 0 {
-		return ""
-	}
-	return fmt.Sprintf("line %d says: %s", c.line, c.text)
 }
 
 // notice keeps a line without a failure, if it says something about the memory.

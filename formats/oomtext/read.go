@@ -24,8 +24,7 @@ const maxFailures = 10_000
 
 // Read reads the texts about failed allocations in a log into b. It fails with ErrNone if there are none.
 func Read(file string, in io.Reader, b *build.Builder) error {
-	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[said]*printed{}, noticed: map[string]context{}, shares: map[string]share{},
-		series: map[string]*series{}}
+	r := &reader{b: b, in: newScanner(in), writers: map[string]*writer{}, prefixes: prefixes, known: map[said]*printed{}, noticed: map[string]context{}, shares: map[string]share{}}
 	r.in.fill()
 	if detectSrun(r.in.buf) {
 		r.prefixes = append(append([]prefix{}, prefixes...), srun)
@@ -35,7 +34,7 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
 	case err != nil && !cut:
 		return err
-	case len(r.failures) == 0 && grown == nil:
+	case len(r.failures)+len(grown) == 0:
 		return fmt.Errorf("%w in %d lines", ErrNone, r.in.line)
 	case cut:
 		b.Lose(loss.Truncated, 1, 0, fmt.Sprintf("line %d", r.in.line))
@@ -74,8 +73,10 @@ type reader struct {
 	shares  map[string]share   // the same
 	share   share
 
-	series map[string]*series
-	row    int // of a table of nvidia-smi
+	series []*series
+	places int    // of the log, for which a series was made or not
+	row    int    // of a table of nvidia-smi
+	words  []byte // of a line, to be used again
 }
 
 // patience is the number of lines after which open texts are closed if their writers wrote nothing more.
@@ -256,7 +257,9 @@ func (r *reader) close(w *writer) {
 	}
 	f.writer, f.frames, f.lastRequested, f.step = w, m.frames, f.requested, m.step
 	c := r.contextOf(w)
-	f.context, f.Filled = c.String(), r.lessCache(w, f, c.setting)
+	if f.Filled = r.lessCache(w, f, c.setting); c.line > 0 {
+		f.context = fmt.Sprintf("line %d says: %s", c.line, c.text)
+	}
 	if m.after != nil {
 		f.Help = cmp.Or(startHelp(m.before, m.after, f), f.Help)
 	}
@@ -265,7 +268,11 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	if f.state && f.Live >= 0 {
-		r.sample(w, "memory of "+f.device, leastStates, f.Line, f.Live)
+		states := w.series[f.device]
+		if states == nil {
+			states = r.place(w, f.device, &series{name: "state of " + f.device, least: leastStates})
+		}
+		states.lines, states.bytes = append(states.lines, f.Line), append(states.bytes, f.Live)
 	}
 	r.failures = append(r.failures, f)
 	if f.counted > 0 && w.knows(f) {

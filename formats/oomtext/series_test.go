@@ -26,7 +26,7 @@ func TestSeries(t *testing.T) {
 	const smi = "|   0  NVIDIA H100 | Memory-Usage |\n| N/A   45C    P0    70W / 300W |  %5.0fMiB / 81559MiB |     98%%      Default |"
 	for name, text := range map[string]string{
 		"sleep":           linesOf("INFO 02-25 19:13:26 worker.py:133] Sleep mode freed 40.1 GiB memory, %.2f GiB memory is still in use.", 4, 12, 25),
-		"reserved":        linesOf("[2026-05-01] reserved: %.0f", 20480, 30720, 40960, 51200, 61440),
+		"reserved":        linesOf("INFO ServerX reserved: %.0f", 20480, 30720, 40960, 51200, 61440),
 		"nvidia-smi":      linesOf(smi, 10000, 11000, 12000, 13000, 14000, 15000, 16000),
 		"nvidia-smi, csv": linesOf("0, %.0f MiB, 81559 MiB", 10000, 11000, 12000, 13000, 14000, 15000, 16000),
 		"PyTorch":         linesOf("[rank3]: memory allocated: %.2f GB, lr 1e-4", 10, 11, 12, 13, 14, 15, 16),

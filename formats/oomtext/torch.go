@@ -38,8 +38,7 @@ var torchSentences = []form{
 		`) Free \(according to CUDA\) ?: (?P<free>` + torchSize + `)(?: PyTorch limit \(set by user-supplied memory fraction\) ?: (?P<allowed>` + torchSize + `))?`)},
 	{"DefaultCPUAllocator: ", failure.FromHost, "cpu", "", lazily(
 		`DefaultCPUAllocator: (?:can't allocate memory|not enough memory): you tried to allocate (?P<requested>[0-9]+) bytes`)},
-	{" out of memory. Tried", failure.FromTorch, "", "", lazily(`(?P<backend>[A-Z]{3,5}) out of memory\. (?P<absurd>Tried to allocate more than 1EB memory)`)},
-	{" out of memory. Tried", failure.FromTorch, "", "", lazily(`(?P<backend>[A-Z]{3,5}) out of memory\. (?P<cut>Tried to allocate )(?P<requested>` + torchSize + `)`)},
+	{" out of memory. Tried", failure.FromTorch, "", "", lazily(`(?P<backend>[A-Z]{3,5}) out of memory\. Tried to (?:allocate (?P<absurd>more than 1EB memory)|(?P<cut>allocate )(?P<requested>` + torchSize + `))`)},
 	{"Failed to CUDA ", failure.FromLibrary, "cuda", "", lazily(
 		`(?:\[(?P<index>[0-9]+)\] \S+ NCCL WARN )?(?P<nccl>Failed to CUDA) (?:calloc(?: async)?|malloc) (?P<requested>[0-9]+) bytes`)},
 	{"Cuda failure ", failure.FromLibrary, "cuda", "", lazily(`(?P<nccl>Cuda failure) (?:[0-9]+ )?'out of memory'`)},

@@ -26,6 +26,8 @@ type writer struct {
 	last *printed // the last failure that it printed
 
 	failed map[string]int64 // failures that it printed, by device
+
+	series map[string]*series // by the words of their lines; nil for lines without the memory in use
 }
 
 // knows reports whether the failures that a state counts were printed before it: as many of its device, or one right before.
