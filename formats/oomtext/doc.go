@@ -13,6 +13,7 @@
 //     (shape.go). Time stamps, log levels and colours are removed, and white space is collapsed, because terminals wrap lines anywhere.
 //   - A message that people quote is none (quotation.go).
 //   - The traceback before a text gives the call site of the request.
+//   - Lines with the same words that print the memory in use are a series (series.go); servers print their settings (server.go).
 //   - A failure that is printed several times is one: equal figures of one process, or of a process and its launcher.
 //     Another failure in between makes it a new one.
 //
@@ -22,7 +23,8 @@
 //     failures. Without buffers, the space has totals.
 //   - Chunks of a dump are buffers with addresses. Blocks that a text only counts are buffers without addresses.
 //   - The buffers that XLA lists are a space of a compiled program, with what it does not list as sums.
+//   - A series that grows is a space of totals, whose instants are the lines.
 //   - Figures are as exact as the text: failure.Failure.Rounding is half a unit of the least exact one.
 //
-// The reader holds 2 MiB of the file. It fails with [ErrNone] if no text is found.
+// The reader holds 2 MiB of the file. It fails with [ErrNone] if no text is found and no series grows.
 package oomtext

@@ -172,5 +172,5 @@ func (s *series) before(f *printed) {
 		return
 	}
 	f.context = fmt.Sprintf("%s lines say that memory grows, from %s (line %d) to %s (line %d)", units.Count(int64(n)), units.Bytes(s.bytes[0]), s.lines[0], units.Bytes(s.bytes[n-1]), s.lines[n-1])
-	f.Filled = fmt.Sprintf("Find what grows between lines %d and %d; less at once only delays it.", s.lines[n-2], s.lines[n-1])
+	f.Filled = fmt.Sprintf("Find what grows between lines %d and %d: a smaller batch only delays it.", s.lines[n-2], s.lines[n-1])
 }
