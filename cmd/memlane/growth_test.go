@@ -97,6 +97,38 @@ var shapes = map[string]func(n int) string{
 			return fmt.Sprintf("mark +%d +%d annotation site=0 requested=0 free=0 text=\"m%d\"\nbuffer +%d +%d 0x%x 512 512", i, 2*n-i, i, 1+i, n+5, 4096+512*i)
 		}, "\n")+"\n")
 	},
+	"native: marks one after the other": func(n int) string {
+		return longNative(n, repeated(n, func(i int) string {
+			return fmt.Sprintf("mark +%d +%d annotation site=0 requested=0 free=0 text=\"m%d\"\nbuffer +%d +%d 0x%x 512 512", i, i+1, i, 1+i, n+5, 4096+512*i)
+		}, "\n")+"\n")
+	},
+	"native: steps": func(n int) string {
+		return longNative(n, "site 1 stack=0 op=\"aten::add\" module=\"\"\n"+repeated(n, func(i int) string {
+			return fmt.Sprintf("mark +%d +%d step site=0 requested=0 free=0 text=\"step\"\nbuffer +%d +%d 0x%x 512 512 site=1 edge=-", i, i+1, 1+i, i+2, 4096+512*i)
+		}, "\n")+"\n")
+	},
+	"native: failures that the program survived": func(n int) string {
+		return longNative(2*n, "frame 1 user \"try\" \"main.py\" 1\nstack 1 1\nsite 1 stack=1 op=\"\" module=\"\"\n"+repeated(n, func(i int) string {
+			return fmt.Sprintf("mark +%d +%d oom site=1 requested=1099511627776 free=1024 text=\"\"\nbuffer +%d +%d 0x%x 512 512 site=1 edge=-", 2*i+1, 2*i+1, 2*i+2, 2*i+3, 4096+512*i)
+		}, "\n")+"\n")
+	},
+	"native: a list that holds all buffers": func(n int) string {
+		return longNative(n, repeated(n, func(i int) string {
+			return fmt.Sprintf("holder %d kind=variable name=\"kept[%d]\" path=\"kept[%d]\" where=\"__main__\" owner=\"kept\" container=\"list\"\nbuffer +%d +%d 0x%x 512 512 edge=end-open holder=%d",
+				i+1, i, i, 1+i, n+10, 4096+512*i, i+1)
+		}, "\n")+"\n")
+	},
+	"native: buffers of a module that is deep inside others": func(n int) string {
+		return longNative(n, fmt.Sprintf("site 1 stack=0 op=\"\" module=%q\n", strings.Repeat("block.", n)+"weight")+repeated(n, func(i int) string {
+			return fmt.Sprintf("buffer +%d +%d 0x%x 512 512 site=1 edge=end-open", 1+i, n+10, 4096+512*i)
+		}, "\n")+"\n")
+	},
+	"native: counters": func(n int) string {
+		return longNative(n, repeated(n, func(i int) string {
+			return fmt.Sprintf("total +%d %d occupied\ntotal +%d %d reserved", i, 512*i, i, 1024*i)
+		}, "\n")+
+			"\nbuffer +1 +9 0x1000 512 512\n")
+	},
 	"snapshot: events of one stack": func(n int) string {
 		stack := pickletest.Share(stackOf(60, 0))
 		return allocationsOf(n, func(int) any { return stack })
@@ -195,9 +227,10 @@ var shapes = map[string]func(n int) string{
 // growing are the commands that grow faster than a capture of a shape. Their formats have the whole text of each buffer: a note,
 // a name or, in XProf's, a stack.
 var growing = map[string][]string{
-	"hlo: a buffer at each depth of a stack":  {"export --to xprof.memory_viewer"},
-	"native: many buffers with one long note": {"export --to json", "serve /api/model", "export --to csv"},
-	"native: many buffers with one long name": {"export --to csv"},
+	"hlo: a buffer at each depth of a stack":                 {"export --to xprof.memory_viewer"},
+	"native: many buffers with one long note":                {"export --to json", "serve /api/model", "export --to csv"},
+	"native: many buffers with one long name":                {"export --to csv"},
+	"native: buffers of a module that is deep inside others": {"export --to json", "serve /api/model", "export --to csv"},
 }
 
 // The most bytes of output and of allocated memory for each byte by which a capture grows, and the most allocations for each of its

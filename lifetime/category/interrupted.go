@@ -53,27 +53,46 @@ func (a *analysis) failures() (all []failure) {
 	return all
 }
 
-// failure is an instant at which memory ran out and interrupted a span.
+// failure is an instant at which memory ran out and interrupted a span. Both rise from one to the next.
 type failure struct {
 	t    int64
 	span int
+}
+
+// failedIn returns the failures of a span.
+func (a *analysis) failedIn(span int) []failure {
+	bySpan := func(f failure, span int) int { return f.span - span }
+	from, _ := slices.BinarySearchFunc(a.failed, span, bySpan)
+	n, _ := slices.BinarySearchFunc(a.failed[from:], span+1, bySpan)
+	return a.failed[from : from+n]
+}
+
+// failedFrom returns the failures at an instant and after it.
+func (a *analysis) failedFrom(t int64) []failure {
+	i, _ := slices.BinarySearchFunc(a.failed, t, func(f failure, t int64) int { return cmp.Compare(f.t, t) })
+	return a.failed[i:]
 }
 
 // interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass;
 // nil if there is none. When and by whom the buffer was freed then does not tell what it was for: the exception frees
 // it, or nobody.
 func (v *view) interruptedPass() *failure {
-	for i := range v.failed {
-		f := &v.failed[i]
-		if !v.aliveAt(f.t) || v.spans[f.span].phase != purpose.Forward && v.spans[f.span].phase != purpose.Backward {
+	failed := v.failedFrom(v.b.Begin)
+	for i := range failed {
+		f := &failed[i]
+		if !v.aliveAt(f.t) {
+			return nil
+		}
+		if v.spans[f.span].phase != purpose.Forward && v.spans[f.span].phase != purpose.Backward {
 			continue
 		}
 		whole := func(s span) bool { // the graph of the pass is gone after it
 			return s.phase == purpose.OptimizerPhase || s.phase == purpose.Backward && !s.returns
 		}
-		if !slices.ContainsFunc(v.spans[min(v.next, f.span):f.span], whole) {
-			return f
+		if slices.ContainsFunc(v.spans[min(v.next, f.span):f.span], whole) {
+			return nil
 		}
+		return f
 	}
 	return nil
 }
@@ -251,7 +270,8 @@ func (a *analysis) stays(span, i int) bool {
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
 // the rest.
 func (a *analysis) inFailedSpan(t int64) bool {
-	return slices.ContainsFunc(a.failed, func(f failure) bool { return a.spans[f.span].begin <= t && t <= f.t })
+	failed := a.failedFrom(t)
+	return len(failed) > 0 && a.spans[failed[0].span].begin <= t
 }
 
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
@@ -263,10 +283,18 @@ func (a *analysis) resume() {
 	if !a.over {
 		cut = append(slices.Clip(cut), failure{a.s.End, len(a.spans) - 1})
 	}
+	var whole [purpose.OtherPhase + 1][]int // spans of each phase without failures
+	for span, s := range a.spans {
+		if len(a.failedIn(span)) == 0 {
+			whole[s.phase] = append(whole[s.phase], span)
+		}
+	}
 	for _, f := range cut {
 		for span := f.span; span >= 0 && !done[span]; span-- {
 			done[span] = true
-			a.resumeSpan(span, f.t)
+			earlier := whole[a.spans[span].phase]
+			n, _ := slices.BinarySearch(earlier, span)
+			a.resumeSpan(span, f.t, earlier[max(n-8, 0):n])
 			if a.spans[span].phase == purpose.Forward && (span == 0 || a.spans[span-1].phase != purpose.Forward) {
 				break
 			}
@@ -274,17 +302,13 @@ func (a *analysis) resume() {
 	}
 }
 
-// resumeSpan compares a span with the earlier one of its phase that begins with most of the same allocations, and
-// changes what was alive at an instant.
-func (a *analysis) resumeSpan(span int, instant int64) {
+// resumeSpan compares a span with the one of earlier ones that begins with most of the same allocations, and changes what was alive at
+// an instant.
+func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
 	var best []int
 	var like [][]int // what spans that began with all of it allocated
 	mine := a.allocatedIn(span)
-	for other, n := span-1, 0; other >= 0 && n < 8; other-- {
-		if a.spans[other].phase != a.spans[span].phase || slices.ContainsFunc(a.failed, func(f failure) bool { return f.span == other }) {
-			continue
-		}
-		n++
+	for _, other := range slices.Backward(earlier) {
 		theirs := a.allocatedIn(other)
 		same := 0
 		for ; same < min(len(mine), len(theirs)); same++ {

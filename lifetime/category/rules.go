@@ -339,7 +339,7 @@ func (a *analysis) fewServeHopper() bool {
 // leftAtEnd reports whether the recording ended after the phase that allocated the buffer, but before the next one,
 // while it was alive. If memory ran out, the phase had not ended.
 func (v *view) leftAtEnd() bool {
-	return v.open && v.next == len(v.spans) && v.over && !slices.ContainsFunc(v.failed, func(f failure) bool { return f.span == v.next-1 })
+	return v.open && v.next == len(v.spans) && v.over && len(v.failedIn(v.next-1)) == 0
 }
 
 // leavesSeveral reports whether several buffers that modules allocated in a call are alive when the next call begins.
@@ -427,7 +427,7 @@ func (v *view) freedByFunction() bool {
 func (v *view) usedWithinPhase() bool {
 	switch {
 	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
-		v.interruptedPass() != nil, slices.ContainsFunc(v.failed, func(f failure) bool { return f.span == v.next-1 && v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
+		v.interruptedPass() != nil, slices.ContainsFunc(v.failedIn(v.next-1), func(f failure) bool { return v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
 		return false
 	case v.isAutocastCopy(v.i):
 		return true

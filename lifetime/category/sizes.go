@@ -224,7 +224,7 @@ func (a *analysis) weightCopiesOf(z *sizes, params []int64) {
 
 // optimizes reports whether an optimizer of PyTorch, or of a known library, ran.
 func (a *analysis) optimizes() bool {
-	return len(a.names) > 0 || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == purpose.OptimizerPhase })
+	return len(a.names) > 0 || a.before[purpose.OptimizerPhase][len(a.spans)] > 0
 }
 
 // unaccounted finds long-lived buffers with the size of a gradient whose parameter is not known.

@@ -83,7 +83,7 @@ func (p *Pass) causeOf(g *causeGroup) Cause {
 
 // ofFailures reports whether at least half of the steps with a retained buffer have a failed allocation.
 func (p *Pass) ofFailures(g *causeGroup) bool {
-	_, failed := p.lastFailure()
+	_, _, failed := p.lastFailure()
 	return failed >= minRises && 2*failed > len(g.steps)
 }
 

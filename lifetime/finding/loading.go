@@ -5,7 +5,6 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
-	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // The thresholds of loading.
@@ -51,8 +50,7 @@ func (p *Pass) loading(f *Finding) bool {
 // are known, as many buffers in a container that the recorder saw, or manyRounds that each freed a buffer. Few models
 // have as many equal pieces; fewer say neither.
 func (p *Pass) diedLate(f *Finding, freed int64) bool {
-	last, _ := p.lastFailure()
-	if last == nil || oom.DidSurvive(p.Space, last) || f.Amount.Count < certainSteps {
+	if _, fatal, _ := p.lastFailure(); !fatal || f.Amount.Count < certainSteps {
 		return false
 	}
 	return len(p.steps.Begins) >= certainSteps || inContainer(p.heldOf(f.Kept)) || min(freed, f.Amount.Count) >= manyRounds

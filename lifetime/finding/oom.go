@@ -205,18 +205,22 @@ func (p *Pass) pinning(at int64, holes region.Holes) (site lifetime.SiteID, byte
 	return site, bytes, ok
 }
 
-// lastFailure returns the first failed allocation that the program did not survive, else the last one, nil if there is
+// lastFailure returns the first failed allocation that the program did not survive (fatal), else the last one, nil if there is
 // none; and the number of all.
-func (p *Pass) lastFailure() (last *lifetime.Mark, failed int) {
-	fatal := false
+func (p *Pass) lastFailure() (last *lifetime.Mark, fatal bool, failed int) {
 	for i := range p.Space.Marks {
-		if m := &p.Space.Marks[i]; m.Kind == lifetime.OOM {
-			if failed++; !fatal {
-				last, fatal = m, !oom.DidSurvive(p.Space, m)
-			}
+		m := &p.Space.Marks[i]
+		if m.Kind != lifetime.OOM {
+			continue
+		}
+		if p.survived == nil {
+			p.survived = oom.Survivors(p.Space)
+		}
+		if failed++; !fatal {
+			last, fatal = m, !p.survived(m)
 		}
 	}
-	return last, failed
+	return last, fatal, failed
 }
 
 // holders returns the places that held most memory at an instant, as parts of the text, and the sum of all.

@@ -53,6 +53,7 @@ type Pass struct {
 	releases  []int64           // when regions were given back to the device, sorted
 	levels    []lifetime.Level  // of the space, in occupied bytes
 	peak      *lifetime.Level
+	survived  func(*lifetime.Mark) bool  // see oom.Survivors
 	results   map[int]int                // by step; see ofGraph
 	over      []bool                     // by buffer; see saved
 	computing []bool                     // by site: its function calls modules; see saved

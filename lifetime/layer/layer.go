@@ -35,7 +35,10 @@ func (l *Layers) findSiblings() {
 	seen := map[string]bool{}
 	add := func(module string) {
 		parts, _ := splitModule(module)
-		for i := range parts {
+		for i, part := range parts {
+			if !number.MatchString(part) { // nobody asks for its siblings
+				continue
+			}
 			if path := strings.Join(parts[:i+1], "/"); !seen[path] {
 				seen[path] = true
 				l.siblings[siblingsOf(parts, i)]++

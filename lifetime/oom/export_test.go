@@ -42,10 +42,11 @@ func Without(row int, f func()) {
 // Judge returns the reason, words and advice of each failure by the rows alone, without a replay and leaks.
 func Judge(c *lifetime.Capture) (all []string) {
 	for _, s := range c.Spaces {
+		survived := Survivors(s)
 		for i := range s.Marks {
 			if s.Marks[i].Kind == lifetime.OOM {
 				d := Diagnosis{Space: s, Mark: &s.Marks[i]}
-				d.judge(&c.Tables)
+				d.judge(&c.Tables, survived(d.Mark))
 				all = append(all, fmt.Sprintf("%s: %s. %s", d.Reason, d.Words, d.Advice))
 			}
 		}

@@ -118,15 +118,16 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, facts Facts) []Di
 	var all []Diagnosis
 	most := max(leastWhole, mostWork/(len(s.Buffers)+1))
 	whole, judged := map[bool]int{}, 0 // survived ones apart: they must not hide the one that ended the program
+	survivor := Survivors(s)
 	for i := range s.Marks {
 		m := &s.Marks[i]
 		if m.Kind != lifetime.OOM {
 			continue
 		}
-		survived := DidSurvive(s, m)
+		survived := survivor(m)
 		d := Diagnosis{Space: s, Mark: m, Brief: whole[survived] >= most}
 		whole[survived]++
-		d.judge(t)
+		d.judge(t, survived)
 		if m.Failure == nil && !d.Brief && !survived && judged < maxJudged {
 			judged++
 			judgeRecording(t, &d, facts)
@@ -152,17 +153,15 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, facts Facts) []Di
 }
 
 // judge sets what is known of the failure, its reason, and for a compiled program the changes that help.
-func (d *Diagnosis) judge(t *lifetime.Tables) {
+func (d *Diagnosis) judge(t *lifetime.Tables, survived bool) {
 	because := &row{reason: Unknown}
-	switch {
+	switch d.Failure = failure.Unknown(""); {
 	case !d.Brief || d.Mark.Failure != nil:
-		d.Failure = stateAt(d.Space, d.Mark)
+		d.Failure = stateAt(d.Space, d.Mark, survived)
 		d.look(t)
 		because = d.rowOf()
-	default: // nothing else is known of one that is told briefly
-		if d.Failure = failure.Unknown(""); DidSurvive(d.Space, d.Mark) {
-			because = &row{reason: Survived}
-		}
+	case survived: // nothing else is known of one that is told briefly
+		because = &row{reason: Survived}
 	}
 	d.because(t, because)
 	if d.Space.Axis == lifetime.ProgramOrder && !d.Brief && !onChip(d.Space) {
@@ -213,10 +212,9 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, facts Facts) []Diagnosis {
 		space := *s
 		space.Marks = append(slices.Clone(s.Marks), *d.Mark)
 		d.Space = &space
-		d.judge(t)
+		d.judge(t, false)
 	case !program && float64(peak.Bytes) >= close*float64(capacity) && float64(peak.At-s.Begin) >= late*float64(s.End-s.Begin):
-		d.Failure = stateAt(s, d.Mark)
-		d.Survived = false
+		d.Failure = stateAt(s, d.Mark, false)
 		d.because(t, &row{reason: Exhausted})
 		judgeRecording(t, &d, facts)
 		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the capacity", units.Bytes(max(capacity-peak.Bytes, 0)))

@@ -31,12 +31,8 @@ func Apart(t *lifetime.Tables, s *lifetime.Space, h *replay.History, d replay.De
 	places := pinningPlaces(t, s, at)
 	for _, x := range places[:min(len(places), maxPinning)] {
 		var of []int
-		pins := map[lifetime.SiteID]bool{}
-		for _, site := range x.sites {
-			pins[site] = true
-		}
 		for i := range s.Buffers {
-			if pins[s.Buffers[i].Site] {
+			if x.sites[s.Buffers[i].Site] {
 				of = append(of, i)
 			}
 		}
@@ -51,8 +47,8 @@ func Apart(t *lifetime.Tables, s *lifetime.Space, h *replay.History, d replay.De
 // pinned is a place and what its buffers pin at one instant.
 type pinned struct {
 	place lifetime.Place
-	sites []lifetime.SiteID // with buffers there, in order of the buffers
-	holes int64             // bytes of holes in the regions in which the buffers lie
+	sites map[lifetime.SiteID]bool // with buffers there
+	holes int64                    // bytes of holes in the regions in which the buffers lie
 }
 
 // pinningPlaces returns the places whose buffers lie in regions with holes, those with most bytes of holes first. Regions for
@@ -78,15 +74,12 @@ func pinningPlaces(t *lifetime.Tables, s *lifetime.Space, at int64) (all []*pinn
 			}
 			done[site] = true
 			where := t.PlaceOf(site)
-			if found[where] == nil {
-				found[where] = &pinned{place: where}
-				all = append(all, found[where])
-			}
 			x := found[where]
-			if !slices.Contains(x.sites, site) {
-				x.sites = append(x.sites, site)
+			if x == nil {
+				x = &pinned{place: where, sites: map[lifetime.SiteID]bool{}}
+				found[where], all = x, append(all, x)
 			}
-			if !seen[where] {
+			if x.sites[site] = true; !seen[where] {
 				seen[where] = true
 				x.holes = units.AddSat(x.holes, max(free[r], 0))
 			}

@@ -136,20 +136,15 @@ func lessPadding(t *lifetime.Tables, s *lifetime.Space) remedy {
 	shape := t.Sites[s.Buffers[worst].Site].Shape
 	advice := "Make the last two dimensions multiples of 8 x 128, or transpose"
 	if m := tiled.FindStringSubmatch(shape); m != nil {
-		dimensions := strings.Split(m[1], ",")
+		dimensions, tile := strings.Split(m[1], ","), m[3][strings.LastIndex(m[3], ",")+1:]
 		minor, _ := strconv.Atoi(m[2])
-		tile := m[3][strings.LastIndex(m[3], ",")+1:]
-		if minor < len(dimensions) && indivisible(dimensions[minor], tile) {
-			advice = fmt.Sprintf("Make dimension %d (%s) of %s a multiple of %s, or put a longer one last", minor, dimensions[minor], shortShape(shape), tile)
+		dimension := dimensions[min(minor, len(dimensions)-1)]
+		size, _ := strconv.Atoi(dimension)
+		if n, _ := strconv.Atoi(tile); n > 0 && size%n != 0 {
+			advice = fmt.Sprintf("Make dimension %d (%s) of %s a multiple of %s, or put a longer one last", minor, dimension, shortShape(shape), tile)
 		}
 	}
 	return remedy{advice: fmt.Sprintf("%s: it has %s of padding.", advice, units.Bytes(most)), how: "without padding", sizes: sizes}
-}
-
-func indivisible(dimension, tile string) bool {
-	d, err := strconv.ParseInt(dimension, 10, 64)
-	n, err2 := strconv.ParseInt(tile, 10, 64)
-	return err == nil && err2 == nil && n > 0 && d%n != 0
 }
 
 func shortShape(shape string) string {

@@ -102,9 +102,6 @@ func (j *recorded) retries() (released, earlier int64) {
 			events = append(events, event{r.End, 2, r.Size})
 		}
 	}
-	if !slices.ContainsFunc(events, func(e event) bool { return e.kind == 2 }) {
-		return 0, 0
-	}
 	for i := range s.Marks {
 		if mark := &s.Marks[i]; mark.Kind == lifetime.OOM && mark.Begin < j.Mark.Begin {
 			events = append(events, event{mark.Begin, 0, 0})

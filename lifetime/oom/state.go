@@ -15,12 +15,12 @@ const manyCaught = 4
 
 // stateAt returns what is known about a failed allocation: what a text says, and else the state of the space at that
 // instant, whatever was freed later. Figures that are not known are -1.
-func stateAt(s *lifetime.Space, m *lifetime.Mark) failure.Failure {
+func stateAt(s *lifetime.Space, m *lifetime.Mark, survived bool) failure.Failure {
 	if m.Failure != nil {
 		return *m.Failure
 	}
 	f := failure.Unknown("")
-	f.Survived, f.Absurd = DidSurvive(s, m), m.Requested >= absurd
+	f.Survived, f.Absurd = survived, m.Requested >= absurd
 	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
 	if s.Limit > 0 {
 		f.Capacity = s.Limit
@@ -70,39 +70,56 @@ func segmentFor(requested int64) int64 {
 	return units.AddSat(requested, 2*mib-1) / (2 * mib) * (2 * mib)
 }
 
-// DidSurvive reports whether the program survived a failure: the text says so, or it went on, or it went on after several failures of
-// the same request at the same call site before.
-func DidSurvive(s *lifetime.Space, m *lifetime.Mark) bool {
-	if m.Failure != nil || continued(s, m) {
-		return m.Failure == nil || m.Failure.Survived
+// Survivors returns a function that reports whether the program survived a failure of a space: the text says so, or it went on, or it
+// went on after several failures of the same request at the same call site before. It takes O(buffers + marks), the function O(1).
+func Survivors(s *lifetime.Space) func(m *lifetime.Mark) bool {
+	type request struct {
+		site  lifetime.SiteID
+		bytes int64
 	}
-	before := 0
-	for i := range s.Marks { // by Begin
-		if o := &s.Marks[i]; o.Begin >= m.Begin || before == manyCaught {
-			break
-		} else if o.Kind == lifetime.OOM && m.Site != 0 && o.Site == m.Site && o.Requested == m.Requested && continued(s, o) {
-			before++
+	goesOn := continued(s)
+	caught := map[request][]int64{} // when it failed and the program went on
+	for i := range s.Marks {
+		if m := &s.Marks[i]; m.Kind == lifetime.OOM && m.Site != 0 && goesOn(m) {
+			of := request{m.Site, m.Requested}
+			caught[of] = append(caught[of], m.Begin)
 		}
 	}
-	return before == manyCaught
+	return func(m *lifetime.Mark) bool {
+		if m.Failure != nil || goesOn(m) {
+			return m.Failure == nil || m.Failure.Survived
+		}
+		before := caught[request{m.Site, m.Requested}]
+		return len(before) >= manyCaught && before[manyCaught-1] < m.Begin
+	}
 }
 
-// continued reports whether the program allocated again after a recorded failure: as much as it had requested, often, or at the same
-// call site, or began another step. What exception handlers allocate is less.
-func continued(s *lifetime.Space, m *lifetime.Mark) bool {
-	const often = 4096 // allocations; it also bounds the search
-	later := int64(0)
-	first := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin > m.Begin })
-	for n, b := range s.Buffers[first:] {
-		later = units.AddSat(later, b.Size)
-		if m.Site != 0 && b.Site == m.Site || later >= max(m.Requested, 1) || n >= often {
-			return true
+// continued returns a function that reports whether the program allocated again after a recorded failure: as much as it had requested,
+// often, or at the same call site, or began another step. What exception handlers allocate is less.
+func continued(s *lifetime.Space) func(m *lifetime.Mark) bool {
+	const often = 4096 // allocations
+	last := s.Buffers[max(len(s.Buffers)-often, 0):]
+	wentOn := s.Begin // up to here, more than the last or a step follow
+	if before := len(s.Buffers) - len(last); before > 0 {
+		wentOn = s.Buffers[before-1].Begin
+	}
+	for _, mark := range s.Marks[max(len(s.Marks)-often, 0):] {
+		if mark.Kind == lifetime.Step {
+			wentOn = max(wentOn, mark.Begin)
 		}
 	}
-	for n, mark := range slices.Backward(s.Marks) { // by Begin
-		if mark.Begin <= m.Begin || mark.Kind == lifetime.Step || len(s.Marks)-n >= often {
-			return mark.Begin > m.Begin && mark.Kind == lifetime.Step
-		}
+	rest := make([]int64, len(last)+1) // bytes of the buffers from each on
+	for i, b := range slices.Backward(last) {
+		rest[i] = units.AddSat(rest[i+1], b.Size)
 	}
-	return false
+	latest := map[lifetime.SiteID]int64{} // when each site allocated last
+	for i := range last {
+		latest[last[i].Site] = last[i].Begin
+	}
+	delete(latest, 0)
+	return func(m *lifetime.Mark) bool {
+		first := sort.Search(len(last), func(i int) bool { return last[i].Begin > m.Begin })
+		again, ok := latest[m.Site]
+		return wentOn > m.Begin || ok && again > m.Begin || rest[first] >= max(m.Requested, 1)
+	}
 }
