@@ -68,7 +68,7 @@ func liveRanges(file string, in Input, format string) io.ReadCloser {
 	if !ok || in.File != nil || format != "hlo-text" || !isFile(name+rangesText) {
 		return nil
 	}
-	ranges, err := os.Open(name + rangesText)
+	ranges, err := in.open(name + rangesText)
 	if err != nil {
 		return nil
 	}

@@ -92,6 +92,8 @@ type Input struct {
 	// Formats are those that may be read, in the order in which they are tried; nil = All. A program adds its own to
 	// All.
 	Formats []Format
+	// Open, if set, opens files instead of os.Open.
+	Open func(file string) (*os.File, error)
 	// Keep selects what to keep besides the buffers. OpenOutline adds PeakAndEnd.
 	Keep build.Keep
 	// Progress, if set, is called for each file with its size in bytes (0 = unknown).

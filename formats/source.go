@@ -31,6 +31,14 @@ type fileAt interface {
 	io.ReaderAt
 }
 
+// open opens a file that is none of in.File.
+func (in *Input) open(file string) (*os.File, error) {
+	if in.Open != nil {
+		return in.Open(file)
+	}
+	return os.Open(file)
+}
+
 func open(file string, in Input) (*source, error) {
 	s := &source{in: in.Stdin, progress: func(int) {}, stop: func() error { return nil }}
 	if in.File != nil {
@@ -40,7 +48,7 @@ func open(file string, in Input) (*source, error) {
 		}
 		s.in, s.file, s.size = f, f, f.Size()
 	} else if file != "-" {
-		f, err := os.Open(file)
+		f, err := in.open(file)
 		if strings.Contains(file, "://") && err != nil {
 			return nil,
 				errors.New("is an address, but memlane reads files: download it first; memlane-fleet reads s3, gs and azblob addresses")

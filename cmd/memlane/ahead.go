@@ -39,7 +39,10 @@ type aheadRead[C any] struct {
 // is short, and returns its number.
 func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *selection.Selection, limit *memlimit.Limit,
 	take func(C) error) (n int, err error) {
-	in := newAhead[C](c, len(files), limit)
+	in := &ahead[C]{c: c, limit: limit, reads: make([]*aheadRead[C], len(files))}
+	if terminalOf(c.App.ErrWriter) != nil && !c.Bool("quiet") {
+		in.bar = &sharedProgress{bar: progress{out: c.App.ErrWriter, file: fmt.Sprintf("%d captures", len(files)), started: time.Now()}}
+	}
 	defer in.end()
 	for i, file := range files {
 		in.start(&r, files, i)
@@ -70,14 +73,6 @@ type ahead[C any] struct {
 	reads []*aheadRead[C] // by file; nil = not begun, or taken
 	next  int             // file to read
 	bytes int64           // of the files that are being read, or not yet taken
-}
-
-func newAhead[C any](c *cli.Context, files int, limit *memlimit.Limit) *ahead[C] {
-	in := &ahead[C]{c: c, limit: limit, reads: make([]*aheadRead[C], files)}
-	if terminalOf(c.App.ErrWriter) != nil && !c.Bool("quiet") {
-		in.bar = &sharedProgress{bar: progress{out: c.App.ErrWriter, file: fmt.Sprintf("%d captures", files), started: time.Now()}}
-	}
-	return in
 }
 
 // start begins to read file i and those after it that are small enough.

@@ -14,7 +14,6 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/internal/memlimit"
-	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/category"
@@ -199,6 +198,7 @@ func (r reading[C]) eachOf(c *cli.Context, files []string, selection *selection.
 	if r.own, err = categoriesOf(c); err != nil {
 		return err
 	}
+	r.in.Open, _ = c.Context.Value(openKey{}).(func(string) (*os.File, error))
 	r.in.Stop = func() error {
 		return cmp.Or(context.Cause(c.Context), limit.Check())
 	}
@@ -272,11 +272,9 @@ func (r reading[C]) check(c *cli.Context, chosen *selection.Selection, file stri
 // it later, while it analyses or writes, ends with the same error.
 func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	limit := memlimit.System()
-	if size := c.String("max-memory"); size != "" {
-		n, err := units.ParseBytes(size)
-		if err != nil || n <= 0 {
-			return nil, usage("--max-memory %q: use a size such as 2GiB", size)
-		}
+	if n, err := sizeOf(c, "max-memory", "2GiB"); err != nil {
+		return nil, err
+	} else if n > 0 {
 		limit = memlimit.New(n, "--max-memory")
 	}
 	if limit == nil {

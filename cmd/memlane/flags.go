@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // flagsFirst moves the flags of a command before its captures, because cli treats flags after the first capture as
@@ -39,7 +41,7 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 			captures = append(captures, arg)
 			continue
 		}
-		if isHelpFlag(arg) {
+		if slices.Contains(cli.HelpFlag.Names(), flagName(arg)) {
 			return []string{args[0], args[1], arg}, nil // with captures, cli looks for a subcommand
 		}
 		f, err := flagOf(command, arg)
@@ -65,10 +67,6 @@ func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" 
 func flagName(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
 	return name
-}
-
-func isHelpFlag(arg string) bool {
-	return isFlag(arg) && slices.Contains(cli.HelpFlag.Names(), flagName(arg))
 }
 
 func takesValue(f cli.Flag) bool {
@@ -120,8 +118,25 @@ func flagOf(command *cli.Command, arg string) (cli.Flag, error) {
 		suggestion(dashed(name), flagWords(command.VisibleFlags())), command.Name)
 }
 
-// regexpOf returns the regular expression in the value of a flag.
-func regexpOf(flag, value string) (*regexp.Regexp, error) {
+// sizeOf returns the value of a flag in bytes; 0 without the flag.
+func sizeOf(c *cli.Context, flag, example string) (int64, error) {
+	size := c.String(flag)
+	if size == "" {
+		return 0, nil
+	}
+	n, err := units.ParseBytes(size)
+	if err != nil || n <= 0 {
+		return 0, usage("--%s %q: use a size such as %s", flag, size, example)
+	}
+	return n, nil
+}
+
+// regexpOf returns the regular expression in the value of a flag; nil without the flag.
+func regexpOf(c *cli.Context, flag string) (*regexp.Regexp, error) {
+	value := c.String(flag)
+	if value == "" {
+		return nil, nil
+	}
 	re, err := regexp.Compile(value)
 	if bad := (*syntax.Error)(nil); errors.As(err, &bad) {
 		return nil, usage("--%s %q: %s near %q; use a regular expression such as 'train_step|evaluate'", flag, value, bad.Code, bad.Expr)

@@ -10,7 +10,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/cmd/memlane/internal/mcp"
-	"github.com/memlane/memlane/internal/units"
 )
 
 func mcpCommand() *cli.Command {
@@ -32,24 +31,28 @@ func mcpCommand() *cli.Command {
 	}
 }
 
+// openKey is the key of what opens captures, in the context of a command; without it, os.Open does.
+type openKey struct{}
+
 func serveMCP(c *cli.Context) error {
 	if c.Args().Present() {
 		return usage("mcp: %q: captures are named in questions, and --root names their folder", c.Args().First())
 	}
 	var flags []string // of all commands
-	if size := c.String("max-memory"); size != "" {
-		if _, err := units.ParseBytes(size); err != nil {
-			return usage("--max-memory %q: use a size such as 2GiB", size)
-		}
-		flags = []string{"--max-memory=" + size}
+	if n, err := sizeOf(c, "max-memory", "2GiB"); err != nil {
+		return err
+	} else if n > 0 {
+		flags = []string{"--max-memory=" + c.String("max-memory")}
 	}
 	roots := c.StringSlice("root")
 	if len(roots) == 0 {
 		roots = []string{"."}
 	}
 	info, _ := debug.ReadBuildInfo() // nil if built without modules
+	var server *mcp.Server
 	server, err := mcp.New(moduleVersion(info), roots, func(ctx context.Context, args []string) (stdout, stderr string, failed bool) {
 		var out, message bytes.Buffer
+		ctx = context.WithValue(ctx, openKey{}, server.Open)
 		status := runIn(ctx, strings.NewReader(""), &out, &message, append(append([]string{"memlane", args[0]}, flags...), args[1:]...))
 		return out.String(), message.String(), status != statusOK && status != statusNothing
 	})

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -45,6 +46,17 @@ func connected(t *testing.T, folder string) *mcp.ClientSession {
 		}
 	})
 	return client
+}
+
+// TestOpenInRoots: a command opens captures, also those of a folder, as memlane mcp says.
+func TestOpenInRoots(t *testing.T) {
+	refuse := func(string) (*os.File, error) { return nil, os.ErrPermission }
+	for _, file := range []string{"../../testdata/torchsnap/leak_loss.pickle", "../../testdata/torchsnap"} {
+		ctx, message := context.WithValue(t.Context(), openKey{}, refuse), &bytes.Buffer{}
+		if got := runIn(ctx, nil, io.Discard, message, []string{"memlane", "info", file}); got != statusInput || !strings.Contains(message.String(), "permission denied") {
+			t.Errorf("%s: status %d, %s", file, got, message)
+		}
+	}
 }
 
 // TestMCP: the answers of the tools are those of the commands.

@@ -35,11 +35,9 @@ func oom(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	capacity := int64(0)
-	if size := c.String("capacity"); size != "" {
-		if capacity, err = capacityOf(size); err != nil {
-			return err
-		}
+	capacity, err := sizeOf(c, "capacity", "24GiB")
+	if err != nil {
+		return err
 	}
 	all := []answer.Failure{}
 	var near []answer.Failure // inferred ones

@@ -109,10 +109,8 @@ func rulesOf(c *cli.Context) (r *rules, err error) {
 			r.preset, r.thresholds = p, maps.Clone(p.Thresholds)
 		}
 	}
-	if pattern := c.String("function"); pattern != "" {
-		if r.settings.Function, err = regexpOf("function", pattern); err != nil {
-			return nil, err
-		}
+	if r.settings.Function, err = regexpOf(c, "function"); err != nil {
+		return nil, err
 	}
 	for _, set := range *c.Generic("threshold").(*texts) {
 		name, value, ok := strings.Cut(set, "=")

@@ -57,8 +57,6 @@ func inputError(err error) error { return exitError{err, statusInput} }
 // outputError marks the error of an output that cannot be written.
 func outputError(err error) error { return exitError{err, statusOutput} }
 
-func isSignal(err error) bool { return statusOf(err) > statusSignal }
-
 // statusOf returns the exit status of a command that ends with an error.
 func statusOf(err error) int {
 	if err == nil {
@@ -116,7 +114,7 @@ func runIn(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args 
 		if brokenPipe(out.err) {
 			return statusOutput // without a message: the reader closed the pipe, like head
 		}
-		if err = out.err; !isSignal(err) {
+		if err = out.err; statusOf(err) < statusSignal {
 			err = outputError(fmt.Errorf("standard output: %w", atomicfile.Cause(err)))
 		}
 	}

@@ -108,15 +108,13 @@ func selectionOf(c *cli.Context) (s selection.Selection, err error) {
 			return s, usage("--min-size %q: use a size such as 1MiB", size)
 		}
 	}
-	if function := c.String("function"); function != "" && c.String("rules") == "" { // rulesOf reads --function itself
-		if s.Function, err = regexpOf("function", function); err != nil {
+	if c.String("rules") == "" { // else rulesOf reads --function
+		if s.Function, err = regexpOf(c, "function"); err != nil {
 			return s, err
 		}
 	}
-	if name := c.String("name"); name != "" {
-		if s.Name, err = regexpOf("name", name); err != nil {
-			return s, err
-		}
+	if s.Name, err = regexpOf(c, "name"); err != nil {
+		return s, err
 	}
 	if number := c.String("memory-space"); number != "" {
 		n, err := strconv.ParseInt(number, 10, 64)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/replay"
@@ -96,10 +95,8 @@ func drawTune(c *cli.Context, w io.Writer, t *answer.Tuning) error {
 // tuningOf reads the flags: the device, and the settings of --set.
 func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error) {
 	t = &answer.Tuning{Fraction: c.Float64("fraction")}
-	if size := c.String("capacity"); size != "" {
-		if t.Capacity, err = capacityOf(size); err != nil {
-			return nil, nil, err
-		}
+	if t.Capacity, err = sizeOf(c, "capacity", "24GiB"); err != nil {
+		return nil, nil, err
 	}
 	switch {
 	case c.IsSet("fraction") && !(t.Fraction > 0 && t.Fraction <= 1):
@@ -130,15 +127,6 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 
 // maxGrowth is the largest factor of --scale activations=F.
 const maxGrowth = 10_000
-
-// capacityOf reads the value of --capacity, in bytes.
-func capacityOf(size string) (int64, error) {
-	n, err := units.ParseBytes(size)
-	if err != nil || n <= 0 {
-		return 0, usage("--capacity %q: use a size such as 24GiB", size)
-	}
-	return n, nil
-}
 
 // batchesOf returns the batch sizes of --scale; nil without it.
 func batchesOf(c *cli.Context) (sizes []int64, err error) {

@@ -59,10 +59,8 @@ func predict(c *cli.Context) error {
 		return err
 	}
 	asked := answer.WhatIfAsked{Search: c.Bool("search"), Stop: func() error { return context.Cause(c.Context) }}
-	if size := c.String("capacity"); size != "" {
-		if asked.Capacity, err = capacityOf(size); err != nil {
-			return err
-		}
+	if asked.Capacity, err = sizeOf(c, "capacity", "24GiB"); err != nil {
+		return err
 	}
 	for _, given := range *c.Generic("set").(*texts) {
 		edits, err := whatif.Parse(given)

@@ -128,6 +128,7 @@ func TestLies(t *testing.T) {
 		{"a block twice in the end state", snapshot(list{segment(0, base, mib, block(base, mib, mib, "active_allocated"), block(base, mib, mib, "active_pending_free"))}, list{alloc(1)}), "cuda:0 1/1/0", losses{loss.NotAHistory: 1, loss.StateMismatch: 1}},
 		{"segment events without sense", snapshot(list{seg}, list{event("segment_free", base, 40*mib, 1), event("segment_alloc", base, 2*mib, 2), event("segment_map", base+mib, 2*mib, 3), event("segment_unmap", base+2*mib, 5*mib, 4), alloc(5)}), "cuda:0 1/1/0", losses{loss.LostFree: 1}},
 		{"annotate nothing", snapshot(empty, list{event("annotate", base, 0, 1, "user_metadata", "x"), alloc(2), event("annotate", base, 0, 3, "user_metadata", "y"), free(4), event("annotate", base, 0, 5, "user_metadata", "z")}), "cuda:0 1/1/1", losses{}},
+		{"oom of less than nothing", snapshot(empty, list{event("oom", base, -4, 1, "device_free", 1), alloc(3), free(4)}), "cuda:0 1/1/1", losses{loss.InvalidSize: 1}},
 		{"oom without device_free", snapshot(empty, list{dict{"action", "oom", "size", mib, "time_us", 1}, event("oom", base, power(70), 2, "device_free", power(70)), alloc(3), free(4)}), "cuda:0 1/1/1", losses{loss.InvalidSize: 1}},
 
 		// Annotations.

@@ -330,7 +330,7 @@ func (r *reader) block(f *fields) pickle.Value {
 		return r.lose()
 	}
 	b.requested = b.size
-	if n, ok := r.d.Int64(f.get(keyRequestedSize)); ok && n >= 0 {
+	if n, ok := r.d.Int64(f.get(keyRequestedSize)); ok {
 		b.requested = n
 	}
 	// PyTorch 2.0 writes the frames into the block's history, newest first.

@@ -323,7 +323,7 @@ func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
 // Mark records a point or range. A point keeps its position among the events. Only marks about failures have free
 // bytes.
 func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
-	m.End = max(m.End, m.Begin)
+	m.End, m.Requested = max(m.End, m.Begin), b.size(m.Requested)
 	if m.Kind != lifetime.OOM && m.Failure == nil {
 		m.Free = failure.Bytes{}
 	}

@@ -134,25 +134,17 @@ func (s *Server) tools() *sdk.Server {
 			}
 			return s.result(question{command: "captures", part: part{Cursor: in.Cursor}}, answer{text, err != nil}), nil, nil
 		})
-	addTool(s, to, "summary", "What a capture contains: devices, peak, what is alive at the end, categories, losses.",
-		func(in oneArgs) question {
-			return question{"info", nil, []string{in.Path}, in.part}
-		})
-	addTool(s, to, "why_oom",
-		"Why an allocation failed: who asked for how much, who held memory, what would have helped. Also reads logs.",
-		func(in oneArgs) question {
-			return question{"oom", nil, []string{in.Path}, in.part}
-		})
-	addTool(s, to, "leaks", "Findings: leaks, fragmentation, waste, each with its confidence and advice.", func(in oneArgs) question {
-		return question{"leaks", nil, []string{in.Path}, in.part}
-	})
+	for _, tool := range []struct{ name, command, about string }{
+		{"summary", "info", "What a capture contains: devices, peak, what is alive at the end, categories, losses."},
+		{"why_oom", "oom", "Why an allocation failed: who asked for how much, who held memory, what would have helped. Also reads logs."},
+		{"leaks", "leaks", "Findings: leaks, fragmentation, waste, each with its confidence and advice."},
+		{"tune", "tune", "What settings of PyTorch's allocator would change: the recording is replayed under each."},
+	} {
+		addTool(s, to, tool.name, tool.about, func(in oneArgs) question { return question{tool.command, nil, []string{in.Path}, in.part} })
+	}
 	addTool(s, to, "peak", "What holds the memory at the peak, or at another instant.", func(in peakArgs) question {
 		return question{"peak", flagsOf("by", in.By, "at", in.At), []string{in.Path}, in.part}
 	})
-	addTool(s, to, "tune", "What settings of PyTorch's allocator would change: the recording is replayed under each.",
-		func(in oneArgs) question {
-			return question{"tune", nil, []string{in.Path}, in.part}
-		})
 	addTool(s, to, "what_if",
 		"The peak of a PyTorch training if it were changed: batch, precision, checkpoints, optimizer.", func(in whatIfArgs) question {
 			flags := flagsOf("capacity", in.Capacity)
@@ -285,12 +277,33 @@ func (s *Server) answer(ctx context.Context, q question) answer {
 	return s.answered
 }
 
-// below reports whether a real path is a root, or below one.
+// rootOf returns the root that a real path is below, and the path from there. ok is false if it is not below a root.
+func (s *Server) rootOf(file string) (root, path string, ok bool) {
+	for _, root := range s.roots {
+		if path, err := filepath.Rel(root, file); err == nil && filepath.IsLocal(path) {
+			return root, path, true
+		}
+	}
+	return "", "", false
+}
+
 func (s *Server) below(file string) bool {
-	return slices.ContainsFunc(s.roots, func(root string) bool {
-		to, err := filepath.Rel(root, file)
-		return err == nil && filepath.IsLocal(to)
-	})
+	_, _, ok := s.rootOf(file)
+	return ok
+}
+
+// Open opens a file for a command. It fails for one that is not below a root, also if a link replaced a folder since the
+// question was allowed.
+func (s *Server) Open(file string) (*os.File, error) {
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return nil, err
+	}
+	root, path, ok := s.rootOf(real)
+	if !ok {
+		return nil, errors.New("not below a root of this server")
+	}
+	return os.OpenInRoot(root, path)
 }
 
 // allowed returns the real path of a capture, a file or a folder, and what its contents depend on. It fails if that is

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -172,5 +173,32 @@ func TestParts(t *testing.T) {
 	}
 	if got := printable("a\n\x1b\u202e\U000e0001\xff"); got != "a\n\\u001b\\u202e\\udb40\\udc01\ufffd" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestOpen: a folder that became a link after a question was allowed leads a command to nothing outside of the roots.
+func TestOpen(t *testing.T) {
+	folder, outside := t.TempDir(), t.TempDir()
+	s, err := New("v1", []string{folder}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, capture := filepath.Join(folder, "runs"), filepath.Join(folder, "runs", "a")
+	for _, f := range []string{inside, outside} {
+		if err := cmp.Or(os.MkdirAll(f, 0o777), os.WriteFile(filepath.Join(f, "a"), nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := s.Open(capture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if err := cmp.Or(os.RemoveAll(inside), os.Symlink(outside, inside)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := s.Open(capture); err == nil {
+		f.Close()
+		t.Error("a file outside of the roots was opened")
 	}
 }
