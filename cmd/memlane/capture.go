@@ -160,14 +160,19 @@ func has(c *judge.Capture, s *lifetime.Space) bool {
 
 // openAll reads the captures of a command line for their findings, and returns the parts that its flags select.
 func openAll(c *cli.Context) (all []*judge.Capture, selection selection.Selection, err error) {
-	if selection, err = selectionOf(c); err != nil {
-		return nil, selection, err
+	if selection, err = selectionOf(c); err == nil {
+		all, err = thatFind(finding.Settings{}).all(c, &selection)
 	}
-	err = thatFind(finding.Settings{}).each(c, &selection, func(capture *judge.Capture) error {
+	return all, selection, err
+}
+
+// all reads the captures of a command line and returns the selected part of each.
+func (r reading[C]) all(c *cli.Context, selection *selection.Selection) (all []C, err error) {
+	err = r.each(c, selection, func(capture C) error {
 		all = append(all, capture)
 		return nil
 	})
-	return all, selection, err
+	return all, err
 }
 
 // openOne reads one file of a command line and returns the part that its flags select.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/urfave/cli/v2"
 )
@@ -82,7 +83,7 @@ func TestWarnedOnceServing(t *testing.T) {
 	app := newApp(nil, &bytes.Buffer{}, &stderr)
 	app.Command("serve").Action = func(c *cli.Context) error {
 		for range 3 {
-			if _, err := readForPage(c, &selection.Selection{}, nil); err != nil {
+			if _, err := thatFind(finding.Settings{}).all(c, &selection.Selection{}); err != nil {
 				return err
 			}
 		}

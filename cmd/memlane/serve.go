@@ -105,7 +105,9 @@ func serveOn(c *cli.Context, selection *selection.Selection, listener net.Listen
 				}
 			}
 			read = true
-			return readForPage(c, selection, started)
+			r := thatFind(finding.Settings{})
+			r.in.Progress = started
+			return r.all(c, selection)
 		},
 		Stamp: func() string { return web.Stamp(files) },
 		Host:  host,
@@ -148,17 +150,6 @@ func localAddress(listening net.Addr) string {
 		return net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
 	}
 	return listening.String()
-}
-
-// readForPage reads the captures of a command line, with their findings.
-func readForPage(c *cli.Context, selection *selection.Selection, started func(string, int64) func(int)) (all []*judge.Capture, err error) {
-	r := thatFind(finding.Settings{})
-	r.in.Progress = started
-	err = r.each(c, selection, func(capture *judge.Capture) error {
-		all = append(all, capture)
-		return nil
-	})
-	return all, err
 }
 
 // openBrowser tries to open a page. It ignores failure, because the address was printed.

@@ -117,24 +117,24 @@ func (c *connection) end(ctx context.Context) error {
 
 // decode returns what a line says, or the error that answers it.
 func decode(line []byte) (jsonrpc.Message, *jsonrpc.Error) {
+	invalid := func(why string) (jsonrpc.Message, *jsonrpc.Error) {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why}
+	}
 	line = bytes.TrimSpace(line)
 	switch {
 	case len(line) == 0:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-			Message: fmt.Sprintf("the message has more than %d bytes", maxMessage)}
+		return invalid(fmt.Sprintf("the message has more than %d bytes", maxMessage))
 	case !json.Valid(line):
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError,
-			Message: "the line is not JSON; send one message of JSON-RPC 2.0 on each line"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the line is not JSON; send one message of JSON-RPC 2.0 on each line"}
 	case line[0] == '[':
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
-			Message: "batches are not part of the protocol; send one message on each line"}
+		return invalid("batches are not part of the protocol; send one message on each line")
 	}
 	m, err := jsonrpc.DecodeMessage(line)
 	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "not a message of JSON-RPC 2.0: " + printable(err.Error())}
+		return invalid("not a message of JSON-RPC 2.0: " + printable(err.Error()))
 	}
 	if r, ok := m.(*jsonrpc.Response); ok && r.Error == nil && r.Result == nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "the message has no method"}
+		return invalid("the message has no method")
 	}
 	return m, nil
 }
