@@ -30,6 +30,17 @@ func mark(r rune) bool { return r >= 0x300 && unicode.In(r, unicode.Mn, unicode.
 // Columns returns the width of a text in a terminal, in columns.
 func Columns(text string) int { return Measure(columns).width([]rune(text)) }
 
+// Clean returns text of a capture that is safe in protocol buffers, whose strings must be UTF-8, and in a terminal: control
+// characters would break lines or control it.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
 // Name returns name in at most n columns.
 func Name(name string, n int) string { return Names([]string{name}, n)[0] }
 

@@ -7,9 +7,6 @@ import (
 	"iter"
 	"math"
 	"slices"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -133,19 +130,9 @@ func (t *trace) intern(kind protowire.Number, s string) uint64 {
 	if !ok {
 		id = uint64(len(t.texts) + 1)
 		t.texts[text{kind, s}] = id
-		t.interned = message(t.interned, kind, message(number(nil, 1, id), 2, []byte(clean(s))))
+		t.interned = message(t.interned, kind, message(number(nil, 1, id), 2, []byte(shorten.Clean(s))))
 	}
 	return id
-}
-
-// clean returns text that is valid in a protocol buffer and harmless in a terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }
 
 // track describes a track and returns its UUID.
@@ -155,7 +142,7 @@ func (t *trace) track(parent uint64, name string, field protowire.Number, what [
 	if parent != 0 {
 		body = number(body, trackParent, parent)
 	}
-	body = message(body, trackName, []byte(clean(name)))
+	body = message(body, trackName, []byte(shorten.Clean(name)))
 	if field != 0 {
 		body = message(body, field, what)
 	}
@@ -185,7 +172,7 @@ func (t *trace) begin(kind, track uint64) {
 func (t *trace) space(pid int, s *lifetime.Space) {
 	t.enter(s)
 	clear(t.lanes)
-	name := []byte(clean(title(s)))
+	name := []byte(shorten.Clean(title(s)))
 	process := message(number(number(nil, 1, uint64(pid)), 3, uint64(pid)), 6, name)
 	t.process = t.track(0, title(s), trackProcess, process)
 	t.counter("in use", s.Levels(lifetime.Occupied))

@@ -5,11 +5,10 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
 
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -219,7 +218,7 @@ func with(labels []label, more ...label) []label {
 	all := slices.Clone(labels)
 	for _, l := range more {
 		if l.value != "" {
-			all = append(all, label{l.key, clean(l.value)})
+			all = append(all, label{l.key, shorten.Clean(l.value)})
 		}
 	}
 	slices.SortFunc(all, func(x, y label) int { return cmp.Compare(x.key, y.key) })
@@ -301,7 +300,7 @@ func (b *builder) locationOf(f *frame.Frame) uint64 {
 // location interns a line of a function and returns its ID. SystemName stays empty: if it equals Name, pprof treats the
 // name as a mangled C++ name and prints Python's "<module>" as "<unknown>".
 func (b *builder) location(function, file string, line int64) uint64 {
-	key := functionKey{clean(function), clean(file)}
+	key := functionKey{shorten.Clean(function), shorten.Clean(file)}
 	f := b.functions[key]
 	if f == nil {
 		f = &profile.Function{ID: uint64(len(b.profile.Function) + 1), Name: key.name, Filename: key.file}
@@ -317,15 +316,4 @@ func (b *builder) location(function, file string, line int64) uint64 {
 			&profile.Location{ID: id, Mapping: b.mapping, Line: []profile.Line{{Function: f, Line: line}}})
 	}
 	return id
-}
-
-// clean returns capture text that is safe in a profile and on the terminal that pprof prints to. proto3 strings
-// must be UTF-8, and control characters would break lines or control the terminal.
-func clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return utf8.RuneError
-		}
-		return r
-	}, s)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/loss"
@@ -44,7 +45,7 @@ func (b *builder) addComments(parts []part) {
 		lines = append(lines, b.options.Marks.Comments...)
 	}
 	for _, line := range append(lines, b.options.Comments...) {
-		b.profile.Comments = append(b.profile.Comments, clean(line))
+		b.profile.Comments = append(b.profile.Comments, shorten.Clean(line))
 	}
 }
 
