@@ -58,7 +58,7 @@ var allowed = []struct {
 		"lifetime/finding", "lifetime/program", "lifetime/loss", "lifetime/internal/", "lifetime/oom",
 		"lifetime/replay", "lifetime/failure", "lifetime/frame", "lifetime/layer", "lifetime/outline",
 		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/keyed", "internal/units", "lifetime/whatif"}, false},
-	{"lifetime/oom", []string{"lifetime", "lifetime/holder", "lifetime/program", "lifetime/replay", "lifetime/failure",
+	{"lifetime/oom", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/program", "lifetime/replay", "lifetime/failure",
 		"lifetime/frame", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
 	{"lifetime/diff", []string{"lifetime", "lifetime/holder", "lifetime/finding", "lifetime/judge", "lifetime/purpose",
 		"lifetime/frame", "lifetime/region", "internal/keyed", "internal/units"}, false},

@@ -139,8 +139,8 @@ type SpaceInfo struct {
 	// occupied ones.
 	OnlyOccupied bool
 
-	Target   string // kind of device that a compiled program is for: "gpu"; "" = not known
-	Donation compiled.Donation
+	Target   string            // kind of device that a compiled program is for: "gpu"; "" = not known
+	Remedies []compiled.Change // of a compiled program, whose peak is known
 
 	// Allocations and frees recorded in the window, without inferred ones.
 	Allocations, Frees int

@@ -49,10 +49,11 @@ type memory struct {
 
 // pair is an argument that is donated to a result.
 type pair struct {
-	result tensor
-	inTime bool  // no copy is needed
-	free   int   // position of the last use of the argument
-	copied int32 // value of a copy of the argument in the memory of the result; -1 if there is none
+	argument int32
+	result   tensor
+	inTime   bool  // no copy is needed
+	free     int   // position of the last use of the argument
+	copied   int32 // value of a copy of the argument in the memory of the result; -1 if there is none
 }
 
 // tensor is an argument or a result.
@@ -62,26 +63,31 @@ type tensor struct {
 	shape             string
 }
 
-// donation returns what the memory space of a color would need with more donated arguments; the zero value if that is
+// donation returns what the memory space of a color would need with more donated arguments; ok is false if that is
 // not certain. blocks are those of the heap trace.
-func (p *program) donation(color int64, blocks []block) compiled.Donation {
+func (p *program) donation(color int64, blocks []block, names *sites) (c compiled.Change, ok bool) {
 	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
-		return compiled.Donation{}
+		return c, false
 	}
 	d := donor{graph: &p.graph, budget: p.graph.budget, color: color, at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[use]int{}}
 	if !d.read() || !d.place() {
-		return compiled.Donation{}
+		return c, false
 	}
 	pairs, ok := d.pairs()
-	peak := p.heapPeak(color, blocks)
+	peak := p.heapPeak(color, blocks, nil, 0, 0)
 	now, with := d.peak(nil), d.peak(pairs)
 	if off := now - peak; !ok || d.budget < 0 || max(off, -off) > peak/uncertain {
-		return compiled.Donation{}
+		return c, false
 	}
 	if with >= now {
-		return compiled.Donation{Peak: peak}
+		return compiled.Change{Kind: compiled.Donate, Low: peak, High: peak}, true
 	}
-	return compiled.Donation{Arguments: len(pairs), Peak: peak - (now - with)}
+	var what []string
+	for _, x := range pairs {
+		what = append(what, names.label(place{d.main, x.argument}))
+	}
+	peak -= now - with
+	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: peak, High: peak}, true
 }
 
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.
@@ -333,7 +339,7 @@ func (d *donor) pairs() (all []pair, ok bool) {
 }
 
 func (d *donor) pair(argument, result *tensor) pair {
-	p := pair{result: *result, inTime: d.inTime(argument, result), free: d.lastUse(use{argument.op, wholeResult}, 0), copied: -1}
+	p := pair{argument: argument.op, result: *result, inTime: d.inTime(argument, result), free: d.lastUse(use{argument.op, wholeResult}, 0), copied: -1}
 	if u := d.copyOf(argument, result); u >= 0 && u != result.op {
 		p.free, p.copied = max(p.free, d.lastUse(use{u, wholeResult}, 0)), d.valueOf(u)
 	}

@@ -70,7 +70,7 @@ func (g *origins) before(v item) (item, bool) {
 		return g.updated(v)
 	case "custom-call", "broadcast":
 		if isEmpty(op) {
-			return g.filled(v, v)
+			return g.filled(v)
 		}
 	case "select": // zeros in the first round
 		if len(op.operands) == 3 && !op.named && op.operands[1] >= 0 && op.operands[2] >= 0 {
@@ -81,9 +81,10 @@ func (g *origins) before(v item) (item, bool) {
 				return g.operand(v, 1, v.path)
 			}
 		}
-	}
-	if len(op.operands) == 1 && !op.named { // of the compiler: convert, reshape, slice
-		return g.operand(v, 0, v.path)
+	case "convert", "reshape", "transpose", "reduce-precision", "async-update", "async-done":
+		if !op.named { // the compiler's own
+			return g.operand(v, 0, v.path)
+		}
 	}
 	return item{}, false
 }
@@ -229,24 +230,36 @@ func (g *origins) raw(v item) item {
 	return v
 }
 
-// filled returns what fills empty memory: from is the memory, or what was made of it.
-func (g *origins) filled(memory, from item) (item, bool) {
-	for _, u := range from.in.usersOf()[from.op] {
-		to := item{place{from.in, u}, nil}
-		op := to.operation()
-		var v item
-		ok := false
-		switch op.opcode {
+// filled returns what fills empty memory.
+func (g *origins) filled(memory item) (v item, ok bool) {
+	if v, ok = g.filler(memory); ok && v.operation().opcode == "while" {
+		v, ok = g.loop(v)
+	}
+	return v, ok && v.place != memory.place
+}
+
+// filler returns what fills empty memory: a part of a loop's state, or an update.
+func (g *origins) filler(memory item) (v item, ok bool) {
+	if g.depth++; g.depth > maxFlowPath {
+		g.depth--
+		return item{}, false
+	}
+	defer func() { g.depth-- }()
+	users := memory.in.usersOf()
+	for _, u := range users[memory.op] {
+		to := item{place{memory.in, u}, nil}
+		switch op := to.operation(); op.opcode {
 		case "copy", "bitcast", "opt-barrier", "copy-start", "copy-done":
-			v, ok = g.deeper(memory, to)
+			v, ok = g.filler(to)
 		case "tuple":
-			for _, loop := range from.in.usersOf()[u] {
-				if of := (item{place{from.in, loop}, []int64{int64(slices.Index(op.operands, from.op))}}); of.operation().opcode == "while" {
-					v, ok = g.loop(of)
+			for _, loop := range users[u] {
+				of := item{place{memory.in, loop}, []int64{int64(slices.Index(op.operands, memory.op))}}
+				if !ok && of.operation().opcode == "while" && g.bodyOf(of.operation()) != nil {
+					v, ok = of, true
 				}
 			}
 		case "dynamic-update-slice":
-			if op.operands[0] == from.op {
+			if op.operands[0] == memory.op {
 				v, ok = g.operand(to, 1, nil)
 			}
 		case "fusion":
@@ -254,18 +267,10 @@ func (g *origins) filled(memory, from item) (item, bool) {
 				v, ok = root, true
 			}
 		}
-		if ok && v.place != memory.place {
-			return v, true
+		if ok {
+			break
 		}
 	}
-	return item{}, false
-}
-
-func (g *origins) deeper(memory, to item) (v item, ok bool) {
-	if g.depth++; g.depth <= maxFlowPath {
-		v, ok = g.filled(memory, to)
-	}
-	g.depth--
 	return v, ok
 }
 

@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"cmp"
 	"sort"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ type definition struct {
 	shape                wire.Span
 	stack, source        lifetime.StackID
 	role                 compiled.Role
+	frame                int64           // of its source
 	parts                map[string]site // of the parts of the result, by path: "{0,1}"
 }
 
@@ -289,8 +291,29 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 	if file.End > file.At { // the older form, which XProf prefers
 		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
 	}
-	d.stack, d.source = s.scopes(d, from.leaf), from.stack
+	d.stack, d.source, d.frame = s.scopes(d, from.leaf), from.stack, fr
 	return m.Err
+}
+
+// label returns the name of an argument, or the line of the program that an instruction comes from, or else its name.
+func (s *sites) label(at place) string {
+	i, _ := s.p.instruction(at.operation().id, wire.Span{})
+	var d definition
+	if s.define(&d, i) != nil {
+		return ""
+	}
+	if d.opcode == "parameter" {
+		return cmp.Or(d.opName, d.name)
+	}
+	for id := d.frame; id > 0 && id <= int64(len(s.p.frames.frames)); id = s.p.frames.frames[id-1].parent {
+		if f := s.frame(id); f.Kind == frame.User {
+			return f.Place()
+		}
+		if s.p.frames.frames[id-1].parent >= id { // a damaged file
+			break
+		}
+	}
+	return cmp.Or(d.opName, d.name)
 }
 
 // scopes returns the parts of an op_name as a stack; the innermost one carries the source location. Without an op_name

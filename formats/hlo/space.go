@@ -97,8 +97,8 @@ func (x *builder) space(color int64, t trace) {
 		Axis: lifetime.ProgramOrder, Begin: -1, End: int64(len(t.events)), Facts: lifetime.Addresses | lifetime.Regions,
 		Target: x.p.target,
 	}
-	if color == 0 {
-		s.Donation = x.p.donation(color, h.blocks)
+	if color == 0 && x.p.ofText == nil {
+		s.Remedies = x.p.changes(color, h.blocks, x.names)
 	}
 	for i := range x.p.values {
 		if v := &x.p.values[i]; x.sites[i].stack && v.allocation >= 0 && x.p.allocations[v.allocation].color == color {
@@ -131,17 +131,21 @@ func (x *builder) space(color int64, t trace) {
 	}
 }
 
-// heapPeak returns the highest level of a memory space.
-func (p *program) heapPeak(color int64, blocks []block) (peak int64) {
+// heapPeak returns the highest level of a memory space if its values had other sizes, and more bytes were in use at a position.
+func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, at, more int64) (peak int64) {
 	moving := map[int32]bool{}
-	changes := map[int64]int64{}
+	changes := map[int64]int64{at: more, at + 1: -more}
 	for i := range blocks {
 		k := &blocks[i]
 		root := &p.values[k.root]
 		if a := &p.allocations[root.allocation]; a.color == color && !a.uses.Whole() {
 			moving[root.allocation] = true
-			changes[k.begin] = units.AddSat(changes[k.begin], root.size)
-			changes[k.end] = units.AddSat(changes[k.end], -root.size)
+			size, ok := other[k.root]
+			if !ok {
+				size = root.size
+			}
+			changes[k.begin] = units.AddSat(changes[k.begin], size)
+			changes[k.end] = units.AddSat(changes[k.end], -size)
 		}
 	}
 	level := int64(0)

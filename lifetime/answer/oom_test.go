@@ -286,6 +286,8 @@ func TestRemedies(t *testing.T) {
 		{"recompute", "Recompute", "peak with recomputation at best 9.00 GiB instead of 18.0 GiB", []buffer{
 			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"},
 			{7, 9, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[4]"}}},
+		{"no gradient", "Compute dot bf16[3] in blocks", "", []buffer{
+			{0, 6, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[3]"}}},
 		{"shard", "Shard dot bf16[9,16] by axis 1 over the 8 devices that have copies, and 1 more likewise: 18.0 GiB become 2.25 GiB at best.",
 			"peak with copies sharded at best 5.25 GiB instead of 21.0 GiB", []buffer{
 				{-1, 9, 12 * gib, 12 * gib, lifetime.Parameter, "bf16[9,16]"}, {-1, 9, 6 * gib, 6 * gib, lifetime.Output, "bf16[8]"},
@@ -298,7 +300,11 @@ func TestRemedies(t *testing.T) {
 		s := b.Space()
 		b.Describe(s, lifetime.SpaceInfo{Module: "jit_f", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Addresses})
 		for i, x := range c.buffers {
-			site := b.Site(lifetime.Site{Instr: "dot", Op: "dot", Shape: x.shape, Sharding: compiled.Sharding{Copies: copies[c.name]}})
+			op := "dot"
+			if c.name == "recompute" {
+				op = []string{"jvp(f)/dot", "jvp(f)/dot", "jvp(f)/dot", "transpose(jvp(f))/dot"}[i]
+			}
+			site := b.Site(lifetime.Site{Instr: "dot", Op: op, Shape: x.shape, Sharding: compiled.Sharding{Copies: copies[c.name]}})
 			b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: x.begin, End: x.end, Addr: uint64(i) << 40, Size: x.size, Requested: x.unpadded, Site: site, Kind: x.kind}})
 		}
 		capture, err := b.Finish()

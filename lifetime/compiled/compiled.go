@@ -61,9 +61,19 @@ func (s Sharding) String() string {
 	return "split " + s.Split + ", on " + units.Plural(s.Copies, "device") + " each"
 }
 
-// Donation is what a compiled program would need if it donated more arguments to results of their shape, by the live
-// ranges of its schedule.
-type Donation struct {
-	Arguments int   // that would be donated
-	Peak      int64 // of occupied bytes; 0 = not known
+// Change is a change of a compiled program and the peak of occupied bytes that it would have, by the live ranges of its schedule: from Low to
+// High, the same if it is exact.
+type Change struct {
+	Kind      ChangeKind
+	What      string // the arguments, or the line of the program; of a donation "" if none lowers the peak
+	Low, High int64
 }
+
+// ChangeKind is what is changed.
+type ChangeKind string
+
+const (
+	Donate     ChangeKind = "donate"     // arguments to results of their shape
+	InPlace    ChangeKind = "in_place"   // a loop carries the array and writes into it, in place of into another one
+	Checkpoint ChangeKind = "checkpoint" // the backward pass computes again what a round of a loop makes
+)

@@ -179,7 +179,7 @@ func (f *fields) ref(key string, n int) int {
 }
 
 // positions is the number of words before the keys, by kind of line.
-var positions = map[string]int{"source": 1, "setting": 3, "group": 4, "space": 1, "frame": 6, "site": 2, "note": 3, "holder": 2, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
+var positions = map[string]int{"source": 1, "setting": 3, "group": 4, "space": 1, "change": 4, "frame": 6, "site": 2, "note": 3, "holder": 2, "region": 5, "buffer": 6, "value": 6, "beside": 3, "total": 4, "mark": 4,
 	"call": 5, "sample": 3, "operation": 4, "loss": 2}
 
 func (n *reader) line(line string) error {
@@ -212,6 +212,11 @@ func (n *reader) line(line string) error {
 		err = n.addSpace(&f)
 	case "frame", "stack", "site", "note", "holder":
 		err = n.intern(&f)
+	case "change":
+		if len(n.spaces) == 0 {
+			return fmt.Errorf("%s before any space", word)
+		}
+		n.desc.Remedies = append(n.desc.Remedies, compiled.Change{Kind: compiled.ChangeKind(f.at[1]), Low: f.number(f.at[2]), High: f.number(f.at[3]), What: f.key["what"]})
 	case "region", "buffer", "value", "beside", "total", "mark":
 		if len(n.spaces) == 0 {
 			return fmt.Errorf("%s before any space", word)
@@ -250,7 +255,7 @@ func (n *reader) addSpace(f *fields) error {
 		Allocator: f.key["allocator"], Module: f.key["module"], Entry: f.key["entry"], Axis: axis,
 		Begin: begin, End: begin + f.int("end"), Limit: f.int("limit"), Base: f.int("base"),
 		LifetimePeak: f.int("lifetime_peak"), Allocations: int(f.int("allocations")), Frees: int(f.int("frees")), Facts: facts,
-		OnlyOccupied: f.key["only_occupied"] == "true", Target: f.key["target"], Donation: compiled.Donation{Arguments: int(f.int("donated_arguments")), Peak: f.int("donated_peak")},
+		OnlyOccupied: f.key["only_occupied"] == "true", Target: f.key["target"],
 	}
 	if n.desc.End <= n.desc.Begin {
 		return errors.New("the space ends before it begins")

@@ -126,7 +126,9 @@ source format="b" producer=""
 setting "a key" "\n"
 group "mesh_tp" 3 8
 group "a group \"of all\"" 0 1
-space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77 only_occupied=true target="gpu" donated_arguments=2 donated_peak=5
+space source=0 host="h\nost" process="rank 1" device="cuda:0" memory="pinned" allocator="a=b" module="m" axis="time" begin=-5 end=+100 limit=7 base=9 allocations=3 frees=2 facts="history,end state,addresses,totals,regions,stacks,clock" lifetime_peak=77 only_occupied=true target="gpu"
+change "donate" 4 5 what="w['a'], b"
+change "in_place" 0 9 what=""
 frame 1 framework "g" "\xff\x00" 0
 stack 1 1
 frame 2 native "h" "" 0

@@ -84,9 +84,10 @@ func (n *writer) space(s *lifetime.Space) {
 		n.w.WriteString(" only_occupied=true")
 	}
 	n.named("target", s.Target)
-	n.known("donated_arguments", int64(s.Donation.Arguments))
-	n.known("donated_peak", s.Donation.Peak)
 	n.w.WriteByte('\n')
+	for _, c := range s.Remedies {
+		fmt.Fprintf(n.w, "change %q %d %d what=%q\n", c.Kind, c.Low, c.High, c.What)
+	}
 	for i := range s.Regions {
 		r := &s.Regions[i]
 		site := n.site(r.Site)

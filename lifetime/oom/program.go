@@ -10,14 +10,16 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 )
 
 // remedy is a change of a program and the peak that it would have, in bytes.
 type remedy struct {
 	advice, how string
 	sizes       []int64 // that the buffers would have
-	peak        int64   // if it is known without them
-	cost        int     // 0: nothing; time, then precision, cost more
+	peak, low   int64   // if it is known without them; low is 0 if it is that or less
+	sure        float64 // confidence that the program would have that peak; 0 = that of the reason
+	cost        int     // 0: nothing; a change of the program, time, precision and devices cost more
 }
 
 // sizesOf returns the sizes of the buffers of a space.
@@ -41,13 +43,20 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 		return
 	}
 	var all []remedy
-	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, shard, recompute, narrower} {
-		r := try(t, s)
+	tried := proven(s)
+	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, recompute, narrower, shard} {
+		tried = append(tried, try(t, s))
+	}
+	for _, r := range tried {
 		if r.sizes != nil {
 			r.peak = peakWith(s, r.sizes)
 		}
 		if drop := peak - r.peak; r.advice != "" && drop > 0 && float64(drop) >= leastDrop*float64(peak) {
-			r.peak = needed - drop // the text may not list all
+			if other := needed - peak; other != 0 { // the text may not list all
+				if r.peak += other; r.low > 0 {
+					r.low += other
+				}
+			}
 			all = append(all, r)
 		}
 	}
@@ -62,13 +71,19 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	})
 	switch {
 	case len(all) > 0 && (tooMuch(all[0]) == 0 || d.Reason == Padding):
-		d.Advice = all[0].advice
+		d.Advice, d.Confidence = all[0].advice, cmp.Or(all[0].sure, d.Confidence)
+	case len(all) > 0 && all[0].sure > untried: // it needs more devices only for what is left
+		d.Advice = fmt.Sprintf("%s Then shard it over %s times as many devices.", all[0].advice, units.Count((all[0].peak+capacity-1)/max(capacity, 1)))
 	case d.Reason != Padding:
 		d.Advice = spread(t, s, d.Mark.Begin, needed, capacity)
 	}
 	var parts []string
 	for _, r := range all[:min(len(all), maxRemedies)] {
-		parts = append(parts, fmt.Sprintf("%s %s instead of %s", r.how, units.Bytes(r.peak), units.Bytes(needed)))
+		with := units.Bytes(r.peak)
+		if low := units.Bytes(r.low); r.low > 0 && low != with {
+			with = low + " to " + with
+		}
+		parts = append(parts, fmt.Sprintf("%s %s instead of %s", r.how, with, units.Bytes(needed)))
 	}
 	if parts != nil {
 		d.Proof = "peak " + strings.Join(parts, ", ")
@@ -80,7 +95,7 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 	shard := fmt.Sprintf("hard it over at least %s times as many devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
 	var largest lifetime.Row
 	for _, row := range s.Breakdown(at) {
-		if row.Bytes > max(capacity, largest.Bytes) && t.Sites[row.Site].Shape != "" {
+		if row.Bytes > max(capacity, largest.Bytes) && t.Sites[row.Site].Shape != "" && t.ArgumentOf(row.Kind, row.Site) == "" {
 			largest = row
 		}
 	}
@@ -113,6 +128,9 @@ const (
 	nearMiss    = 0.1  // share of the capacity: from there on, more devices cost less than what saves it
 	leastDrop   = 0.01 // share of the peak: less is no remedy
 	maxRemedies = 3
+	recompiled  = 0.8 // confidence of a range that data flow gives: 3 of 3 programs that were changed and compiled again lay in it
+	arithmetic  = 0.9 // confidence of what follows from sizes
+	untried     = 0.5 // and of a best case that no program was compiled for
 )
 
 // isBuffer reports whether a buffer is one, not the sum of what a text does not list.
@@ -152,32 +170,63 @@ func shortShape(shape string) string {
 	return short
 }
 
-// donate lets outputs use the memory of inputs of the same shape. Without live ranges it is not known from when on they can: then it is the best case.
+// proven are the changes that the program's own schedule proves: their peaks are exact, or lie in a range.
+func proven(s *lifetime.Space) (all []remedy) {
+	for _, c := range s.Remedies {
+		r := remedy{peak: c.High, low: c.Low, sure: recompiled}
+		switch c.Kind {
+		case compiled.Donate:
+			r.sure = 1
+			r.advice, r.how = fmt.Sprintf("Donate %s (donate_argnums).", shownList(c.What)), "with donated arguments"
+		case compiled.InPlace:
+			r.how, r.cost = "in place", 1
+			r.advice = fmt.Sprintf("Carry %s through the loop and write into it in place (dynamic_update_slice): the loop makes another one.", shownList(c.What))
+		case compiled.Checkpoint:
+			r.how, r.cost = "with a checkpoint", 2
+			r.advice = fmt.Sprintf("Wrap the body of the scan at %s in jax.checkpoint, so that it saves only what it carries.", c.What)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// shownList returns the first names of a list.
+func shownList(list string) string {
+	names := strings.Split(list, ", ")
+	if n := len(names) - maxNames; n > 1 {
+		return strings.Join(names[:maxNames], ", ") + fmt.Sprintf(" and %d more", n)
+	}
+	return list
+}
+
+const maxNames = 4
+
+// donate lets outputs use the memory of inputs of the same shape. It is the best case: without live ranges it is not known from when on they can.
 func donate(t *lifetime.Tables, s *lifetime.Space) remedy {
-	advice := func(n int) string {
-		return fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(n, "input"))
-	}
-	if d := s.Donation; d.Peak > 0 {
-		return remedy{advice: advice(d.Arguments), how: "with donated inputs", peak: d.Peak}
-	}
-	inputs := map[string]int{} // by shape
-	for i := range s.Buffers {
-		if b := &s.Buffers[i]; b.Kind == lifetime.Parameter && isBuffer(s, i) && t.Sites[b.Site].Shape != "" {
-			inputs[t.Sites[b.Site].Shape]++
-		}
-	}
-	sizes, n := sizesOf(s), 0
-	for i := range s.Buffers {
-		if b := &s.Buffers[i]; b.Kind == lifetime.Output && isBuffer(s, i) && inputs[t.Sites[b.Site].Shape] > 0 {
-			inputs[t.Sites[b.Site].Shape]--
-			sizes[i] = 0
-			n++
-		}
-	}
-	if n == 0 {
+	if slices.ContainsFunc(s.Remedies, func(c compiled.Change) bool { return c.Kind == compiled.Donate }) {
 		return remedy{}
 	}
-	return remedy{advice: advice(n), how: "with donated inputs at best", sizes: sizes}
+	inputs := map[string][]lifetime.SiteID{} // by shape
+	for i := range s.Buffers {
+		if b := &s.Buffers[i]; b.Kind == lifetime.Parameter && isBuffer(s, i) && t.Sites[b.Site].Shape != "" {
+			inputs[t.Sites[b.Site].Shape] = append(inputs[t.Sites[b.Site].Shape], b.Site)
+		}
+	}
+	sizes := sizesOf(s)
+	var names []string
+	for i := range s.Buffers {
+		b := &s.Buffers[i]
+		if of := inputs[t.Sites[b.Site].Shape]; b.Kind == lifetime.Output && isBuffer(s, i) && len(of) > 0 {
+			inputs[t.Sites[b.Site].Shape] = of[1:]
+			sizes[i] = 0
+			names = append(names, BufferName(t, of[0]))
+		}
+	}
+	if names == nil {
+		return remedy{}
+	}
+	return remedy{advice: fmt.Sprintf("Donate %s of the same shape as outputs (donate_argnums).", units.Plural(int64(len(names)), "input")),
+		how: "with donated inputs at best", sizes: sizes, sure: untried}
 }
 
 // shard divides inputs and outputs of which several devices have copies among these devices. Its advice names the largest. The program may
@@ -206,7 +255,7 @@ func shard(t *lifetime.Tables, s *lifetime.Space) remedy {
 	if n > 1 {
 		more = fmt.Sprintf(", and %d more likewise", n-1)
 	}
-	return remedy{cost: 1, how: "with copies sharded at best", advice: fmt.Sprintf("Shard %s by axis %d over the %s that have copies%s: %s become %s at best.",
+	return remedy{cost: 4, how: "with copies sharded at best", sure: untried, advice: fmt.Sprintf("Shard %s by axis %d over the %s that have copies%s: %s become %s at best.",
 		BufferName(t, s.Buffers[largest].Site), divisible(site.Shape, site.Copies), units.Plural(site.Copies, "device"), more, units.Bytes(all), units.Bytes(left)),
 		sizes: sizes}
 }
@@ -235,25 +284,30 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 			sizes[i] /= 2
 		}
 	}
-	return remedy{cost: 2, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", sizes: sizes}
+	return remedy{cost: 3, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", sizes: sizes, sure: arithmetic}
 }
 
-// recompute keeps one of the temporaries of equal shape that are in use at the peak: layers whose results wait for the backward pass.
+// recompute drops what the forward part of a program computes and keeps for its backward part, but for one buffer of each shape. It is the best
+// case, and for texts without data flow: a program that its schedule proves nothing of gets no such advice.
 func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
+	backward := func(site *lifetime.Site) bool { return strings.Contains(site.Op, "transpose(") }
+	if !slices.ContainsFunc(t.Sites, func(site lifetime.Site) bool { return backward(&site) }) ||
+		slices.ContainsFunc(t.Sites, func(site lifetime.Site) bool { return site.Opcode != "" }) {
+		return remedy{}
+	}
 	sizes, seen := sizesOf(s), map[string]bool{}
 	for _, i := range s.LiveAt(s.Peak(lifetime.Occupied).At) {
-		b := &s.Buffers[i]
-		shape := t.Sites[b.Site].Shape
-		if b.Kind != lifetime.Temporary || shape == "" || !isBuffer(s, i) {
+		site := &t.Sites[s.Buffers[i].Site]
+		if s.Buffers[i].Kind != lifetime.Temporary || site.Role != "" || !strings.Contains(site.Op, "jvp(") || backward(site) || !isBuffer(s, i) {
 			continue
 		}
-		if seen[shape] {
+		if seen[site.Shape] {
 			sizes[i] = 0
 		}
-		seen[shape] = true
+		seen[site.Shape] = true
 	}
-	return remedy{cost: 1, advice: "Recompute with jax.checkpoint: several temporaries of one shape wait at the peak.", how: "with recomputation at best",
-		sizes: sizes}
+	return remedy{cost: 2, advice: "Recompute with jax.checkpoint what the forward pass keeps for the backward pass.", how: "with recomputation at best",
+		sizes: sizes, sure: untried}
 }
 
 // peakWith returns the peak that the space would have if its buffers had other sizes.

@@ -1,0 +1,291 @@
+package hlo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/compiled"
+)
+
+// planner finds what a program would need after changes that its data flow proves possible.
+type planner struct {
+	*origins
+	names  *sites
+	color  int64
+	blocks []block
+	stacks map[int64][]stack // that loops fill, by the instruction of the loop
+	order  []int64           // of these instructions
+}
+
+// stack is memory that a loop fills, a part in each round.
+type stack struct {
+	value  int32
+	path   int64 // in the state of the loop
+	stored item  // what a round stores
+	bytes  int64
+	rounds int64
+	end    int64 // when it is freed
+}
+
+// changes returns the peaks that a memory space would have.
+func (p *program) changes(color int64, blocks []block, names *sites) (all []compiled.Change) {
+	if c, ok := p.donation(color, blocks, names); ok {
+		all = append(all, c)
+	}
+	x := planner{origins: &names.origins, names: names, color: color, blocks: blocks, stacks: map[int64][]stack{}}
+	x.find()
+	for _, id := range x.order {
+		loop := p.graph.places[id]
+		if c, ok := x.inPlace(loop, x.stacks[id]); ok {
+			all = append(all, c)
+		}
+		if c, ok := x.checkpoint(loop, x.stacks[id]); ok {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// find finds the stacks among the buffers of the heap trace.
+func (x *planner) find() {
+	for _, k := range x.blocks {
+		v := &x.p.values[k.root]
+		if a := &x.p.allocations[v.allocation]; a.color != x.color || a.uses.Whole() {
+			continue
+		}
+		id, name, path, _ := x.p.definedAt(v)
+		i, ok := x.p.instruction(id, name)
+		if !ok || len(path) > 0 {
+			continue
+		}
+		at, ok := x.places[x.p.instructions[i].id]
+		if !ok || !isEmpty(at.operation()) {
+			continue
+		}
+		loop, ok := x.filler(item{at, nil})
+		shape, err := x.p.shapeAt(at.operation().shape)
+		if !ok || loop.operation().opcode != "while" || err != nil || len(shape.dimensions) == 0 || shape.dimensions[0] < 2 {
+			continue
+		}
+		body := x.bodyOf(loop.operation())
+		stored, ok := x.stores(item{place{body, body.root}, loop.path})
+		if !ok {
+			continue
+		}
+		of := loop.operation().id
+		if x.stacks[of] == nil {
+			x.order = append(x.order, of)
+		}
+		x.stacks[of] = append(x.stacks[of], stack{k.root, loop.path[0], stored, v.size, shape.dimensions[0], k.end})
+	}
+}
+
+// stores returns the update that makes a part of the next state of a loop.
+func (x *planner) stores(v item) (item, bool) {
+	for range maxSteps {
+		op := v.operation()
+		next, ok := item{}, false
+		switch op.opcode {
+		case "dynamic-update-slice":
+			return x.operand(v, 1, nil)
+		case "fusion", "call":
+			next, ok = x.result(op, v.path)
+		case "get-tuple-element", "tuple", "copy", "bitcast", "copy-done", "copy-start":
+			next, ok = x.before(v)
+		}
+		if !ok {
+			break
+		}
+		v = next
+	}
+	return item{}, false
+}
+
+// inside returns the part of the state that v is in a round of a loop, or else what makes it there.
+func (x *planner) inside(v item, body *computation) item {
+	for range maxSteps {
+		op := v.operation()
+		if v.in == body && op.opcode == "parameter" {
+			break
+		}
+		next, ok := item{}, false
+		switch op.opcode {
+		case "dynamic-update-slice", "dynamic-slice", "while":
+		case "fusion":
+			if root, found := x.result(op, v.path); found {
+				switch root.operation().opcode {
+				case "dynamic-update-slice", "dynamic-slice":
+					next, ok = root, true
+				}
+			}
+		case "parameter": // of a fusion
+			next, ok = x.argument(v)
+		default:
+			next, ok = x.before(v)
+		}
+		if !ok {
+			break
+		}
+		v = next
+	}
+	return v
+}
+
+// changing reports whether a part of a loop's state is not the same in each round.
+func (x *planner) changing(body *computation, path []int64) bool {
+	end := x.inside(item{place{body, body.root}, path}, body)
+	return !x.isState(end, body, path)
+}
+
+// inPlace returns the peak if a loop carried what it reads from an array, changes and stores into another one of the same shape.
+func (x *planner) inPlace(loop place, stacks []stack) (c compiled.Change, ok bool) {
+	body := x.bodyOf(loop.operation())
+	without, parts := map[int32]int64{}, int64(0)
+	var names []string
+	for _, s := range stacks {
+		set := x.inside(s.stored, body)
+		if set.operation().opcode != "dynamic-update-slice" {
+			continue
+		}
+		from, _ := x.operand(set, 0, nil)
+		if from.in == nil {
+			continue
+		}
+		if from = x.inside(from, body); from.operation().opcode != "dynamic-slice" {
+			continue
+		}
+		if from, ok = x.operand(from, 0, nil); !ok {
+			continue
+		}
+		read := x.inside(from, body)
+		if !x.isState(read, body, read.path) || len(read.path) != 1 || read.path[0] == s.path || x.changing(body, read.path) {
+			continue
+		}
+		start := item{loop, read.path}
+		if start, ok = x.operand(start, 0, read.path); !ok || x.shapeOf(x.raw(start)) != x.valueShape(s.value) {
+			continue
+		}
+		without[s.value] = 0
+		parts += s.bytes / s.rounds
+		names = append(names, x.names.label(x.of(start).place))
+	}
+	if len(without) == 0 {
+		return c, false
+	}
+	high := x.p.heapPeak(x.color, x.blocks, without, 0, 0)
+	return compiled.Change{Kind: compiled.InPlace, What: strings.Join(names, ", "), Low: max(high-parts, 0), High: high}, true
+}
+
+// checkpoint returns the peak if the backward pass computed again what a round of a loop of the forward pass makes. The loop then saves what it
+// carries, and a round of the backward pass has the rest.
+func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok bool) {
+	op, body := loop.operation(), x.bodyOf(loop.operation())
+	if !op.forward || op.transposed || op.recomputed {
+		return c, false
+	}
+	size := map[int32]int64{}
+	round, end, carried := int64(0), int64(math.MaxInt64), false
+	var first int32 = -1
+	for _, s := range stacks {
+		if !x.onlyBackward(loop, s.path) {
+			continue
+		}
+		if v := x.inside(s.stored, body); v.in == body && v.operation().opcode == "parameter" && len(v.path) > 0 && x.changing(body, v.path) {
+			carried = true
+			continue
+		}
+		if of := x.of(s.stored).operation(); of.recomputed || of.transposed {
+			continue
+		}
+		if size[s.value] = 0; first < 0 {
+			first = s.value
+		}
+		round, end = round+s.bytes/s.rounds, min(end, s.end)
+	}
+	if first < 0 {
+		return c, false
+	}
+	if !carried {
+		size[first] = x.carry(loop, body, stacks)
+	}
+	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: x.p.heapPeak(x.color, x.blocks, size, 0, 0),
+		High: x.p.heapPeak(x.color, x.blocks, size, end-1, round)}, true
+}
+
+// carry returns the bytes of a stack of what a loop carries.
+func (x *planner) carry(loop place, body *computation, stacks []stack) (bytes int64) {
+	root := body.ops[body.root]
+	for k := range root.operands {
+		path := []int64{int64(k)}
+		if _, stores := x.stores(item{place{body, body.root}, path}); stores || root.operands[k] < 0 || !x.changing(body, path) {
+			continue
+		}
+		if of := x.inside(item{place{body, body.root}, path}, body).operation(); of.opcode == "dynamic-slice" || isEmpty(of) {
+			continue // fetched for the next round, or without content
+		}
+		if s, err := x.p.shapeAt(body.ops[root.operands[k]].shape); err == nil && len(s.dimensions) > 0 {
+			if n, known := s.bytes(); known {
+				bytes = units.AddSat(bytes, n*stacks[0].rounds)
+			}
+		}
+	}
+	return bytes
+}
+
+// onlyBackward reports whether only the backward pass reads a part of a loop's result.
+func (x *planner) onlyBackward(loop place, path int64) bool {
+	found := false
+	var all func(v item, depth int) bool
+	all = func(v item, depth int) bool {
+		for _, u := range v.in.usersOf()[v.op] {
+			to := item{place{v.in, u}, v.path}
+			switch op := to.operation(); {
+			case op.opcode == "get-tuple-element":
+				if op.number != v.path[0] {
+					continue
+				}
+				to.path = v.path[1:]
+			case op.opcode == "tuple":
+				to.path = append([]int64{int64(slices.Index(op.operands, v.op))}, v.path...)
+			case op.transposed && op.opcode != "opt-barrier":
+				found = true
+				continue
+			case !passes(op.opcode) && op.opcode != "copy" || op.opcode == "while":
+				return false
+			}
+			if u == v.in.root && v.in == x.main || depth >= maxFlowPath || len(to.path) == 0 && to.operation().opcode == "tuple" || !all(to, depth+1) {
+				return false
+			}
+		}
+		return true
+	}
+	return all(item{loop, []int64{path}}, 0) && found
+}
+
+// shapeOf returns the shape of a value without its layout.
+func (x *planner) shapeOf(v item) string {
+	at := v.operation().shape
+	for _, i := range v.path {
+		s, err := x.p.shapeAt(at)
+		if err != nil || i < 0 || i >= int64(len(s.parts)) {
+			return ""
+		}
+		at = s.parts[i]
+	}
+	s, err := x.p.shapeAt(at)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(s.element, s.dimensions)
+}
+
+func (x *planner) valueShape(value int32) string {
+	id, name, path, _ := x.p.definedAt(&x.p.values[value])
+	if i, ok := x.p.instruction(id, name); ok {
+		return x.shapeOf(item{x.places[x.p.instructions[i].id], path})
+	}
+	return ""
+}
