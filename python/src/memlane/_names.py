@@ -10,7 +10,6 @@ import json
 import math
 import os
 import struct
-import sys
 import time
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -83,6 +82,7 @@ class _Finder:
         self.live: list[Any] = []  # kept from before the capture until it is named, so that their addresses are theirs
         self.classes: dict[int, int] = {}  # kinds of classes, by id
         self._walk: _walk.Walk
+        self._budget = _read.Budget(SECONDS, CEILING)
         self._unread = 0  # objects of which nothing can be said
 
     def _kind_of(self, of: type) -> int:
@@ -96,14 +96,14 @@ class _Finder:
         enabled = gc.isenabled()
         gc.disable()
         table, notes = Table(), []
-        walk = self._walk = _walk.Walk(self._kind_of, self._found, _read.Budget(SECONDS, CEILING), _OBJECTS)
+        self._budget = _read.Budget(SECONDS, CEILING)
+        walk = self._walk = _walk.Walk(self._kind_of, self._found, self._budget, _OBJECTS)
         began = time.monotonic()
         try:
             walk.live, walk.missing = self.live, self._wanted()
             walk.seen.update((id(self), id(self.__dict__), id(self.live)))
             with self._unwatched():
                 walk.reach(_own, self._reach_further)
-                walk.budget = _read.Budget(SECONDS / 2, CEILING / 2)
                 try:
                     self._fill(walk, table)
                 except _read.Late:
@@ -118,8 +118,8 @@ class _Finder:
                 missing = len(walk.missing)
                 of = f"; {missing:,} of {len(self.live):,} tensors were not reached" if missing else ""
                 notes.insert(0, f"names stop after {len(walk.objects):,} objects and {table.seconds:.1f} s{of}")
-            if self._unread:
-                notes.append(f"{self._unread:,} cannot be read")
+            if self._unread + walk.failed:
+                notes.append(f"{self._unread + walk.failed:,} objects cannot be read")
             table.note = "; ".join(notes)
             walk.close()
             self.__dict__.clear()
@@ -127,16 +127,21 @@ class _Finder:
                 gc.enable()
         return table
 
-    def _each(self, some: Iterable[Any], work: Callable[[Any], None], budget: _read.Budget | None = None) -> None:
+    def _each(self, some: Iterable[Any], work: Callable[[Any], None]) -> None:
         """Calls work with each of some objects. One that cannot be read costs itself only."""
         for o in some:
-            (budget or self._walk.budget).spend()
+            self._budget.spend()
             try:
                 work(o)
             except (_read.Late, MemoryError):
                 raise
             except Exception:
                 self._unread += 1
+
+    def _renewed(self) -> _read.Budget:
+        """Returns the budget of a part of naming."""
+        self._budget = _read.Budget(SECONDS / 2, CEILING / 2)
+        return self._budget
 
     @contextlib.contextmanager
     def _unwatched(self) -> Iterator[None]:
@@ -227,6 +232,8 @@ class Torch(_Finder):
         self._storages: dict[int, list[int]] = {}  # addresses, with the ids of the live tensors there
         self._allocations = self._counted()
         self._called: tuple[list[Any], list[Any]] = [], []  # modules and optimizers
+        self._kinds: dict[int, tuple[int, type]] = {}  # kinds of types by their id, which no other type may get
+        self._places: dict[int, tuple[int, int, int]] = {}  # by id
         kinds: dict[int, int] = {}
         for o in gc.get_objects():  # graphs' own are made when they are read
             t = type(o)
@@ -247,7 +254,7 @@ class Torch(_Finder):
         if tell is None or self._device is not self._torch.cuda or self._device.get_allocator_backend() != "native":
             return
         with self._unwatched():
-            names, tensors = self._named(_read.Budget(SECONDS / 2, CEILING / 2), lambda o: ("", ""), [], *self._called)
+            names, tensors = self._named(lambda o: ("", ""), [], *self._called)[:2]
             if 3 * sum(n or 0 for n in self._allocations) + 2 * len(names) > most:  # entries of an allocation and its free
                 return
             for tensor in tensors:
@@ -262,9 +269,11 @@ class Torch(_Finder):
     @contextlib.contextmanager
     def _unwatched(self) -> Iterator[None]:
         guard = getattr(self._torch._C, "_DisableTorchDispatch", object)()
-        with self._torch._C.DisableTorchFunction():
-            yield
-        del guard
+        try:
+            with self._torch._C.DisableTorchFunction():
+                yield
+        finally:
+            del guard  # a traceback may keep this frame
 
     def _counted(self) -> list[Any]:
         """Returns how many allocations each device has had."""
@@ -281,12 +290,16 @@ class Torch(_Finder):
         """Returns an attribute of a tensor, whatever its class puts in its place."""
         return getattr(self._base, name).__get__(o)
 
-    def _is(self, o: Any, *kinds: int) -> bool:
-        return self._kind_of(type(o)) in kinds
+    def _is(self, o: Any, kind: int) -> bool:
+        t = type(o)
+        if id(t) not in self._kinds:
+            self._kinds[id(t)] = self._kind_of(t), t
+        return self._kinds[id(t)][0] == kind
 
     def _wanted(self) -> set[int]:
         """What has memory on a device, or a graph that may have some."""
         wanted: set[int] = set()
+        self._places.clear()  # of before the capture
 
         def look(o: Any) -> None:
             address = self._place(o)[1]
@@ -323,7 +336,9 @@ class Torch(_Finder):
         return _attributes(path), where
 
     def _fill(self, walk: _walk.Walk, table: Table) -> None:
-        names, tensors = self._named(walk.budget, self._path_of, self._modules, self._called[0], [*self._optimizers, *self._called[1]])
+        walk.budget = self._renewed()
+        names, tensors, late = self._named(self._path_of, self._modules, self._called[0], [*self._optimizers, *self._called[1]])
+        walk.stopped, walk.budget = walk.stopped or late, self._renewed()
         for tensor in tensors:
             known, index = names[id(tensor)], walk.indexes.get(id(tensor))
             if index is not None and known.role in ("parameter", "buffer"):
@@ -382,10 +397,14 @@ class Torch(_Finder):
         return found
 
     def _place(self, o: Any) -> tuple[int, int, int]:
-        """Returns the device, the address of the storage and the bytes of a tensor; zeros if it has no memory on a device.
+        """Returns the device, the address of the storage and the bytes of a tensor; zeros if it has no memory on a device."""
+        place = self._places.get(id(o))
+        if place is None:
+            place = self._places[id(o)] = self._placed(o)
+        return place
 
-        data_ptr would copy a tensor that shares its memory until it is written, and untyped_storage would leave an object.
-        """
+    def _placed(self, o: Any) -> tuple[int, int, int]:
+        """Asks for the place: data_ptr would copy a tensor that shares its memory until it is written, and untyped_storage would leave an object."""
         try:
             if self._is(o, _STORAGE):
                 of = self._base_of_storage
@@ -512,9 +531,10 @@ class Torch(_Finder):
                     self._walk.add(tensor, at, label)
 
     def _named(
-        self, budget: _read.Budget, path_of: Callable[[Any], tuple[str, str]], reached: list[Any], called: list[Any], optimizers: list[Any]
-    ) -> tuple[dict[int, _Name], list[Any]]:
-        """Returns what parameters, buffers, gradients and states are, by id, and these tensors. Each module is looked at once."""
+        self, path_of: Callable[[Any], tuple[str, str]], reached: list[Any], called: list[Any], optimizers: list[Any]
+    ) -> tuple[dict[int, _Name], list[Any], bool]:
+        """Returns what parameters, buffers, gradients and states are, by id, these tensors, and if the time was too short. Each module is looked at once."""
+        budget = self._budget
         names: dict[int, _Name] = {}
         tensors: list[Any] = []
         done: set[int] = set()
@@ -565,10 +585,13 @@ class Torch(_Finder):
         inside = {id(child) for module in reached for _, child in _inside(module, "_modules")}
         roots = [m for m in reached if id(m) not in inside]
         inside.update(id(child) for module in called for _, child in _inside(module, "_modules"))
-        self._each([*roots, *(m for m in called if id(m) not in inside), *reached, *called], lambda m: None if id(m) in done else tree(m), budget)
-        self._each(optimizers, states, budget)
-        self._each(tensors, further, budget)
-        return names, tensors
+        try:
+            self._each([*roots, *(m for m in called if id(m) not in inside), *reached, *called], lambda m: None if id(m) in done else tree(m))
+            self._each(optimizers, states)
+            self._each(tensors, further)
+        except _read.Late:
+            return names, tensors, True
+        return names, tensors, False
 
 
 def _inside(module: Any, name: str) -> list[tuple[str, Any]]:
@@ -603,6 +626,7 @@ class Jax(_Finder):
 
     def _fill(self, walk: _walk.Walk, table: Table) -> None:
         rows: dict[tuple[int, int], dict[str, Any]] = {}
+        walk.budget = self._renewed()
         counts = _counts(walk, self._indexes)
 
         def reached(index: int) -> None:

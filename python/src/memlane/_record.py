@@ -409,7 +409,7 @@ def record(
     allocations and frees, with stacks of Python ("python") or also of C++ ("all"). It dumps at the end, on SIGUSR1 (on_signal: another signal,
     several, or None), and before an out-of-memory error unwinds the stack. A signal that ends processes, such as SIGTERM, still does.
 
-    Each capture has the names of live tensors and what holds them, which takes up to 2.3 seconds of CPU, hardly ever more than .2; names=False leaves them out.
+    Each capture has the names of live tensors and what holds them, which takes 3 seconds of CPU at most, usually below .2; names=False leaves them out.
 
     on_growth="2 GiB" dumps once, to rank0_growth.pickle, when live memory has grown by that much since the first steps. It is read after each
     step of an optimizer, at most once a second; without an optimizer, every 10 seconds.

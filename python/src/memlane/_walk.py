@@ -185,10 +185,14 @@ class Walk:
     def _drop_unheld(self) -> None:
         """Finds what only C++ holds, so that no one looks for it in libraries."""
         few = [o for o in self.live if id(o) in self.missing][: _FEW + 1]
-        if 0 < len(few) <= _FEW:
-            holders = gc.get_referrers(*few)
+        holders = gc.get_referrers(*few) if 0 < len(few) <= _FEW else []
+        if 0 < len(holders) < _NEAR:
             mine = {id(few), id(self.live)}
-            held = {id(c) for o in holders if id(o) not in mine for piece in _read.referents(o, _read.container_of(type(o))) for c in piece}
+            held: set[int] = set()
+            for o in holders:
+                for piece in _read.referents(o, _read.container_of(type(o))) if id(o) not in mine else ():
+                    self.budget.spend(len(piece))
+                    held.update(map(id, piece))
             self.unheld.update(id(o) for o in few if id(o) not in held)
             self.missing -= self.unheld
 
@@ -198,7 +202,7 @@ class Walk:
         while self._far and self.missing:
             index, pieces = self._far.popleft()
             for piece in pieces:
-                if type(piece[0]) is not _read.array_class():
+                if piece and type(piece[0]) is not _read.array_class():
                     piece = list(filter(gc.is_tracked, piece))  # a million numbers, quickly
                 self._take(index, piece)
                 self.near()
