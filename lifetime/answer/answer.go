@@ -63,8 +63,7 @@ type Frame struct {
 
 // String returns "function (file.py:12)", with the base name of the file.
 func (f Frame) String() string {
-	frame := frame.Frame{Function: f.Function, File: f.File, Line: f.Line, Kind: f.Kind}
-	return frame.String()
+	return (&frame.Frame{Function: f.Function, File: f.File, Line: f.Line, Kind: f.Kind}).String()
 }
 
 // Fold returns the frames of a stack that people read, and the number of the others; see frame.Fold.

@@ -15,35 +15,23 @@ import (
 )
 
 // heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if
-// no holder was recorded. "unknown" are those that are gone at the end, or that have no recorded holder; what is alive
-// at the end when the recorder stopped before it had named all is "not named".
+// no holder was recorded. "unknown" are those without a recorded holder; if the recorder did not name all, those that are alive at the end are "not named".
 func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
 	var all sums
 	if s == nil || s.Holders == nil {
 		return all.parts()
 	}
-	why := unnamed(t)
+	why := loss.Unnamed(t.Losses)
 	for _, i := range s.LiveAt(at) {
 		name := ""
-		if why != "" && s.Buffers[i].Edge&lifetime.EndOpen != 0 {
-			name = "not named: " + why
-		}
 		if h := t.HolderOf(s, i); h != nil {
 			name = holder.FoldIndexes(h.Whole())
+		} else if why != "" && s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			name = "not named: " + why
 		}
 		all.add(name, purpose.Recorded, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
 	}
 	return all.parts()
-}
-
-// unnamed returns why the recorder did not name all that is alive at the end; "" if it did.
-func unnamed(t *lifetime.Tables) string {
-	for _, l := range t.Losses {
-		if l.Reason == loss.NamesIncomplete {
-			return strings.Trim(l.First, `"`)
-		}
-	}
-	return ""
 }
 
 // olderOf sums up what was allocated before the recording and is alive at an instant by size and category, largest first. What the recording
@@ -95,8 +83,7 @@ func (s *sums) add(name string, how purpose.How, more lifetime.Amount) {
 // parts returns the sums, largest first.
 func (s *sums) parts() []Part {
 	for i := range s.of {
-		p := &s.of[i]
-		p.Share, p.How = share(p.Bytes, s.total), howOf(p.Name, p.how)
+		s.of[i].Share, s.of[i].How = share(s.of[i].Bytes, s.total), howOf(s.of[i].Name, s.of[i].how)
 	}
 	slices.SortFunc(s.of, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), byName(x.Name, y.Name)) })
 	return append([]Part{}, s.of...)

@@ -144,7 +144,7 @@ func (l *CaptureLeaks) judge(c *judge.Capture) {
 			leaks++
 		}
 	}
-	if why := unnamed(&c.Tables); why != "" && slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && len(f.HeldBy) == 0 }) {
+	if why := loss.Unnamed(c.Losses); why != "" && slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && len(f.HeldBy) == 0 }) {
 		notes = append(notes, "what holds leaks was not recorded for all: "+why)
 	}
 	others := len(l.Findings) - leaks
@@ -226,10 +226,9 @@ func atEndOf(c *lifetime.Capture, s *lifetime.Space) (older, live, left int64) {
 // Unjudged returns why no rule applies to a capture, "" if one does: it has a history, a compiled program, or calls or
 // samples of other profilers.
 func Unjudged(c *lifetime.Capture) string {
-	judged := len(c.Spaces) == 0 || len(c.Calls)+len(c.Samples) > 0 || slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool {
+	if len(c.Spaces) == 0 || len(c.Calls)+len(c.Samples) > 0 || slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool {
 		return static(&s.SpaceInfo) || s.Facts&lifetime.History != 0
-	})
-	if judged {
+	}) {
 		return ""
 	}
 	return whyUnjudged(c, c.Spaces[0])
@@ -240,8 +239,7 @@ const maxIDs = 12
 
 // unjudgedNotes explains why leaks cannot be detected in some spaces, in one note for each reason.
 func unjudgedNotes(c *lifetime.Capture, spaces []*lifetime.Space) (notes []string) {
-	ids := map[string][]string{}
-	var reasons []string
+	ids, reasons := map[string][]string{}, []string{}
 	for _, s := range spaces {
 		why := whyUnjudged(c, s)
 		if ids[why] == nil {

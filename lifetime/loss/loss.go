@@ -180,3 +180,13 @@ func Worst(all []Loss, from Class) (worst Loss, others int) {
 	}
 	return worst, max(others-1, 0)
 }
+
+// Unnamed returns why memlane's recorder did not name all that is alive at the end; "" if it did, or was not asked to.
+func Unnamed(all []Loss) string {
+	for _, l := range all {
+		if l.Reason == NamesIncomplete {
+			return strings.Trim(l.First, `"`)
+		}
+	}
+	return ""
+}
