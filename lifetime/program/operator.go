@@ -6,24 +6,25 @@ import "strings"
 type Operator uint32
 
 const (
-	OpHalf       Operator = 1 << iota // autocast: its result has 16 bits, and so have copies of its operands
-	OpFloat                           // autocast: its result has 32 bits
-	OpSavesOwn                        // it saves its result for the backward pass, not its operand
-	OpWeight                          // its second operand may be a weight
-	OpProduct                         // makes the gradient of a weight, and that of its input
-	OpLinear                          // a module Linear runs it
-	OpConv                            // a convolution
-	OpRecurrent                       // runs over a sequence
-	OpOverTime                        // a whole recurrent layer: many products inside
-	OpCompares                        // its result is a mask
-	OpPerToken                        // its result grows with the length of sequences, not with its square
-	OpNorm                            // a normalization, of either direction
-	OpSoftmax                         // a softmax, of either direction
-	OpLogSoftmax                      // a softmax of a loss, of either direction
-	OpAttention                       // all of attention
-	OpEmbedding                       // looks up tokens
-	OpCast                            // changes how elements are stored
-	OpElements                        // computes each element by itself, or casts or moves it
+	OpHalf          Operator = 1 << iota // autocast: its result has 16 bits, and so have copies of its operands
+	OpFloat                              // autocast: its result has 32 bits
+	OpSavesOwn                           // it saves its result for the backward pass, not its operand
+	OpWeight                             // its second operand may be a weight
+	OpProduct                            // makes the gradient of a weight, and that of its input
+	OpLinear                             // a module Linear runs it
+	OpConv                               // a convolution
+	OpRecurrent                          // runs over a sequence
+	OpOverTime                           // a whole recurrent layer: many products inside
+	OpCompares                           // its result is a mask
+	OpPerToken                           // its result grows with the length of sequences, not with its square
+	OpNorm                               // a normalization, of either direction
+	OpSoftmax                            // a softmax, of either direction
+	OpLogSoftmax                         // a softmax of a loss, of either direction
+	OpAttention                          // all of attention
+	OpEmbedding                          // looks up tokens
+	OpCast                               // changes how elements are stored
+	OpOfActivations                      // a product of two activations
+	OpElements                           // computes each element by itself, or casts or moves it
 )
 
 // operators are the known operators, separated by spaces. Autocast: aten/src/ATen/autocast_mode.h.
@@ -33,9 +34,10 @@ var operators = []struct {
 }{
 	{"linear", OpHalf | OpWeight | OpLinear | OpPerToken},
 	{"mm addmm", OpHalf | OpWeight | OpLinear | OpProduct},
-	{"matmul", OpHalf | OpLinear},
-	{"bmm baddbmm", OpHalf | OpProduct},
-	{"mv addbmm einsum scaled_dot_product_attention _thnn_fused_lstm_cell", OpHalf},
+	{"matmul", OpHalf | OpLinear | OpOfActivations},
+	{"bmm baddbmm", OpHalf | OpProduct | OpOfActivations},
+	{"einsum", OpHalf | OpOfActivations},
+	{"mv addbmm scaled_dot_product_attention _thnn_fused_lstm_cell", OpHalf},
 	{"lstm_cell gru_cell", OpHalf | OpRecurrent},
 	{"rnn_tanh_cell rnn_relu_cell", OpRecurrent},
 	{"convolution_backward", OpProduct},

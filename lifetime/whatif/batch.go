@@ -78,28 +78,32 @@ func (m *model) ofWeights() map[int32]origin {
 		all[like] = isProved
 	}
 	for k := range m.passes {
-		made, saved, backs := m.perSize(k)
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(saved)), func(size int64) bool { return backs[size] > 0 }) {
+		made, backs, masks := m.perSize(k)
+		isBack := func(of elementwise) bool { return len(made[of].saved) > 0 && backs[of.size] > 0 }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(made)), isBack) {
 			continue // gradients of activations are not known
 		}
-		for size, of := range made {
-			n, isTrained := 0, false
-			for _, element := range elements {
-				weight := int64(float64(size) / element)
-				n, isTrained = n+weights[weight], isTrained || weights[weight] > 0 && gradients[weight]
+		for of, made := range made {
+			isKnown, isTrained, n := false, false, len(made.saved)
+			if made.isCast && n == 0 {
+				n = len(made.all)
 			}
-			hasStack := func(b *buffer) bool { return m.stack(b) == m.stack(of[0]) }
-			isMask := slices.ContainsFunc(slices.Concat(made[2*size], made[4*size]), hasStack)
-			if n == 0 || saved[size] == 0 || saved[size]%n > 0 || isMask || backs[size] >= saved[size] {
-				continue
+			for _, element := range elements {
+				weight := int64(float64(of.size) / element)
+				if weights := weights[weight]; weights > 0 && n > 0 && n%weights == 0 {
+					isKnown, isTrained = true, isTrained || gradients[weight]
+				}
 			}
 			is := isProved
-			if backs[size] > 0 {
+			switch back := backs[of.size]; {
+			case !isKnown || masks[of.size] || back >= n && !made.isCast:
+				continue
+			case back > 0 && !made.isCast:
 				is = isOpen
-			} else if isTrained {
+			case back > 0 || isTrained:
 				is = isLikely
 			}
-			for _, b := range of {
+			for _, b := range made.all {
 				all[b.like] = is
 			}
 		}
@@ -107,26 +111,48 @@ func (m *model) ofWeights() map[int32]origin {
 	return all
 }
 
-// perSize returns, by size, what pass k makes element by element, how many of these it saves, and how many buffers of that size its backward pass makes:
-// all, if the forward pass makes others.
-func (m *model) perSize(k int) (made map[int64][]*buffer, saved, backs map[int64]int) {
-	made, saved, backs = map[int64][]*buffer{}, map[int64]int{}, map[int64]int{}
+// elementwise are buffers of a pass of one size by an operator that computes element by element.
+type elementwise struct {
+	size int64
+	op   string
+}
+
+type elementwiseMade struct {
+	all, saved []*buffer
+	isCast     bool // each is a cast, or made of one
+}
+
+// perSize returns what pass k makes element by element; by size how many buffers its backward pass makes, more than that if operators make others in the
+// forward pass; and whether some of a size are masks of what the same operation makes.
+func (m *model) perSize(k int) (made map[elementwise]*elementwiseMade, backs map[int64]int, masks map[int64]bool) {
+	made, backs, masks = map[elementwise]*elementwiseMade{}, map[int64]int{}, map[int64]bool{}
+	var last *buffer
 	for _, b := range m.ofPass(k) {
 		switch {
 		case b.size <= smallest || b.category == purpose.Workspace || b.category == purpose.Gradient || b.category == purpose.Input:
 			continue
-		case b.phase == purpose.Forward && m.op(b) != "" && !m.does(b, program.OpElements):
-			backs[b.size] = math.MaxInt32
-			continue
-		case b.phase == purpose.Backward && !m.does(b, program.OpCast):
+		case b.phase == purpose.Backward:
 			backs[b.size]++
 			continue
-		case b.saved && b.phase == purpose.Forward:
-			saved[b.size]++
 		}
-		made[b.size] = append(made[b.size], b)
+		if last != nil && (b.size == 4*last.size || b.size == 2*last.size) && m.sameOperation(b, last) {
+			masks[last.size] = true
+		}
+		isCast := m.does(b, program.OpCast) || last != nil && last.size == b.size && m.does(last, program.OpCast) && m.stack(last) == m.stack(b)
+		if last = b; m.op(b) != "" && !m.does(b, program.OpElements) {
+			backs[b.size] += len(m.buffers)
+			continue
+		}
+		of := elementwise{b.size, m.op(b)}
+		if made[of] == nil {
+			made[of] = &elementwiseMade{isCast: true}
+		}
+		made[of].all, made[of].isCast = append(made[of].all, b), made[of].isCast && isCast
+		if b.saved {
+			made[of].saved = append(made[of].saved, b)
+		}
 	}
-	return made, saved, backs
+	return made, backs, masks
 }
 
 // elements are how many times as many bytes what is made of a weight may have: 4 bits to 32.
@@ -221,13 +247,16 @@ func (m *model) sumMore(times float64) {
 
 // lengthen multiplies the sizes of what grows with the length of sequences. Scores of attention grow with its square.
 func (m *model) lengthen(factor float64) string {
-	scores, refused := m.scores()
+	scores, inAttention, refused := m.scores()
 	if refused != "" {
 		return refused
 	}
 	isMask := func(b *buffer) bool { return m.does(b, program.OpCompares) }
 	masks := m.sizes(func(b *buffer) bool { return m.isComputed(b) && scores[4*b.size] && isMask(b) }) // of scores
 	others := m.sizes(func(b *buffer) bool { return m.isComputed(b) && m.does(b, program.OpPerToken) })
+	for size := range inAttention {
+		scores[size] = scores[size] || !others[size]
+	}
 	if !m.any(func(b *buffer) bool { return m.isComputed(b) && m.op(b) != "" }) {
 		return "scores of attention grow with the square, and operators tell which they are: record with stacks=\"all\""
 	}
@@ -256,21 +285,48 @@ func (m *model) isComputed(b *buffer) bool {
 	return b.phase == purpose.Forward && b.category != purpose.Workspace && b.size > smallest
 }
 
-// scores returns the sizes of scores of attention: they are those of results of softmax, or of exp in a block, where the program computes its
-// softmax itself.
-func (m *model) scores() (scores map[int64]bool, refused string) {
+// addScores adds the scores that a call of attention makes, by size, and their mask: at least two buffers of another size than its operands, of which
+// there are more.
+func addScores(scores map[int64]bool, inside map[int64]int) {
+	operand := int64(0)
+	for size, n := range inside {
+		if n > 2 && (operand == 0 || size < operand) {
+			operand = size
+		}
+	}
+	for size, n := range inside {
+		if operand > 0 && size != operand && (n >= 2 && size > smallest || inside[4*size] >= 2 && 4*size != operand) {
+			scores[size] = true
+		}
+	}
+}
+
+// scores returns the sizes of scores of attention, and of what may be some inside a call of attention: they are those of results of softmax, or of exp of a product of two activations in a block, where the
+// program computes its softmax itself.
+func (m *model) scores() (scores, inAttention map[int64]bool, refused string) {
 	scores = m.sizes(func(b *buffer) bool {
 		isLoss := m.does(b, program.OpLogSoftmax) || m.isOfLoss(b)
 		return m.isComputed(b) && m.does(b, program.OpSoftmax) && !isLoss
 	})
+	inAttention = map[int64]bool{}
 	for k := range m.passes {
-		exps := filter(m.forward(k), func(b *buffer) bool { return m.op(b) == "exp" && b.size > smallest })
+		products, inside := map[int64]bool{}, map[int64]int{} // of two activations; in one call of attention
+		for i, b := range m.computed(k) {
+			products[b.size] = products[b.size] || m.does(b, program.OpOfActivations)
+			if i > 0 && m.op(b) == "scaled_dot_product_attention" {
+				inside[b.size]++
+				continue
+			}
+			addScores(inAttention, inside)
+			clear(inside)
+		}
+		exps := filter(m.forward(k), func(b *buffer) bool { return m.op(b) == "exp" && b.size > smallest && products[b.size] })
 		if len(exps) == 0 {
 			continue
 		}
 		units := m.blocks(k)
 		if len(units) == 0 {
-			return nil, "whether a result of exp has scores of attention is not known, as no block of the program repeats"
+			return nil, nil, "whether a result of exp has scores of attention is not known, as no block of the program repeats"
 		}
 		begin, end := units[0].first().begin.event, units[len(units)-1].last().begin.event
 		for _, b := range exps {
@@ -279,7 +335,7 @@ func (m *model) scores() (scores map[int64]bool, refused string) {
 			}
 		}
 	}
-	return scores, ""
+	return scores, inAttention, ""
 }
 
 // hasSequences reports whether an operation tells that the program has sequences: a look-up of tokens, attention, a recurrent layer.

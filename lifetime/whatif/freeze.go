@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -10,10 +11,7 @@ import (
 )
 
 // Why parameters cannot be chosen by name.
-const (
-	unnamed  = "the names of parameters are not recorded: record with memlane.record"
-	notNamed = "no parameter has such a name; memlane peak --by name lists them"
-)
+const unnamed = "the names of parameters are not recorded: record with memlane.record"
 
 // freeze lets parameters with some names get no gradients. Their gradients, and what the optimizer keeps and makes for them, go; what only
 // their gradients need is not saved; and the backward pass ends at the first parameter that still gets a gradient.
@@ -23,11 +21,83 @@ func (m *model) freeze(globs string) string {
 	case !named:
 		return unnamed
 	case len(frozen) == 0:
-		return notNamed
+		return m.notNamed(globs)
 	case len(rest) == 0:
 		return "nothing would be trained: use no_grad"
 	}
-	return m.freezeThese(frozen)
+	return m.freezeUnnamed(frozen)
+}
+
+// freezeUnnamed is freezeThese where some of the rest have no name: what lies between two parameters that are meant is likely meant too, and the range
+// goes from those that are named to all that may be meant.
+func (m *model) freezeUnnamed(frozen []*buffer) string {
+	isFrozen := map[int32]bool{}
+	for _, w := range frozen {
+		isFrozen[w.like] = true
+	}
+	likely, all := maps.Clone(isFrozen), maps.Clone(isFrozen)
+	weights, last := m.weights(), -1 // the last one with a name
+	for i, w := range weights {
+		if m.nameOf(w) == "" {
+			all[w.like] = true
+			continue
+		}
+		for _, between := range weights[last+1 : i] {
+			if isFrozen[w.like] && (last < 0 || isFrozen[weights[last].like]) {
+				likely[between.like] = true
+			}
+		}
+		last = i
+	}
+	of := func(m *model, of map[int32]bool) []*buffer {
+		return filter(m.weights(), func(w *buffer) bool { return of[w.like] })
+	}
+	if len(all) == len(frozen) {
+		return m.freezeThese(frozen)
+	}
+	others := []*model{m.clone(), m.clone()}
+	refused := m.freezeThese(of(m, likely))
+	for i, meant := range []map[int32]bool{isFrozen, all} {
+		if chosen := of(others[i], meant); len(chosen) == len(weights) {
+			others[i].noGrad("")
+		} else {
+			others[i].freezeThese(chosen)
+		}
+		m.leaveOpen(others[i])
+	}
+	return refused
+}
+
+// notNamed says that no parameter has a name, and which is nearest.
+func (m *model) notNamed(globs string) string {
+	nearest, best := "", 0
+	for _, w := range m.weights() {
+		for glob := range strings.SplitSeq(globs, "|") {
+			name, glob := m.nameOf(w), strings.Trim(glob, "*")
+			if i := longestShared(name, glob); i > best {
+				nearest, best = name, i
+			}
+		}
+	}
+	if best < leastShared {
+		return "no parameter has such a name; memlane peak --by name lists them"
+	}
+	return "no parameter has such a name; the nearest is " + nearest
+}
+
+// leastShared is how many letters a name shares with what was given at least to be told.
+const leastShared = 3
+
+// longestShared returns how many letters in a row of what was given are in a name at most, from the start or after a dot.
+func longestShared(name, given string) (most int) {
+	for i := range len(given) {
+		for n := len(given) - i; n > most && (i == 0 || given[i-1] == '.'); n-- {
+			if strings.Contains(name, given[i:i+n]) {
+				most = n
+			}
+		}
+	}
+	return most
 }
 
 // named returns the parameters whose names match one of globs, and the others. named is false if no name of one is recorded.

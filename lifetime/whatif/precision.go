@@ -51,7 +51,7 @@ func (m *model) weightCopies() map[int32]bool {
 	return copies
 }
 
-// halve has two bytes for what has four. Inputs are taken for indices, and buffers of an operation that are a quarter of its next one for
+// halve has two bytes for what has four. Inputs are taken for indices, unless what made them tells, and buffers of an operation that are a quarter of its next one for
 // masks.
 func (m *model) halve() string {
 	if len(m.weightCopies()) > 0 {
@@ -67,8 +67,11 @@ func (m *model) halve() string {
 			next := m.buffers[i+1]
 			isMask = next.size == 4*b.size && m.stack(next) == stack
 		}
-		isNumber := b.category == purpose.Input || m.op(b) == "arange" || m.op(b) == "randint"
+		isFloat := m.op(b) == "randn" || m.op(b) == "rand" || m.op(b) == "normal_"
+		isNumber := b.category == purpose.Input && !isFloat || m.op(b) == "arange" || m.op(b) == "randint"
 		switch {
+		case isNumber && b.category == purpose.Input && m.op(b) != "randint_low" && b.size > smallest: // it may be of floats
+			m.less += b.size / 2
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
 			m.less += b.size / 2
