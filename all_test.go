@@ -114,7 +114,7 @@ var allowed = []struct {
 	{"render/canvas", []string{"internal/shorten"}, true},
 	{"render/plot", []string{"lifetime", "lifetime/program", "lifetime/frame", "lifetime/purpose", "lifetime/region", "internal/keyed", "internal/units",
 		"render/canvas"}, false},
-	{"render/figure", []string{"lifetime", "lifetime/finding", "lifetime/judge", "lifetime/purpose", "lifetime/selection", "internal/units", "render/blocks",
+	{"render/figure", []string{"lifetime", "lifetime/finding", "lifetime/judge", "lifetime/oom", "lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units", "render/blocks",
 		"render/canvas", "render/chart", "render/plot"}, false}, // facts, no sentences
 	{"render", []string{"lifetime", "lifetime/", "internal/keyed", "internal/shorten", "internal/units", "render/"}, true},
 	{"docs", nil, true},

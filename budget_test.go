@@ -77,7 +77,7 @@ var budgets = []struct {
 	{"lifetime/whatif", 5_200, true},
 	{"render", 90, true},
 	{"render/benchfmt", 100, true},
-	{"render/blocks", 2_450, true},
+	{"render/blocks", 2_500, true},
 	{"render/canvas", 1_200, true},
 	{"render/chart", 1_900, true},
 	{"render/collapsed", 150, true},
@@ -85,7 +85,7 @@ var budgets = []struct {
 	{"render/memtimeline", 100, true},
 	{"render/model", 450, true},
 	{"render/perfetto", 500, true},
-	{"render/plot", 1_250, true},
+	{"render/plot", 1_260, true},
 	{"render/pprof", 1_200, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 80_200
+const maxProduct = 80_300
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 125}
+var maxNames = map[string]int{"lifetime": 127, "lifetime/answer": 124}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

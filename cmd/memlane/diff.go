@@ -33,10 +33,7 @@ func diffCommand() *cli.Command {
 		ArgsUsage: "BEFORE AFTER",
 		Description: "Examples:\n" +
 			"  memlane diff before.pickle after.pickle\n" +
-			"  memlane diff --per-step before.pickle after.pickle\n" +
-			"  memlane diff -o diff.md before.pickle after.pickle\n" +
 			"  memlane diff -o diff.svg before.pickle after.pickle\n" +
-			"  memlane diff -o diff.pb.gz before.pickle after.pickle\n" +
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{},

@@ -31,12 +31,7 @@ func exportCommand() *cli.Command {
 		ArgsUsage: "CAPTURE",
 		Description: "Formats:\n" + list.String() + "\nExamples:\n" +
 			"  memlane export --to native snapshot.pickle | less\n" +
-			"  memlane export --to json -o model.json snapshot.pickle\n" +
-			"  memlane export --to csv --table sites -o sites.csv snapshot.pickle\n" +
-			"  memlane export --to parquet -o buffers.parquet snapshot.pickle\n" +
 			"  memlane export --to perfetto -o mem.pftrace snapshot.pickle\n" +
-			"  memlane export --to collapsed snapshot.pickle | flamegraph.pl > peak.svg\n" +
-			"  memlane export --to xprof.memory_profile host.xplane.pb | jq .memoryIds\n" +
 			"  memlane export --to xprof.memory_viewer --module 'jit_f(5)' host.xplane.pb",
 		Flags: spaceFlags(functionFlag(), nameFlag(),
 			oneOf(&cli.StringFlag{Name: "to", Usage: "write `FORMAT`, one of the list above"}, to...),

@@ -38,7 +38,7 @@ func TestJudgedOnce(t *testing.T) {
 	sum := map[string]int{}
 	for _, file := range []string{"torchsnap/frag_oom.pickle", "whatif/leak.pickle.zst", "torchsnap/twodev.pickle", "chrome/cuprof_leak.json.gz", "xplane/seed_oom.hlo.pb"} {
 		for _, command := range []string{"brief", "info", "leaks", "peak", "peak --at end", "oom", "tune", "whatif", "report", "report --json", "report -o " + page,
-			"svg -o " + picture, "svg --remedy best -o " + picture, "svg --view usage -o " + picture, "svg --by function -o " + picture, "tune -o " + picture, "whatif --set batch=2 -o " + picture, "export --to json",
+			"svg -o " + picture, "svg --view usage -o " + picture, "svg --by function -o " + picture, "tune -o " + picture, "whatif --set batch=2 -o " + picture, "export --to json",
 			"leaks --fail-on critical", "leaks --threshold min_leak_bytes=1", "leaks --function forward", "leaks --rules stormlog", "peak --by category", "oom --capacity 1GiB", "pprof -o " + profile, "diff ../../testdata/torchsnap/healthy.pickle"} {
 			all = map[part]int{}
 			memlane("", append(strings.Fields(command), "--quiet", "../../testdata/"+file)...)

@@ -19,8 +19,6 @@ func leaksCommand() *cli.Command {
 			"  memlane leaks snapshot.pickle\n" +
 			"  memlane leaks --space cuda:1 --json snapshot.pickle\n" +
 			"  memlane leaks --fail-on warning snapshot.pickle || echo it leaks\n" +
-			"  memlane leaks --function 'train_step|evaluate' snapshot.pickle\n" +
-			"  memlane leaks --threshold limit_bytes=80GiB snapshot.pickle\n" +
 			"  memlane leaks --list-rules",
 		Flags: captureFlags(append(ruleFlags(), byFlag(), rankFlag(),
 			toggle("all", "all findings, and each call site of one cause apart"), toggle("list-rules",

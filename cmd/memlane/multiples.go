@@ -43,7 +43,7 @@ func drawMultiples(c *cli.Context, files []string) error {
 	if view := c.String("view"); c.IsSet("view") && view != "usage" {
 		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, len(files))
 	}
-	for _, flag := range []string{"layout", "color", "buffer", "remedy"} { // how to draw buffers
+	for _, flag := range []string{"layout", "color", "buffer"} { // how to draw buffers
 		if c.IsSet(flag) {
 			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, len(files))
 		}

@@ -26,9 +26,7 @@ func peakCommand() *cli.Command {
 			"not contain this instant, or have no OOM, are omitted.\n\n" +
 			"Examples:\n" +
 			"  memlane peak snapshot.pickle\n" +
-			"  memlane peak --by op snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
-			"  memlane peak --at 250ms --json snapshot.pickle\n" +
 			"  memlane peak --space 'jit_step*/space0' host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"},

@@ -99,12 +99,33 @@ func TestSVGOthers(t *testing.T) {
 	}
 }
 
-// TestSVGRemedy: a picture with --remedy draws a second outline, and names the change and the peak that it leaves.
-func TestSVGRemedy(t *testing.T) {
-	picture := succeed(t, "svg", "--remedy", "best", "../../testdata/meaning/a17.pickle.zst")
-	for _, part := range []string{`class="line-fg" stroke-width="2"`, ">with loss.chunks=8<", ">261 MiB to 288 MiB<"} {
-		if !strings.Contains(picture, part) {
-			t.Errorf("no %s", part)
+// TestWhatIfPicture: the picture and the capture of a change are those of the change that was asked, also where only one step was recorded: the
+// first change that the table names, not the step that follows. What is drawn has the peak that the table has.
+func TestWhatIfPicture(t *testing.T) {
+	const file = "../../testdata/whatif/one_step.pickle.zst"
+	pictures := map[string]string{}
+	for _, change := range []string{"batch=2", "batch=0.5", "checkpoint=blocks"} {
+		picture := filepath.Join(t.TempDir(), "changed.svg")
+		succeed(t, "whatif", "--set", change, "-o", picture, file)
+		drawn, err := os.ReadFile(picture)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(drawn), change) {
+			t.Errorf("the picture of %s does not name it", change)
+		}
+		for other, of := range pictures {
+			if of == string(drawn) {
+				t.Errorf("%s and %s have one picture", other, change)
+			}
+		}
+		pictures[change] = string(drawn)
+		changed := filepath.Join(t.TempDir(), "changed.native")
+		succeed(t, "whatif", "--set", change, "-o", changed, file)
+		peak := decode[answer.Info](t, succeed(t, "info", "--json", changed)).Captures[0].Spaces[0].Peak.Bytes
+		scenarios := decode[answer.WhatIf](t, succeed(t, "whatif", "--json", "--set", change, file)).Spaces[0].Scenarios
+		if of := scenarios[len(scenarios)-1]; peak < of.LowBytes || peak > of.HighBytes {
+			t.Errorf("%s: %d bytes are drawn, the table says %d to %d", change, peak, of.LowBytes, of.HighBytes)
 		}
 	}
 }

@@ -47,11 +47,7 @@ func reportCommand() *cli.Command {
 		ArgsUsage: "CAPTURE...",
 		Description: "Examples:\n" +
 			"  memlane report snapshot.pickle\n" +
-			"  memlane report -o report.md snapshot.pickle\n" +
 			"  memlane report -o report.html before.pickle after.pickle\n" +
-			"  memlane report --json snapshot.pickle | jq .summary\n" +
-			"  memlane report --format github snapshot.pickle\n" +
-			"  memlane report --rules gpumemprof --json results.json\n" +
 			"  memlane report --fail-on critical -o report.md snapshot.pickle",
 		Flags: captureFlags(append(ruleFlags(), rankFlag(),
 			formatFlag(),

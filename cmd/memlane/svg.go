@@ -5,20 +5,16 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
-	"github.com/memlane/memlane/lifetime/whatif"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
 	"github.com/memlane/memlane/render/figure"
-	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
 )
 
@@ -42,8 +38,6 @@ func svgCommand() *cli.Command {
 			"the memory in use; the address layout shows holes. --view usage draws curves\n" +
 			"of the memory in use (stacked by --color category), requested, reserved and\n" +
 			"free. --view peak draws the peak by buffer.\n\n" +
-			"--axis event gives each event the same width. It is the default if half\n" +
-			"of the events take place in a twentieth of the time.\n\n" +
 			"Of several memory IDs, the one with the highest peak is drawn, and the others\n" +
 			"in small panels below, except with --view peak. Compiled programs are drawn\n" +
 			"if they are selected or if there is nothing else. Several captures are drawn\n" +
@@ -52,17 +46,12 @@ func svgCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
-			"  memlane svg --color leak -o leaks.png snapshot.pickle\n" +
-			"  memlane svg --axis event --width 1600 -o oom.svg snapshot.pickle\n" +
-			"  memlane svg --remedy checkpoint=blocks -o remedy.svg snapshot.pickle\n" +
-			"  memlane svg --view usage -o usage.svg trace.json\n" +
 			"  memlane svg -o ranks.svg rank*.json\n" +
 			"  memlane svg --view peak --buffer fusion.7 -o peak.svg step.hlo.pb\n" +
-			"  memlane svg --space cuda:1 --color size snapshot.pickle > cuda1.svg\n" +
 			"  memlane svg --space 'jit_step*/space0' -o step.svg host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			choiceFlag("view", "blocks", "", "`VIEW`: %s", views),
-			choiceFlag("layout", "stacked", "", "`LAYOUT`: %s", layouts),
+			choiceFlag("layout", "stacked", "by why it failed", "`LAYOUT`: %s", layouts),
 			choiceFlag("color", "site", "by what is known", "`KEY`: %s;\nwithout it what names most of the peak\n", colors),
 			choiceFlag("axis", "time", "by what is recorded", "`AXIS`: %s", axes),
 			choiceFlag("theme", "auto", "", "`THEME`: %s", themes),
@@ -70,9 +59,6 @@ func svgCommand() *cli.Command {
 				Usage: "width of the picture in pixels:\n`N` from 480 to 4096"},
 			&cli.StringFlag{Name: "height",
 				Usage: "height of the picture in pixels: `N` from\n240 to 4096 (default: as the view needs)"},
-			suggesting(&cli.StringFlag{Name: "remedy",
-				Usage: "draw over the blocks, as a line, what would be in use\nwith `EDITS`, as memlane whatif --set takes them, or\nwith \"best\": the cheapest change that memlane peak names\nand that saves at least half of what any saves"},
-				named(append([]string{"best"}, commonEdits...)...)...),
 			&cli.StringFlag{Name: "buffer", Usage: "with --view peak: highlight the buffer `NAME`"},
 			rankFlag(), outputFlag(), forceFlag()),
 		Action: svg,
@@ -89,14 +75,6 @@ func choiceFlag[V any](name, usual, byDefault, help string, values map[string]V)
 func svg(c *cli.Context) error {
 	if err := cmp.Or(checkPixels(c, "width", 480), checkPixels(c, "height", 240)); err != nil {
 		return err
-	}
-	if edits := c.String("remedy"); edits != "" && edits != "best" {
-		if _, err := whatif.Parse(edits); err != nil {
-			return usage("--remedy %w", err)
-		}
-	}
-	if c.IsSet("remedy") && (views[c.String("view")] != figure.Blocks || layouts[c.String("layout")] != blocks.Stacked) {
-		return usage("--remedy draws over --view blocks --layout stacked")
 	}
 	if err := checkName(c, pictureExtensions...); err != nil {
 		return err
@@ -145,8 +123,12 @@ const mostPixels = 4096
 func draw(c *cli.Context, w io.Writer, capture *judge.Capture, s *lifetime.Space, spaces []*lifetime.Space) error {
 	o := chartOptions(c)
 	f := figure.Options{
-		View: views[c.String("view")], Layout: layouts[c.String("layout")], Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		View: views[c.String("view")], Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Buffer: c.String("buffer"),
+	}
+	if c.IsSet("layout") {
+		layout := layouts[c.String("layout")]
+		f.Layout = &layout
 	}
 	if c.IsSet("axis") {
 		f.Axis = axes[c.String("axis")]
@@ -157,15 +139,6 @@ func draw(c *cli.Context, w io.Writer, capture *judge.Capture, s *lifetime.Space
 	}
 	if f.View == figure.Blocks {
 		f.Title = text.Title(capture, s)
-	}
-	if edits := c.String("remedy"); edits != "" {
-		of, err := answer.RemedyOf(capture, s, edits)
-		if err != nil {
-			return err
-		}
-		peak, _ := text.Saving(&of.WhatIfScenario)
-		f.Outline = &plot.Outline{Name: text.Printable(strings.Join(of.Edits, ",")), Peak: peak,
-			Levels: of.Levels(figure.OnAxis(s, f.Axis))}
 	}
 	return figure.Write(w, capture, s, spaces, f)
 }

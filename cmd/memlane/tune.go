@@ -30,10 +30,8 @@ func tuneCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane tune snapshot.pickle\n" +
 			"  memlane tune --capacity 24GiB snapshot.pickle\n" +
-			"  memlane tune --set default --set expandable_segments:True snapshot.pickle\n" +
 			"  memlane tune --scale 8,16 --capacity 24GiB before.pickle after.pickle\n" +
 			"  memlane tune -o tune.svg snapshot.pickle\n" +
-			"  memlane tune -o tune.md before.pickle after.pickle\n" +
 			"  memlane tune --json before.pickle after.pickle | jq -r .recommended",
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},

@@ -33,7 +33,6 @@ func whatifCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane whatif snapshot.pickle\n" +
 			"  memlane whatif --set batch=2,checkpoint=blocks snapshot.pickle\n" +
-			"  memlane whatif --set batch=2 --capacity 24GiB snapshot.pickle\n" +
 			"  memlane whatif --search --capacity 24GiB snapshot.pickle\n" +
 			"  memlane whatif --set checkpoint=blocks -o changed.svg snapshot.pickle\n" +
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +

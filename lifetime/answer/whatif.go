@@ -190,36 +190,6 @@ func scenariosOf(remedies []Remedy) []WhatIfScenario {
 	return all
 }
 
-// RemedyOf returns what a space would need with edits; "best" is the cheapest change of RemediesOf that saves at
-// least half of what any of them saves. It fails with a *selection.NothingError if that is not known.
-func RemedyOf(c *judge.Capture, s *lifetime.Space, edits string) (*Remedy, error) {
-	nothing := func(why string) error { return &selection.NothingError{File: c.Sources[s.Source].File, Why: why} }
-	c.Limits = judge.Asked
-	e, refused := c.WhatIf(s)
-	switch {
-	case s.Ungrouped != nil:
-		return nil, nothing("changes of a program need all its buffers: leave out --by")
-	case e == nil:
-		return nil, nothing(refused)
-	case edits == "best":
-		all := lowering(c, s, e, 0)
-		if len(all) == 0 {
-			return nil, nothing("no change is known that lowers the peak by 2 % or more")
-		}
-		most := slices.MaxFunc(all, func(a, b Remedy) int { return cmp.Compare(a.SavedBytes, b.SavedBytes) }).SavedBytes
-		return &all[slices.IndexFunc(all, func(r Remedy) bool { return r.SavedBytes >= most/2 })], nil
-	}
-	scenario, err := whatif.Parse(edits)
-	if err != nil {
-		return nil, err
-	}
-	one := scenarioOf(e, scenario, 0)
-	if one.Refused != "" {
-		return nil, nothing(one.Refused)
-	}
-	return &Remedy{one, e, scenario}, nil
-}
-
 // lowering returns the changes that save a part of the peak that is worthwhile, the cheapest first.
 func lowering(c *judge.Capture, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
 	for _, r := range e.Remedies() {
@@ -269,6 +239,7 @@ func WhatIfOf(c *judge.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err er
 			if out.OneStep = e.OneStep; e.OneStep {
 				out.Scenarios = append(out.Scenarios, scenarioOf(e, e.Start(), capacity))
 			}
+			given := len(out.Scenarios) // what follows was asked, or is offered
 			for _, edits := range asked.Scenarios {
 				out.Scenarios = append(out.Scenarios, scenarioOf(e, edits, capacity))
 			}
@@ -281,7 +252,7 @@ func WhatIfOf(c *judge.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err er
 				}
 			}
 			if asked.Changed != nil && asked.Changed.After == nil {
-				if err := asked.Changed.set(e, out.Scenarios); err != nil {
+				if err := asked.Changed.set(e, out.Scenarios[given:]); err != nil {
 					return nil, err
 				}
 			}

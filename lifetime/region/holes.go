@@ -42,6 +42,17 @@ func PiecesAt(s *lifetime.Space, t int64) (free Holes) {
 	return free
 }
 
+// PiecesFor returns the holes that a request of PyTorch's allocator could use when it failed: those of the default pool, of its stream and of
+// its kind of segment. Requests of up to 1 MiB have segments of their own.
+func PiecesFor(s *lifetime.Space, request *lifetime.Mark) (free Holes) {
+	for _, h := range holesAt(s, request.Begin) {
+		if r := &s.Regions[h.Val]; r.Pool == "" && r.Stream == request.Stream && r.Small == (request.Requested <= 1<<20) {
+			free.add(h)
+		}
+	}
+	return free
+}
+
 func (f *Holes) add(h spans.Span[int32]) {
 	size := h.Size()
 	f.Total = units.AddSat(f.Total, size)

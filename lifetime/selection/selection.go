@@ -193,8 +193,7 @@ func (s *Selection) cut(c *lifetime.Capture) (*lifetime.Capture, error) {
 	if from >= to || from >= end || to <= begin {
 		return nil,
 			&NothingError{c.Name(),
-				fmt.Sprintf("nothing was recorded in this interval; the recording is %d to %d, %s long", begin, end-1,
-					units.Span(end-begin, c.Spaces[0].Axis.Unit()))}
+				"nothing was recorded in this interval; the recording is " + units.Span(end-begin, c.Spaces[0].Axis.Unit()) + " long"}
 	}
 	inside := only(c, func(space *lifetime.Space) bool {
 		return space.Axis == lifetime.ProgramOrder || space.Begin < to && space.End > from

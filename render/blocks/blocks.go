@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -36,7 +37,7 @@ const (
 	ByShape                  // types and shapes
 )
 
-// Options are the options of a picture. The zero value draws the whole window, stacked, by site.
+// Options are the options of a picture. The zero value draws the buffers stacked, by site.
 type Options struct {
 	Layout Layout
 	Color  Color
@@ -53,9 +54,6 @@ type Options struct {
 	// Title is the headline. The default names the device, the layout and the colours.
 	Title string
 
-	// From and To select a part [From, To) of the window, in the unit of Buffer.Begin. 0, 0 is the whole window.
-	From, To int64
-
 	// MaxBlocks is the maximum number of buffers with a shape and a tooltip. The smallest have none if the file would
 	// exceed about 2 MB, or in proportion for more than 10000, which browsers take long to open. 0 is as many as a file
 	// of about 40 KB has, in proportion to the size of a larger picture.
@@ -66,9 +64,6 @@ type Options struct {
 
 	// Marks are the sites that leak, nil for none. They have strong hatched colours for every Color.
 	Marks *finding.Marks
-
-	// Outline is drawn over the stacked layout, nil for none.
-	Outline *plot.Outline
 
 	// Frame is set to where the plot is in the picture, if it has an axis. nil = not wanted.
 	Frame *plot.Frame
@@ -82,15 +77,11 @@ const (
 	defaultHeight    = 420
 )
 
-func (o Options) withDefaults(s *lifetime.Space) Options {
+func (o Options) withDefaults() Options {
 	o.Width, o.Height = max(cmp.Or(o.Width, defaultWidth), 480), max(cmp.Or(o.Height, defaultHeight), leastHeight)
 	if o.MaxBlocks <= 0 {
 		o.MaxBlocks = defaultMaxBlocks
 	}
-	if o.From == 0 && o.To == 0 {
-		o.From, o.To = s.Begin, s.End
-	}
-	o.From, o.To = max(o.From, s.Begin), min(o.To, s.End)
 	return o
 }
 
@@ -141,8 +132,9 @@ type picture struct {
 	sizes    map[int64][]byte // cache of units.Exact, which is slow
 	hover    []byte           // memory for one tooltip
 
-	names []canvas.Text // of classes, on their areas
-	keys  bool          // list what has no name there below the plot, and no legend
+	free  region.Holes // in the address layout: when the last request failed
+	names []spot       // of classes, on their areas
+	keys  bool         // list what has no name there below the plot, and no legend
 
 	path canvas.Path // memory for one outline
 }
@@ -152,15 +144,15 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 		return nil, err
 	}
 	asked := o
-	o = o.withDefaults(s)
-	if o.From >= o.To {
-		return nil, errors.New("no part of the recording is between From and To")
+	o = o.withDefaults()
+	if s.Begin >= s.End {
+		return nil, errors.New("the recording has no length")
 	}
 	p := &picture{
 		Plot: plot.New(o.Width), c: c.Capture, s: s, o: o, budget: budgetOf(asked, o),
 		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
 	}
-	p.Space, p.From, p.To = s, o.From, o.To
+	p.Space, p.From, p.To = s, s.Begin, s.End
 	var below point
 	var keys point
 	if asked.Height == 0 || o.Height >= keysHeight {
@@ -173,7 +165,7 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 	p.keys = keys > 0
 	p.Bottom = point(p.o.Height-62)*10 - keys - below - p.FindPhases(c.Program())
 	var err error
-	if p.cols, err = sample(s, plot.Window{From: o.From, To: o.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
+	if p.cols, err = sample(s, plot.Window{From: p.From, To: p.To, Columns: int(p.Right-p.Left) / columnWidth}); err != nil {
 		return nil, err
 	}
 	p.floors = p.cols.floors(s)
@@ -186,7 +178,7 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 	p.lowest = lowest(s)
 	p.classify()
 	if p.buffers == 0 {
-		return nil, errors.New("no buffer is alive between From and To")
+		return nil, errors.New("no buffer is alive in the recording")
 	}
 	return p, nil
 }

@@ -42,6 +42,7 @@ type label struct{ name, place, leak string }
 type usage struct {
 	label
 	atPeak int64   // bytes
+	most   int64   // bytes at any time
 	area   float64 // size times lifetime
 	sites  []lifetime.SiteID
 }
@@ -54,7 +55,10 @@ func (p *picture) classify() {
 		n++
 	}
 	leaks, others := sites[:n], sites[n:]
-	room := int((point(p.o.Height-30)*10-p.Top)/plot.RowHeight) - len(p.refusedRows())
+	room := int((point(p.o.Height-30)*10-p.Top)/plot.RowHeight) - len(p.RefusedRows())
+	if p.m != nil {
+		room-- // for free memory
+	}
 	if p.base() > 0 {
 		room--
 	}
@@ -101,10 +105,10 @@ func ownRows(n, colours, room int) int {
 
 func hatch(i int) canvas.Look { return canvas.Look{RGB: hatches[i], Hatched: true} }
 
-// addSites adds a class for each site with the most bytes at the peak, and one for the rest.
+// addSites adds a class for each site with the most bytes at any time, those with the most at the peak first, and one for the rest.
 func (p *picture) addSites(sites []usage, room int) {
 	own := ownRows(len(sites), len(plot.Palette), room)
-	for i := range sites[:own] {
+	for _, i := range byPeak(own, func(i int) int64 { return sites[i].atPeak }) { // a colour stays, however much room a picture has
 		look := canvas.Look{RGB: plot.Palette[i]}
 		if unknown(sites[i].name) {
 			look = plot.UnknownLook
@@ -114,6 +118,16 @@ func (p *picture) addSites(sites []usage, room int) {
 	if more := len(sites) - own; more > 0 {
 		p.addClass(class{name: "other sites (" + strconv.Itoa(more) + ")", look: plot.OtherLook}, sites[own:])
 	}
+}
+
+// byPeak returns the indices below n, those with the most bytes at the peak first.
+func byPeak(n int, bytes func(i int) int64) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(bytes(b), bytes(a)) })
+	return order
 }
 
 // unknown reports whether the name of a site says nothing about it.
@@ -153,7 +167,7 @@ func (p *picture) count(sites []usage) {
 	})
 }
 
-// usages sums the buffers by label: leaks first, by area in view, then by bytes at the peak.
+// usages sums the buffers by label: leaks first, by area in view, then by the most bytes at any time.
 func (p *picture) usages() []usage {
 	atPeak := make([]int64, len(p.c.Sites))
 	areas := make([]float64, len(p.c.Sites))
@@ -173,15 +187,20 @@ func (p *picture) usages() []usage {
 	// Sites are visited in their order, so that the order of equal sums is stable.
 	index := map[label]int{}
 	var list []usage
+	ofSite := make([]int, len(p.c.Sites))
 	for id := range used {
 		if !used[id] {
 			continue
 		}
 		l := p.label(lifetime.SiteID(id))
 		u := keyed.At(index, &list, l, usage{label: l})
+		ofSite[id] = index[l]
 		u.atPeak += atPeak[id]
 		u.area += areas[id]
 		u.sites = append(u.sites, lifetime.SiteID(id))
+	}
+	for i, most := range plot.Tops(p.s, len(list), p.seen(func(buffer int) int { return ofSite[p.s.Buffers[buffer].Site] })) {
+		list[i].most = most
 	}
 	slices.SortStableFunc(list, func(a, b usage) int {
 		if (a.leak != "") != (b.leak != "") {
@@ -190,10 +209,20 @@ func (p *picture) usages() []usage {
 		if a.leak != "" && a.area != b.area {
 			return cmp.Compare(b.area, a.area)
 		}
-		return cmp.Or(cmp.Compare(b.atPeak, a.atPeak), cmp.Compare(b.area, a.area), cmp.Compare(a.name, b.name),
+		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.area, a.area), cmp.Compare(a.name, b.name),
 			cmp.Compare(a.place, b.place), cmp.Compare(a.leak, b.leak))
 	})
 	return list
+}
+
+// seen returns of, with -1 for buffers that are not drawn.
+func (p *picture) seen(of func(buffer int) int) func(buffer int) int {
+	return func(i int) int {
+		if !p.cols.overlaps(&p.s.Buffers[i]) || p.still[i] {
+			return -1
+		}
+		return of(i)
+	}
 }
 
 // label returns the label of a site.

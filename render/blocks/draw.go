@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -24,7 +25,7 @@ func (p *picture) draw() error {
 	var err error
 	p.Page, err = canvas.New(p.o.Format, canvas.Page{
 		Width: p.o.Width, Height: p.o.Height, Theme: p.o.Theme,
-		Title: p.called(), Desc: p.finding() + p.explanation(&l),
+		Title: p.headline(), Desc: p.finding() + p.explanation(&l),
 	})
 	if err != nil {
 		return err
@@ -48,33 +49,27 @@ func (p *picture) draw() error {
 	}
 	p.mergedPaths(&l)
 	p.blocks(&l)
-	for _, name := range p.names {
-		p.Page.Text(name)
+	if m == nil {
+		p.Page.Stroke(p.topEdge(), canvas.Pen{Role: canvas.Dim, Width: 10}, nil)
 	}
 	p.Along()
 	p.peakLine()
-	if p.o.Outline != nil {
-		p.Outline(p.o.Outline, height)
-	}
 	p.Limit(height, p.ceiling)
 	if m != nil {
-		height = nil
+		p.Refusals(nil, p.ceiling)
+		p.largestFree(m)
+	} else {
+		p.Refusals(height, p.ceiling)
 	}
-	p.Refusals(height, p.ceiling)
 	p.Steps()
+	for _, name := range p.names { // last: nothing crosses them
+		p.Plate(name.Text, name.look)
+	}
 	p.DrawLabels()
 	p.legend()
 	p.Others(p.o.Height, p.other)
 	p.Footer(p.o.Height, p.explanation(&l))
 	return nil
-}
-
-// called returns what browsers and screen readers call the picture.
-func (p *picture) called() string {
-	if p.o.Title != "" {
-		return p.headline()
-	}
-	return p.headline() + ": peak " + units.Bytes(p.peak.Bytes)
 }
 
 // headline returns the title of the picture.
@@ -149,10 +144,13 @@ func (p *picture) peakLine() {
 // legend lists the classes, and the bytes below the buffers.
 func (p *picture) legend() {
 	var rows []plot.Row
-	for _, c := range p.classes {
-		if !c.hidden && !(p.keys && c.named) {
-			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place,
-				Below: cmp.Or(c.leak, atPeak(c.bytes)), Bad: c.leak != ""})
+	tops := plot.Tops(p.s, len(p.classes), p.seen(func(i int) int { return int(p.classOf(i)) }))
+	for k, c := range p.classes {
+		if below := atPeak(c.bytes); !c.hidden && !(p.keys && c.named && c.leak == "") {
+			if c.bytes == 0 {
+				below = "at most " + units.Bytes(tops[k])
+			}
+			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place, Below: cmp.Or(c.leak, below), Bad: c.leak != ""})
 		}
 	}
 	if base := p.base(); base > 0 {
@@ -161,7 +159,14 @@ func (p *picture) legend() {
 	if len(p.s.Stack) > 0 {
 		rows = append(rows, plot.Row{Look: stackLook, Name: "stack, outside the heap", Below: atPeak(p.s.StackAt(p.peak.At))})
 	}
-	rows = append(append(rows, p.refusedRows()...), p.o.Outline.Row()...)
+	if p.m != nil && len(p.s.Regions) > 0 {
+		row := plot.Row{Look: canvas.Look{Role: canvas.Room}, Name: "reserved, free"}
+		if last := p.Refused(); last != nil {
+			row.Below = units.Bytes(region.FreeAt(p.s, last.Begin).Total) + ", largest " + units.Bytes(p.free.Largest)
+		}
+		rows = append(rows, row)
+	}
+	rows = append(rows, p.RefusedRows()...)
 	if p.keys {
 		p.Keys(rows)
 	} else {
@@ -169,20 +174,7 @@ func (p *picture) legend() {
 	}
 }
 
-// refusedRows returns the row of failed allocations, which only the stacked layout draws.
-func (p *picture) refusedRows() []plot.Row {
-	if p.o.Layout == Stacked {
-		return p.RefusedRows()
-	}
-	return nil
-}
-
-func atPeak(bytes int64) string {
-	if bytes == 0 {
-		return "none at the peak"
-	}
-	return units.Bytes(bytes) + " at the peak"
-}
+func atPeak(bytes int64) string { return units.Bytes(bytes) + " at the peak" }
 
 // drawFloors draws the bytes below the buffers: those from before the window, and on them the
 // stack of compiled programs.
@@ -207,6 +199,43 @@ func (p *picture) drawFloors() {
 	}
 	if p.Below > 0 {
 		p.DrawBreak("before the recording: "+units.Bytes(p.base())+", without events", plot.BaseLook)
+	}
+}
+
+// topEdge returns the upper edge of the memory in use, which pale areas lack on a light page, in whole pixels.
+func (p *picture) topEdge() *canvas.Path {
+	var path canvas.Path
+	height, last := p.height(), point(-1)
+	for k, level := range p.cols.level {
+		x, y := p.columnX(k)+5, (p.Bottom-height.At(uint64(max(level, 0))))/10*10+5
+		if k == 0 {
+			path.Move(x-5, y)
+		} else if y != last {
+			path.Line(x, last)
+			path.Line(x, y)
+		}
+		last = y
+	}
+	path.Line(p.Right, last)
+	return &path
+}
+
+// largestFree draws the request that failed last beside the largest free piece at that instant, from the same address on.
+func (p *picture) largestFree(m *addressMap) {
+	last := p.Refused()
+	if last == nil || last.Requested <= 0 || len(p.s.Regions) == 0 {
+		return
+	}
+	p.free = region.PiecesFor(p.s, last)
+	lo, hi := m.span(p.free.At, p.free.Largest)
+	x, high := min(p.X(last.Begin), p.Right-plot.RefusedWidth), min(m.scale.At(uint64(last.Requested)), p.Bottom-p.Top)
+	lo = min(lo, p.Bottom-p.Top-high)
+	request := canvas.Rect(x, p.Bottom-lo-high, x+plot.RefusedWidth, p.Bottom-lo)
+	p.Page.Fill(request, plot.RefusedLook, []byte("refused: "+units.Exact(last.Requested)))
+	p.Page.Stroke(request.Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+	if hi > lo {
+		p.Page.Stroke(canvas.Rect(x-plot.RefusedWidth, p.Bottom-hi, x, p.Bottom-lo).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15},
+			[]byte("largest free piece: "+units.Exact(p.free.Largest)))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 type group struct {
 	name  string
 	bytes int64          // alive at the peak
+	most  int64          // alive at any time
 	area  float64        // size times lifetime
 	rows  []lifetime.Row // without amounts
 }
@@ -98,7 +99,7 @@ func covers(rows map[lifetime.Row]int64, known map[lifetime.Row]bool, name func(
 	return sum
 }
 
-// addGroups adds a class for each group with the most bytes at the peak, and one for the rest.
+// addGroups adds a class for each group with the most bytes at any time, those with the most at the peak first, and one for the rest.
 func (p *picture) addGroups(room int) {
 	list, words := p.groups(), groupings[p.o.Color]
 	colours := len(plot.Palette)
@@ -106,25 +107,24 @@ func (p *picture) addGroups(room int) {
 		colours = len(list)
 	}
 	own := ownRows(len(list), colours, room)
-	for i := range list {
-		k := len(p.classes)
-		switch {
-		case i < own:
-			name := list[i].name
-			if p.o.Color == ByCategory {
-				name = purpose.Words(name)
+	add := func(c class, of []*group) {
+		for _, g := range of {
+			c.bytes += g.bytes
+			for _, r := range g.rows {
+				p.ofRow[r] = uint8(len(p.classes))
 			}
-			p.classes = append(p.classes, class{name: name, look: list[i].look(p.o.Color, i)})
-		case i == own:
-			p.classes = append(p.classes,
-				class{name: "other " + words.several + " (" + strconv.Itoa(len(list)-own) + ")", look: plot.OtherLook})
-		default:
-			k--
 		}
-		p.classes[k].bytes += list[i].bytes
-		for _, r := range list[i].rows {
-			p.ofRow[r] = uint8(k)
+		p.classes = append(p.classes, c)
+	}
+	for _, i := range byPeak(own, func(i int) int64 { return list[i].bytes }) {
+		name := list[i].name
+		if p.o.Color == ByCategory {
+			name = purpose.Words(name)
 		}
+		add(class{name: name, look: list[i].look(p.o.Color, i)}, list[i:i+1])
+	}
+	if more := len(list) - own; more > 0 {
+		add(class{name: "other " + words.several + " (" + strconv.Itoa(more) + ")", look: plot.OtherLook}, list[own:])
 	}
 }
 
@@ -145,11 +145,11 @@ func rowOf(s *lifetime.Space, i int) lifetime.Row {
 	return lifetime.Row{Site: s.Buffers[i].Site, Kind: s.Buffers[i].Kind, Purpose: s.PurposeOf(i)}
 }
 
-// groups sums the buffers that do not leak, most bytes at the peak first.
+// groups sums the buffers that do not leak, most bytes at any time first.
 func (p *picture) groups() (list []*group) {
 	p.ofRow = map[lifetime.Row]uint8{}
-	byRow := map[lifetime.Row]*group{}
-	byName := map[string]*group{}
+	byRow := map[lifetime.Row]int{} // index of list
+	byName := map[string]int{}
 	name := namer(p.c, p.s, p.o.Color)
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
@@ -157,23 +157,32 @@ func (p *picture) groups() (list []*group) {
 			continue
 		}
 		row := rowOf(p.s, i)
-		g := byRow[row]
-		if g == nil {
+		k, ok := byRow[row]
+		if !ok {
 			called := cmp.Or(name(row), groupings[p.o.Color].none)
-			if g = byName[called]; g == nil {
-				g = &group{name: called}
-				byName[called], list = g, append(list, g)
+			if k, ok = byName[called]; !ok {
+				k, list = len(list), append(list, &group{name: called})
+				byName[called] = k
 			}
-			g.rows = append(g.rows, row)
-			byRow[row] = g
+			list[k].rows = append(list[k].rows, row)
+			byRow[row] = k
 		}
+		g := list[k]
 		g.area += p.area(b)
 		if aliveAt(b, p.peak.At) {
 			g.bytes += b.Size
 		}
 	}
+	for k, most := range plot.Tops(p.s, len(list), p.seen(func(i int) int {
+		if k, ok := byRow[rowOf(p.s, i)]; ok && int(p.ofSite[p.s.Buffers[i].Site]) >= p.leaks {
+			return k
+		}
+		return -1
+	})) {
+		list[k].most = most
+	}
 	slices.SortFunc(list, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(b.area, a.area), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.most, a.most), cmp.Compare(b.area, a.area), cmp.Compare(a.name, b.name))
 	})
 	return list
 }

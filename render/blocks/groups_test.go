@@ -3,6 +3,7 @@ package blocks
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,9 +64,9 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestColoursByPeak checks that those who have nothing at the peak lose their colour first if the legend lacks room, and that colours of
-// categories stay.
-func TestColoursByPeak(t *testing.T) {
+// TestColoursByTop checks that those who have little at any time lose their colour first if the legend lacks room, also if they have much at the
+// peak; that rows are in order of the peak, and that colours stay.
+func TestColoursByTop(t *testing.T) {
 	p := newProgram("p.pickle", cuda)
 	category := func(region string) lifetime.SiteID { return p.Site(lifetime.Site{Op: region, Region: region}) }
 	long := p.alloc(10, 40*mib, category("early"))
@@ -79,19 +80,23 @@ func TestColoursByPeak(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		least := q.classes[0].bytes
+		least, early := q.classes[0].bytes, false
 		for _, k := range q.classes {
-			if k.name == "early" || k.bytes > least && !strings.HasPrefix(k.name, "other ") {
+			early = early || k.name == "early"
+			if k.bytes > least && !strings.HasPrefix(k.name, "other ") {
 				t.Errorf("colour %d: %q has a colour, with %d bytes at the peak after one with %d", color, k.name, k.bytes, least)
 			}
 			least = min(least, k.bytes)
+		}
+		if svg := string(render(t, c, s, Options{Color: color, Width: 1600, Height: 900})); !early || !strings.Contains(svg, ">at most 40.0 MiB<") {
+			t.Errorf("colour %d: what had most memory has no colour or figure", color)
 		}
 		wide, err := newPicture(judge.Of(c), s, Options{Color: color, Width: 1600, Height: 900})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, k := range q.classes[:len(q.classes)-1] {
-			if wide.classes[i].look != k.look {
+		for _, k := range q.classes[:len(q.classes)-1] {
+			if !slices.ContainsFunc(wide.classes, func(w class) bool { return w.name == k.name && w.look == k.look }) {
 				t.Errorf("%q has another colour in a larger picture", k.name)
 			}
 		}

@@ -2,7 +2,6 @@ package blocks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,18 +11,25 @@ import (
 )
 
 // profile is the outline of an area: its lower and its upper edge in the columns from first on, as distances from the
-// bottom of the plot.
+// bottom of the plot, and its bytes there.
 type profile struct {
 	first  int
 	lo, hi []point
+	bytes  []int64
+}
+
+// spot is the name of a class on one of its areas.
+type spot struct {
+	canvas.Text
+	look canvas.Look
 }
 
 // nameHeight is the height that a name on an area needs.
 const nameHeight point = 150
 
-// spots returns the names of the classes, with their bytes and their share at the peak, each on its largest area, as
+// spots returns the names of the classes, each on its largest area with the bytes of that area at the instant where the name stands, as
 // far as they fit there.
-func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.Text) {
+func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []spot) {
 	all := p.profiles(l, b, height)
 	called := map[string]int{}
 	for _, c := range p.classes {
@@ -31,21 +37,15 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []canvas.
 	}
 	for k, c := range p.classes {
 		words := []string{strings.TrimSpace(c.name + " " + c.place)}
-		if share := 100 * float64(c.bytes) / float64(p.peak.Bytes); c.bytes > 0 && share >= 1 {
-			words = []string{fmt.Sprintf("%s: %s, %.0f %%", words[0], units.Bytes(c.bytes), share), words[0]}
-		}
 		if called[c.name] == 1 {
 			words = append(words, c.name)
 		} else if c.place != "" {
 			words = append(words, c.place)
 		}
-		for _, word := range words {
-			text := canvas.Text{S: canvas.Clean(word), Role: canvas.On(c.look), Halo: c.look.Hatched}
-			if !c.look.Hatched && c.look.Role == canvas.Data {
-				text.Over = c.look.RGB // hides edges of blocks
-			}
-			if spot, ok := p.onTop(text, all[k]); ok {
-				names = append(names, spot)
+		for i := range 2 * len(words) {
+			text, ok := p.onTop(canvas.Clean(words[i/2]), i%2 == 0, all[k])
+			if ok {
+				names = append(names, spot{text, c.look})
 				p.classes[k].named = true
 				break
 			}
@@ -61,6 +61,7 @@ func (p *picture) profiles(l *layout, b *bands, height plot.Scale) [][]profile {
 	levels := func(low, high []int64) (f profile) {
 		for k := range low {
 			f.lo, f.hi = append(f.lo, height.At(uint64(low[k]))), append(f.hi, height.At(uint64(high[k])))
+			f.bytes = append(f.bytes, high[k]-low[k])
 		}
 		return f
 	}
@@ -100,7 +101,7 @@ func (p *picture) profileOf(l *layout, sh shape) profile {
 			end = steps[i+1].x
 		}
 		for x := s.x; x < end; x += columnWidth {
-			f.lo, f.hi = append(f.lo, s.lo), append(f.hi, s.hi)
+			f.lo, f.hi, f.bytes = append(f.lo, s.lo), append(f.hi, s.hi), append(f.bytes, p.s.Buffers[sh.buffer].Size)
 		}
 	}
 	return f
@@ -121,16 +122,25 @@ func (f *profile) widest(columns int) (at int, lo, hi point) {
 	return at, lo, hi
 }
 
-// onTop puts a text on the highest part of the profiles. It reports whether the text fits.
-func (p *picture) onTop(t canvas.Text, all []profile) (canvas.Text, bool) {
+// onTop puts a name on the highest part of the profiles, with the bytes of the area at the middle of the text. It reports whether the text
+// fits.
+func (p *picture) onTop(name string, figure bool, all []profile) (t canvas.Text, ok bool) {
+	t.S = name
+	if figure {
+		t.S += ": " + units.Bytes(1023<<20) // as wide as a figure may be
+	}
 	columns := int(t.Extent()+80)/columnWidth + 1
-	best := point(0)
+	best, bytes := point(0), int64(0)
 	for i := range all {
 		k, lo, hi := all[i].widest(columns)
 		if hi-lo > best {
 			best = hi - lo
 			t.X, t.Y = p.columnX(k)+40, p.Bottom-(lo+hi)/2+40
+			bytes = all[i].bytes[k-all[i].first+columns/2]
 		}
+	}
+	if figure {
+		t.S = name + ": " + units.Bytes(bytes)
 	}
 	return t, best >= nameHeight
 }

@@ -2,9 +2,13 @@ package blocks
 
 import (
 	"math"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
@@ -43,6 +47,60 @@ func lab(c canvas.RGB, eyes [3][3]float64) [3]float64 {
 	return [3]float64{116*y - 16, 500 * (x - y), 200 * (y - z)}
 }
 
+// TestNames: nothing that is drawn later crosses a name on an area, and its figure is that of the area at the instant where it stands.
+func TestNames(t *testing.T) {
+	plates := regexp.MustCompile(`stroke-width="13" d="(M[^"]*)"`)
+	paths := regexp.MustCompile(`<path [^>]* d="(M[^"]*)"`)
+	box := func(d string) (b [4]int) {
+		b = [4]int{math.MaxInt, math.MaxInt, 0, 0}
+		for _, shape := range readPath(t, d) {
+			for _, q := range shape.points {
+				b = [4]int{min(b[0], q[0]), min(b[1], q[1]), max(b[2], q[0]), max(b[3], q[1])}
+			}
+		}
+		return b
+	}
+	named := 0
+	for seed := range uint64(8) {
+		c, s := random(seed, 200, cuda).finish(t)
+		for _, color := range []Color{BySite, ByCategory, BySize, ByLeak} {
+			svg := string(render(t, c, s, Options{Color: color}))
+			for _, at := range plates.FindAllStringSubmatchIndex(svg, -1) {
+				named++
+				plate := box(svg[at[2]:at[3]])
+				for _, later := range paths.FindAllStringSubmatch(svg[at[1]:], -1) {
+					if b := box(later[1]); b[0] < plate[2] && plate[0] < b[2] && b[1] < plate[1]+65 && plate[1]-65 < b[3] {
+						t.Fatalf("seed %d, colour %d: %s is drawn over a name", seed, color, later[0])
+					}
+				}
+			}
+			p, err := newPicture(judge.Of(c), s, Options{Color: color})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.stack()
+			for _, name := range p.names {
+				group, figure, ok := strings.Cut(name.S, ": ")
+				columns := int(canvas.Width(group+": "+units.Bytes(1023<<20), canvas.TextSize)+80)/columnWidth + 1
+				at := p.cols.at[min(len(p.cols.at)-1, int((name.X-40-p.Left)/columnWidth)+columns/2)]
+				sum, one := int64(0), false
+				p.each(func(i int, k uint8) {
+					if b := &s.Buffers[i]; p.classes[k].look == name.look && aliveAt(b, at) {
+						sum += b.Size
+						one = one || units.Bytes(b.Size) == figure
+					}
+				})
+				if ok && !one && figure != units.Bytes(sum) && color != BySite {
+					t.Errorf("seed %d, colour %d: %q stands where %s are alive", seed, color, name.S, units.Bytes(sum))
+				}
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d names", named)
+	}
+}
+
 // TestPalette checks that people with common colour blindnesses can distinguish the
 // colours of one picture, also in a grey print. A difference of 2 is barely visible.
 func TestPalette(t *testing.T) {
@@ -50,14 +108,16 @@ func TestPalette(t *testing.T) {
 	for k := purpose.ModelParameter; k <= purpose.Cache; k++ {
 		categories = append(categories, plot.CategoryLook(k.String()).RGB)
 	}
+	categories = append(categories, plot.CategoryLook(purpose.Leaked.String()).RGB)
 	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:], "categories": categories} {
 		difference, lightness := 15.0, 4.0
-		if name == "categories" { // eleven colours, and not all of them in one picture
-			difference, lightness = 12, 3
+		page := []canvas.RGB(nil)
+		if name == "categories" { // twelve colours, each by its meaning in every picture, on a white page
+			difference, lightness, page = 20, 3, []canvas.RGB{0xffffff}
 		}
 		for who, eyes := range blindness {
 			for i, c := range colors {
-				for _, other := range colors[:i] {
+				for _, other := range append(page, colors[:i]...) {
 					a, b := lab(c, eyes), lab(other, eyes)
 					if d := math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), a[2]-b[2]); d < difference {
 						t.Errorf("%s, %s: %v and %v differ by %.1f", name, who, c, other, d)

@@ -76,7 +76,6 @@ type Look struct {
 	RGB     RGB
 	Hatched bool // stripes over RGB
 	Hollow  bool // only stripes, in the colour of Role
-	Faint   bool // slightly paler
 	Pale    bool // much paler
 	Edged   bool // with a thin line in the page's colour around it
 	Crisp   bool // without anti-aliasing, for shapes too small for Edged
@@ -84,11 +83,8 @@ type Look struct {
 
 // opacity returns the opacity of a fill.
 func (l Look) opacity() float64 {
-	switch {
-	case l.Pale:
+	if l.Pale {
 		return .4
-	case l.Faint:
-		return .8
 	}
 	return 1
 }
@@ -105,7 +101,7 @@ func (g looks) of(l Look) Look {
 	if l.Role == Data && l.RGB == 0 {
 		l.Role, l.RGB, l.Hatched, l.Hollow = outer.Role, outer.RGB, outer.Hatched, outer.Hollow
 	}
-	l.Faint, l.Pale, l.Edged, l.Crisp = l.Faint || outer.Faint, l.Pale || outer.Pale, l.Edged || outer.Edged, l.Crisp || outer.Crisp
+	l.Pale, l.Edged, l.Crisp = l.Pale || outer.Pale, l.Edged || outer.Edged, l.Crisp || outer.Crisp
 	return l
 }
 
@@ -138,7 +134,6 @@ type Text struct {
 	Bold   bool
 	Turned bool // reads upwards
 	Halo   bool // with the page's colour around it, to be readable on shapes
-	Over   RGB  // with this colour around it, that of the shape below; 0 = none
 	S      string
 	Aside  string // dimmed text after S
 }

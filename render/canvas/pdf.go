@@ -1,7 +1,6 @@
 package canvas
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -156,9 +155,8 @@ func (c *document) Text(t Text) {
 	case End:
 		x -= width
 	}
-	if t.Halo || t.Over != 0 {
-		around := cmp.Or(t.Over, c.theme.color(Background))
-		c.pdf.RawWriteStr(fmt.Sprintf("q 1 Tr %g w %s\n", 3*points, paint(around, "RG")))
+	if t.Halo {
+		c.pdf.RawWriteStr(fmt.Sprintf("q 1 Tr %g w %s\n", 3*points, paint(c.theme.color(Background), "RG")))
 		c.pdf.Text(x, y, s+aside)
 		c.pdf.RawWriteStr("Q\n")
 	}

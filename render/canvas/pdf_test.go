@@ -46,7 +46,7 @@ func TestPDF(t *testing.T) {
 		for _, s := range []string{"GiB", "\x00(\\)\xff", "\U0001F600\uffff\U0010FFFF\u202eمرحبا世界", strings.Repeat("w", 5000), ""} {
 			c.Text(Text{X: 60, Y: 240, Anchor: Middle, Turned: true, S: s})
 			c.Text(Text{X: 60, Y: 240, Anchor: End, Halo: true, Bold: true, S: s, Aside: s})
-			c.Text(Text{X: 60, Y: 240, Over: 0x336699, Role: Chalk, S: s})
+			c.Text(Text{X: 60, Y: 240, Halo: true, Role: Chalk, S: s})
 		}
 	}
 	file, page := drawPDF(t, all)

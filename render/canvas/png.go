@@ -178,13 +178,9 @@ func (c *raster) Text(t Text) {
 		x -= width
 	}
 	point := fixed.Point26_6{X: x, Y: fixed.Int26_6(int(t.Y) * dots * 64 / 10)}
-	around := Look{Role: Background}
-	if t.Over != 0 {
-		around = Look{RGB: t.Over}
-	}
-	if t.Halo || t.Over != 0 {
+	if t.Halo {
 		for _, d := range [][2]int{{-3, 0}, {3, 0}, {0, -3}, {0, 3}, {-2, -2}, {2, -2}, {-2, 2}, {2, 2}} {
-			c.words(face, point.Add(fixed.P(d[0], d[1])), around, s+aside)
+			c.words(face, point.Add(fixed.P(d[0], d[1])), Look{Role: Background}, s+aside)
 		}
 	}
 	role := t.Role

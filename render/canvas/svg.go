@@ -78,11 +78,8 @@ func (c *svg) attributes(l Look) {
 	if class != "" {
 		c.str(` class="`, class, `"`)
 	}
-	switch {
-	case l.Pale:
+	if l.Pale {
 		c.str(` fill-opacity=".4"`)
-	case l.Faint:
-		c.str(` fill-opacity=".8"`)
 	}
 	if l.Crisp {
 		c.str(` shape-rendering="crispEdges"`)
@@ -151,17 +148,11 @@ func (c *svg) Text(t Text) {
 	if t.Role != Data && t.Role != Foreground {
 		class = " " + roles[t.Role].name
 	}
-	switch {
-	case t.Halo:
+	if t.Halo {
 		class += " halo"
-	case t.Over != 0:
-		class += " over"
 	}
 	if class != "" {
 		c.str(` class="`, class[1:], `"`)
-	}
-	if t.Over != 0 {
-		c.str(` stroke="`, t.Over.String(), `"`)
 	}
 	c.str([...]string{"", ` text-anchor="middle"`, ` text-anchor="end"`}[t.Anchor])
 	if t.Size != 0 && t.Size != TextSize {

@@ -41,8 +41,8 @@ func TestElements(t *testing.T) {
 		`<path class="bad edge" fill-opacity=".4" d="M0 0h1v1h-1z"><title>x &lt; y</title></path>`: func(c Canvas) {
 			c.Fill(Rect(0, 0, 10, 10), Look{Role: Bad, Edged: true, Pale: true}, []byte("x < y"))
 		},
-		`<path fill="#010203" fill-opacity=".8" shape-rendering="crispEdges" d="M0 0h1v1h-1z"/>`: func(c Canvas) {
-			c.Fill(Rect(0, 0, 10, 10), Look{RGB: 0x010203, Faint: true, Crisp: true}, nil)
+		`<path fill="#010203" fill-opacity=".4" shape-rendering="crispEdges" d="M0 0h1v1h-1z"/>`: func(c Canvas) {
+			c.Fill(Rect(0, 0, 10, 10), Look{RGB: 0x010203, Pale: true, Crisp: true}, nil)
 		},
 		`<path fill="url(#hatch-d1495b)" d="M0 0h1v1h-1z"/>`: func(c Canvas) { c.Fill(Rect(0, 0, 10, 10), Look{RGB: 0xd1495b, Hatched: true}, nil) },
 		`<path fill="none" stroke="#336699" d="M1 1h1.5v-1.5l.5 1235"/>`: func(c Canvas) {
@@ -104,7 +104,7 @@ func TestThemes(t *testing.T) {
 func TestRaster(t *testing.T) {
 	file := drawn(t, PNG, Light, func(c Canvas) {
 		c.Fill(Rect(0, 0, 50, 50), Look{RGB: 0x000000, Pale: true}, nil)
-		c.Fill(Rect(50, 0, 100, 50), Look{RGB: 0x000000, Faint: true}, nil)
+		c.Fill(Rect(50, 0, 100, 50), Look{RGB: 0x000000, Pale: true}, nil)
 		c.Fill(Rect(110, 0, 160, 50), Look{RGB: 0x336699, Edged: true}, nil)
 		c.Fill(Rect(-900, -900, -800, -800), Look{RGB: 0xff0000}, nil) // outside the page
 		c.Fill(&Path{}, Look{RGB: 0xff0000}, nil)
@@ -128,7 +128,7 @@ func TestRaster(t *testing.T) {
 		x, y int
 		want RGB
 	}{
-		{"pale", 4, 4, 0x999999}, {"faint", 14, 4, 0x333333}, {"inside the edge", 27, 5, 0x336699}, {"above the dot", 50, 0, 0xffffff}, {"in the dot", 50, 5, 0x00ff00},
+		{"pale", 4, 4, 0x999999}, {"faint", 14, 4, 0x999999}, {"inside the edge", 27, 5, 0x336699}, {"above the dot", 50, 0, 0xffffff}, {"in the dot", 50, 5, 0x00ff00},
 		{"a dash", 1, 21, 0x0000ff}, {"a gap", 7, 21, 0xffffff}, {"the next dash", 12, 21, 0x0000ff}, {"a line", 7, 25, 0x0000ff}, {"left of the text", 10, 50, 0x336699},
 	} {
 		if got := at(p.x, p.y); got != p.want {

@@ -86,7 +86,7 @@ func (t Theme) styleSheet() string {
 	}
 	rule(".edge", "stroke", Background)
 	rule(".halo", "stroke", Background)
-	b.WriteString(".memlane .edge{stroke-width:.5}.memlane .halo,.memlane .over{stroke-width:3;stroke-linejoin:round;paint-order:stroke}</style>\n")
+	b.WriteString(".memlane .edge{stroke-width:.5}.memlane .halo{stroke-width:3;stroke-linejoin:round;paint-order:stroke}</style>\n")
 	return b.String()
 }
 

@@ -16,6 +16,7 @@ type band struct {
 	name   string
 	look   canvas.Look
 	atPeak int64
+	most   int64  // at any time
 	top    *curve // this band and those below
 
 	bytes, area float64 // of all its buffers; size times lifetime
@@ -100,11 +101,14 @@ func (u *usage) classes() (bands []band, bandOf []uint8) {
 			all[k].atPeak = units.AddSat(all[k].atPeak, b.Size)
 		}
 	}
+	for k, most := range plot.Tops(u.s, len(all), func(i int) int { return class[i] }) {
+		all[k].most = most
+	}
 	order := make([]int, len(all))
 	for k := range order {
 		order[k] = k
 	}
-	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(all[y].atPeak, all[x].atPeak) })
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(all[y].most, all[x].most) })
 	own := order[:min(len(order), mostBands)]
 	slices.SortStableFunc(own, func(x, y int) int { return cmp.Compare(all[y].area*all[x].bytes, all[x].area*all[y].bytes) })
 	place := make([]uint8, len(all))
@@ -117,6 +121,7 @@ func (u *usage) classes() (bands []band, bandOf []uint8) {
 		for _, k := range others {
 			place[k] = uint8(len(own))
 			bands[len(own)].atPeak = units.AddSat(bands[len(own)].atPeak, all[k].atPeak)
+			bands[len(own)].most = max(bands[len(own)].most, all[k].most)
 		}
 	}
 	bandOf = make([]uint8, len(class))
@@ -136,7 +141,11 @@ func (u *usage) drawBands() {
 // bandRows returns the legend rows of the categories, from top to bottom.
 func (u *usage) bandRows() (rows []plot.Row) {
 	for _, b := range slices.Backward(u.bands) {
-		rows = append(rows, plot.Row{Look: b.look, Name: b.name, Below: units.Bytes(b.atPeak) + " at the peak"})
+		below := units.Bytes(b.atPeak) + " at the peak"
+		if b.atPeak == 0 {
+			below = "at most " + units.Bytes(b.most)
+		}
+		rows = append(rows, plot.Row{Look: b.look, Name: b.name, Below: below})
 	}
 	return rows
 }

@@ -92,13 +92,20 @@ func (t *tuned) below(y canvas.Length, bytes int64) canvas.Length {
 }
 
 func (t *tuned) headline() string {
-	return plot.Device(t.Space) + " - reserved memory under two settings"
+	other, what := canvas.Cut(t.other.Name, 60), "no setting helps"
+	switch {
+	case t.other.OOM:
+	case t.own.OOM:
+		what = other + " gets past the failure"
+	case t.other.PeakReserved < t.own.PeakReserved:
+		what = other + " reserves " + units.Bytes(t.own.PeakReserved-t.other.PeakReserved) + " less"
+	}
+	return plot.Device(t.Space) + " - " + what
 }
 
 // gain compares the peaks.
 func (t *tuned) gain() string {
-	return fmt.Sprintf("%s with %s, %s with %s", units.Bytes(t.own.PeakReserved), canvas.Cut(t.own.Name, 60),
-		units.Bytes(t.other.PeakReserved), canvas.Cut(t.other.Name, 60))
+	return fmt.Sprintf("%s %s, %s %s", canvas.Cut(t.own.Name, 60), t.result(t.own), canvas.Cut(t.other.Name, 60), t.result(t.other))
 }
 
 func (t *tuned) explanation() string {
@@ -127,11 +134,10 @@ func (t *tuned) curves() {
 
 // result returns the peak and whether the program survives.
 func (t *tuned) result(of *Tuned) string {
-	text := "reserves " + units.Bytes(of.PeakReserved)
 	if of.OOM {
-		text += ", then fails"
+		return "fails with " + units.Bytes(of.PeakReserved) + " reserved"
 	}
-	return text
+	return "reserves " + units.Bytes(of.PeakReserved)
 }
 
 // segments draws the segments of a replay at its peak in rows, from the top down, and returns the y below them.

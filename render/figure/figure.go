@@ -11,6 +11,8 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
@@ -39,18 +41,15 @@ const (
 // Options are the options of a picture. The zero value is that of memlane svg without flags.
 type Options struct {
 	View   View
-	Layout blocks.Layout
-	Color  *blocks.Color // nil = by category, if most buffers have one, else by site
+	Layout *blocks.Layout // of Blocks; nil = Address if the last request failed because free memory is in pieces, else Stacked
+	Color  *blocks.Color  // nil = by category, if most buffers have one, else by site
 	Axis   Axis
 	Format canvas.Format
 	Theme  canvas.Theme
 
-	Title         string // of Blocks in the layout Stacked: text.Title
+	Title         string // of Blocks, unless Layout is Address: text.Title
 	Width, Height int    // pixels; 0 = 960, and as high as the view needs
 	Buffer        string // that Peak highlights
-
-	// Outline is drawn over Blocks in the layout Stacked, nil for none. Its times are those of OnAxis.
-	Outline *plot.Outline
 
 	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of
 	// time is drawn.
@@ -62,8 +61,14 @@ type Options struct {
 func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.Space, o Options) error {
 	whole := s // what is known of the space, on its own axis
 	s = OnAxis(s, o.Axis)
+	layout := blocks.Stacked
+	if o.Layout != nil {
+		layout = *o.Layout
+	} else if fragmented(c, whole) {
+		layout = blocks.Address
+	}
 	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks &&
-		o.Layout == blocks.Stacked {
+		layout == blocks.Stacked {
 		o.View = Peak // over time there is nothing to see
 	}
 	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
@@ -75,7 +80,7 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 	case Peak:
 		return chart.Peak(w, c.Capture, s, o.Buffer, charts)
 	}
-	if o.Layout != blocks.Stacked {
+	if o.Layout != nil && layout != blocks.Stacked {
 		o.Title = ""
 	}
 	leaks := c.Leaks(whole) // the picture shows no other finding
@@ -83,9 +88,20 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 		leaks[i].Space = s
 	}
 	return blocks.Write(w, c, s, blocks.Options{
-		Title: o.Title, Advice: selection.NameOlder(&c.Tables, &s.SpaceInfo), Layout: o.Layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(whole, others), Outline: o.Outline, Frame: o.Frame,
+		Title: o.Title, Advice: selection.NameOlder(&c.Tables, &s.SpaceInfo), Layout: layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(whole, others), Frame: o.Frame,
 	})
+}
+
+// fragmented reports whether the last request of s that failed did so because what was free was in smaller pieces.
+func fragmented(c *judge.Capture, s *lifetime.Space) bool {
+	failures := c.Failures(s)
+	for i := len(failures) - 1; i >= 0 && s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0; i-- {
+		if f := &failures[i]; f.Reason != oom.Survived {
+			return f.Reason == oom.Fragmented && !f.Inferred && region.PiecesFor(s, f.Mark).Largest < f.Mark.Requested
+		}
+	}
+	return false
 }
 
 // OnAxis returns s as it is drawn on an axis.

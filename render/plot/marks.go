@@ -57,7 +57,7 @@ func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	}
 	label := canvas.Text{X: p.Left + 60, Y: y - 50, Role: canvas.Bad, Halo: true, S: text}
 	for _, r := range p.refused {
-		if p.X(r.at) < label.X+label.Extent()+refusedWidth {
+		if p.X(r.Begin) < label.X+label.Extent()+RefusedWidth {
 			label.X, label.Anchor = p.Right-60, canvas.End
 		}
 	}
@@ -92,19 +92,17 @@ func Capacity(s *lifetime.Space) (bytes int64, text string) {
 
 // refusal is a failed allocation, or several equal ones.
 type refusal struct {
-	at        int64 // of the last
-	requested int64 // bytes; 0 = not known
-	level     int64 // bytes in use at that time
-	site      lifetime.SiteID
-	text      string
-	times     int64
+	*lifetime.Mark       // the last
+	level          int64 // bytes in use at that time
+	text           string
+	times          int64
 }
 
 // refusedMost is the maximum number of different failed allocations with labels and blocks.
 const refusedMost = 4
 
-// refusedWidth is the width of the block of a failed allocation. It has no lifetime.
-const refusedWidth canvas.Length = 140
+// RefusedWidth is the width of the block of a failed allocation. It has no lifetime.
+const RefusedWidth canvas.Length = 140
 
 // FindRefusals collects the failed allocations in view for the other methods. Of many it keeps the last ones, because
 // these ended the program.
@@ -116,15 +114,14 @@ func (p *Plot) FindRefusals() {
 			continue
 		}
 		text := refusedText(m)
-		r := keyed.At(index, &p.refused, text, refusal{text: text, requested: m.Requested})
-		r.at, r.site = m.Begin, m.Site
-		r.times++
+		r := keyed.At(index, &p.refused, text, refusal{text: text})
+		r.Mark, r.times = m, r.times+1
 	}
-	slices.SortStableFunc(p.refused, func(a, b refusal) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(p.refused, func(a, b refusal) int { return cmp.Compare(a.Begin, b.Begin) })
 	p.refused = p.refused[max(len(p.refused)-refusedMost, 0):]
 	for i := range p.refused {
 		r := &p.refused[i]
-		r.level = max(p.Space.LevelAt(r.at, lifetime.Occupied), 0)
+		r.level = max(p.Space.LevelAt(r.Begin, lifetime.Occupied), 0)
 		if r.times > 1 {
 			r.text += " (" + units.Count(r.times) + " times)"
 		}
@@ -154,8 +151,8 @@ func (p *Plot) Ceiling(most uint64) uint64 {
 func (p *Plot) WithRefused(ceiling uint64) uint64 {
 	cut := ceiling + (ceiling-p.Below)/2
 	for _, r := range p.refused {
-		if r.requested > 0 {
-			ceiling = max(ceiling, min(uint64(r.level)+uint64(r.requested), cut))
+		if r.Requested > 0 {
+			ceiling = max(ceiling, min(uint64(r.level)+uint64(r.Requested), cut))
 		}
 	}
 	return ceiling
@@ -174,20 +171,28 @@ func (p *Plot) Refusals(height func(bytes uint64) canvas.Length, ceiling uint64)
 		return
 	}
 	for _, r := range p.refused {
-		top := min(uint64(r.level)+uint64(max(r.requested, 0)), ceiling)
-		if r.requested <= 0 || uint64(r.level) >= top {
+		top := min(uint64(r.level)+uint64(max(r.Requested, 0)), ceiling)
+		if r.Requested <= 0 || uint64(r.level) >= top {
 			continue
 		}
-		x, lo, hi := p.X(r.at), p.Bottom-height(uint64(r.level)), p.Bottom-height(top)
-		p.Page.Fill(canvas.Rect(x, hi, x+refusedWidth, lo), RefusedLook, []byte(r.text))
+		x, lo, hi := p.X(r.Begin), p.Bottom-height(uint64(r.level)), p.Bottom-height(top)
+		p.Page.Fill(canvas.Rect(x, hi, x+RefusedWidth, lo), RefusedLook, []byte(r.text))
 		outline := canvas.Line(x, hi, x, lo)
-		outline.Line(x+refusedWidth, lo)
-		outline.Line(x+refusedWidth, hi)
-		if uint64(r.level)+uint64(r.requested) <= ceiling { // else the block is cut at the top
+		outline.Line(x+RefusedWidth, lo)
+		outline.Line(x+RefusedWidth, hi)
+		if uint64(r.level)+uint64(r.Requested) <= ceiling { // else the block is cut at the top
 			outline.Closed()
 		}
 		p.Page.Stroke(outline, canvas.Pen{Role: canvas.Bad, Width: 15}, []byte(r.text))
 	}
+}
+
+// Refused returns the request that failed last, nil without one.
+func (p *Plot) Refused() *lifetime.Mark {
+	if len(p.refused) == 0 {
+		return nil
+	}
+	return p.refused[len(p.refused)-1].Mark
 }
 
 // RefusedLook is the look of failed allocations. It is hollow because they got no memory.
@@ -195,10 +200,11 @@ var RefusedLook = canvas.Look{Role: canvas.Bad, Hollow: true}
 
 // RefusedRows returns the legend row of failed allocations, none if there are none.
 func (p *Plot) RefusedRows() []Row {
-	if len(p.refused) == 0 || p.refused[len(p.refused)-1].requested <= 0 {
+	last := p.Refused()
+	if last == nil || last.Requested <= 0 {
 		return nil
 	}
-	return []Row{{Look: RefusedLook, Name: "refused", Below: units.Bytes(p.refused[len(p.refused)-1].requested) + " requested"}}
+	return []Row{{Look: RefusedLook, Name: "refused", Below: units.Bytes(last.Requested) + " requested"}}
 }
 
 // Labels arranges the labels above the plot in rows: of the peak, of failed allocations, and of a capacity whose line
@@ -215,7 +221,7 @@ func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64
 		all = append(all, p.beside(p.X(peak.At), right, canvas.Text{Halo: true, S: text}))
 	}
 	for _, r := range p.refused {
-		all = append(all, p.beside(p.X(r.at), right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: r.text}))
+		all = append(all, p.beside(p.X(r.Begin), right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: r.text}))
 	}
 	capacity, text := Capacity(p.Space)
 	bytes := uint64(max(capacity, 0))
@@ -277,9 +283,9 @@ func (p *Plot) Findings(c *lifetime.Capture, peak lifetime.Level) string {
 	var b strings.Builder
 	for _, r := range p.refused {
 		_, figures, _ := strings.Cut(r.text, ": ")
-		b.WriteString("Out of memory" + p.when(r.at) + ": " + strings.TrimPrefix(figures+", ", ", ") + units.Bytes(r.level) + " in use")
-		if r.site != 0 {
-			name, place := Name(c, p.Space, r.site)
+		b.WriteString("Out of memory" + p.when(r.Begin) + ": " + strings.TrimPrefix(figures+", ", ", ") + units.Bytes(r.level) + " in use")
+		if r.Site != 0 {
+			name, place := Name(c, p.Space, r.Site)
 			b.WriteString("; the request is of " + canvas.Cut(strings.TrimSpace(name+" "+place), 120))
 		}
 		b.WriteString(". ")

@@ -18,7 +18,7 @@ import (
 var Palette = [...]canvas.RGB{0x699bdd, 0xeac971, 0x1a8071, 0xb2afd9, 0xcaebf0, 0x8b8a3d, 0xc39da7, 0x546081}
 
 // UnknownLook is the look of all buffers about which nothing is known: without a site, or without a category.
-var UnknownLook = canvas.Look{RGB: 0xb4bac1}
+var UnknownLook = canvas.Look{RGB: 0xb9b2b4}
 
 // OtherLook is the look of groups that are too small for a colour of their own.
 var OtherLook = canvas.Look{RGB: 0xd8dce1}
@@ -27,9 +27,9 @@ var OtherLook = canvas.Look{RGB: 0xd8dce1}
 // programs. They are the same in every picture and on the page, and people with common colour blindnesses can
 // distinguish them. Kinds that only compiled programs have share colours with categories that these do not have.
 var Categories = map[string]canvas.RGB{
-	"parameter": 0x0b7969, "gradient": 0x7eb3ef, "optimizer_state": 0xf6dd8b, "activation": 0xdc8f4b, "temporary": 0xc3d3ff,
-	"buffer": 0xc4f2fc, "input": 0x445368, "workspace": 0x757833, "bucket": 0xaa8e98, "cache": 0x7c509a,
-	"leaked": 0xd1495b, "output": 0xaa8e98, "constant": 0xc4f2fc, "thread-local": 0x757833,
+	"parameter": 0x065744, "gradient": 0x087abd, "optimizer_state": 0xebcd8e, "activation": 0xfaac55, "temporary": 0x8ea2d2,
+	"buffer": 0xaae1fe, "input": 0x273044, "workspace": 0x626d28, "bucket": 0x967385, "cache": 0x5d317a,
+	"leaked": 0xee686c, "output": 0x967385, "constant": 0xaae1fe, "thread-local": 0x626d28,
 }
 
 // CategoryLook returns the look of a category. Categories of the producer or of the user get a colour of Palette that

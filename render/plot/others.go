@@ -58,10 +58,7 @@ func (p *Plot) Others(height int, curve func(panel Plot, title string)) {
 		return
 	}
 	shown := p.others[:min(len(p.others), MostOthers)]
-	title := "other memory IDs with their peaks, on the same scale of bytes"
-	if p.Below > 0 {
-		title = "other memory IDs with their peaks, on one scale of bytes from 0"
-	}
+	title := "other memory IDs, on one scale of bytes from 0"
 	if more := len(p.others) - len(shown); more > 0 {
 		title += "; " + units.Count(int64(more)) + " more are not shown"
 	}

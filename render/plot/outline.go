@@ -2,18 +2,9 @@ package plot
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/render/canvas"
 )
-
-// Outline is what would be in use after a change of the program: a line over a picture of what was.
-type Outline struct {
-	Name   string // of the change
-	Peak   string // with it, in words
-	Levels []lifetime.Level
-}
 
 // Highest returns the highest of levels in each of n equal parts of [from, to). Levels are in order of time.
 func Highest(levels iter.Seq[lifetime.Level], from, to int64, n int) []int64 {
@@ -36,26 +27,18 @@ func Highest(levels iter.Seq[lifetime.Level], from, to int64, n int) []int64 {
 	return all
 }
 
-// Outline draws o over the plot. height maps bytes to distances from the bottom.
-func (p *Plot) Outline(o *Outline, height func(bytes uint64) canvas.Length) {
-	const wide = 10 // tenths of a pixel
-	var line canvas.Path
-	for k, level := range Highest(slices.Values(o.Levels), p.From, p.To, int(p.Right-p.Left)/wide) {
-		x, y := p.Left+canvas.Length(k)*wide, p.Bottom-height(uint64(max(level, 0)))
-		if k == 0 {
-			line.Move(x, y)
+// Tops returns the highest bytes of each of n groups of the buffers of s over time. of returns the group of a buffer, or -1.
+func Tops(s *lifetime.Space, n int, of func(buffer int) int) []int64 {
+	tops, sums := make([]int64, n), make([]int64, n)
+	for c := range s.Changes() {
+		switch k := of(c.Buffer); {
+		case k < 0:
+		case c.Begin:
+			sums[k] += s.Buffers[c.Buffer].Size
+			tops[k] = max(tops[k], sums[k])
+		default:
+			sums[k] -= s.Buffers[c.Buffer].Size
 		}
-		line.Line(x, y)
-		line.Line(x+wide, y)
 	}
-	p.Page.Stroke(&line, canvas.Pen{Role: canvas.Background, Width: 50}, nil)
-	p.Page.Stroke(&line, canvas.Pen{Role: canvas.Foreground, Width: 20}, []byte("with "+o.Name+": "+o.Peak))
-}
-
-// Row returns a row for the legend. Without an outline it is nil.
-func (o *Outline) Row() []Row {
-	if o == nil {
-		return nil
-	}
-	return []Row{{Look: canvas.Look{Role: canvas.Foreground}, Name: "with " + o.Name, Below: o.Peak}}
+	return tops
 }

@@ -38,8 +38,11 @@ type Frame struct {
 	Bytes                    Scale   // of bytes to tenths of a pixel above Bottom; zero if the plot has no such axis
 }
 
-// Y returns where bytes are, in pixels from the top of the picture.
-func (f *Frame) Y(bytes uint64) float64 { return f.Bottom - float64(f.Bytes.At(bytes))/10 }
+// Y returns where bytes are, in pixels from the top of the picture, less than Top if they are above the plot.
+func (f *Frame) Y(bytes uint64) float64 {
+	above := f.Bytes.Above()
+	return f.Bottom - float64(f.Bytes.At(bytes))/10 - float64(bytes-min(bytes, f.Bytes.From))*float64(above.To)/float64(max(above.From, 1))/10
+}
 
 // Frame returns the frame of the plot in a page whose height is in pixels. bytes is the scale of its vertical axis.
 func (p *Plot) Frame(height int, bytes Scale) Frame {
@@ -79,7 +82,12 @@ func (p *Plot) Heading(title string, facts ...string) {
 		t.S = t.S[:at]
 	}
 	p.Page.Text(t.Fit(width))
-	p.Page.Text(canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}.Fit(width))
+	below := canvas.Text{X: p.Left, Y: 430, Role: canvas.Dim, S: strings.Join(facts, " · ")}
+	for len(facts) > 2 && below.Extent() > width { // the first and the last tell most
+		facts = slices.Delete(facts, len(facts)-2, len(facts)-1)
+		below.S = strings.Join(facts, " · ")
+	}
+	p.Page.Text(below.Fit(width))
 }
 
 // Source returns the file name and the memory ID of the space, cut to fit in a heading, and how many others have no
@@ -141,13 +149,18 @@ func (p *Plot) Along() {
 			S: "alive at the end; no history was recorded"})
 		return
 	}
-	p.Ribbon()
+	key := p.ribbon()
 	under := p.under()
 	ticks, name := Instants(p.Space, p.From, p.To, p.Right-p.Left)
 	for _, tick := range ticks {
 		at := p.X(int64(uint64(p.From) + tick.At))
 		p.Page.Stroke(canvas.Line(at, under, at, under+40), canvas.Pen{Role: canvas.Grid, Width: 10}, nil)
 		p.Page.Text(canvas.Text{X: at, Y: under + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: tick.Label})
+	}
+	if key := strings.Join(key, ", "); key != "" && canvas.Width(name+" · "+key, canvas.TextSize) > p.Right-p.Left {
+		name = key
+	} else if key != "" {
+		name += " · " + key
 	}
 	p.Page.Text(canvas.Text{X: (p.Left + p.Right) / 2, Y: under + 360, Anchor: canvas.Middle, Role: canvas.Dim, S: name})
 }
@@ -195,7 +208,8 @@ func (p *Plot) Keys(rows []Row) {
 	x, y, lines := left, p.under()+570, 1
 	rows = slices.Clone(rows)
 	for i := range rows {
-		rows[i].Place = cmp.Or(rows[i].Place, strings.TrimSuffix(rows[i].Below, " at the peak"))
+		rows[i].Name = cmp.Or(rows[i].Place, rows[i].Name) // a line of code tells more than its function
+		rows[i].Place = strings.TrimSuffix(rows[i].Below, " at the peak")
 	}
 	names, places := FitNames(rows, keyRoom)
 	for i, r := range rows {
@@ -261,11 +275,13 @@ func FitNames(rows []Row, width canvas.Length) (names, places []string) {
 }
 
 // Footer writes a text at the bottom of a page whose height is in pixels. It writes
-// only the first sentence if the rest does not fit.
+// only the first sentence, or its first part, if the rest does not fit.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
-	if canvas.Width(text, canvas.TextSize) > width {
-		text, _, _ = strings.Cut(text, ". ")
+	for _, end := range []string{". ", ";"} {
+		if canvas.Width(text, canvas.TextSize) > width {
+			text, _, _ = strings.Cut(text, end)
+		}
 	}
 	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))
 }
@@ -351,6 +367,16 @@ func (p *Plot) DrawBreak(text string, over canvas.Look) {
 		}
 	}
 	p.Page.Stroke(&tear, canvas.Pen{Role: canvas.Background, Width: 30}, nil)
-	label := canvas.Text{X: p.Left + 60, Y: p.Bottom - 60, Role: canvas.On(over), Over: over.RGB, S: text + ", not to scale"}
-	p.Page.Text(label.Fit(p.Right - p.Left - 120))
+	p.Plate(canvas.Text{X: p.Left + 60, Y: p.Bottom - 60, S: text + ", not to scale"}.Fit(p.Right-p.Left-120), over)
+}
+
+// Plate writes a text, which begins at its X, on a plate in the colour of the area below it, so that no edge or line crosses it.
+func (p *Plot) Plate(t canvas.Text, area canvas.Look) {
+	t.Role = canvas.On(area)
+	plate := canvas.Pen{Role: area.Role, RGB: area.RGB, Width: 130}
+	if area.Hatched {
+		plate.Role = canvas.Background
+	}
+	p.Page.Stroke(canvas.Line(t.X-20, t.Y-40, t.X+t.Extent(), t.Y-40), plate, nil)
+	p.Page.Text(t)
 }

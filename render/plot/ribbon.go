@@ -1,6 +1,8 @@
 package plot
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -91,11 +93,11 @@ func (p *Plot) runs() (all []run) {
 	return all
 }
 
-// Ribbon draws the phases of the program below the plot: forward, backward, optimizer and so on. Names that do not fit
-// are initials.
-func (p *Plot) Ribbon() {
+// ribbon draws the phases of the program below the plot: forward, backward, optimizer and so on. Names that do not fit
+// are initials; it returns their key.
+func (p *Plot) ribbon() (key []string) {
 	if len(p.phases.Spans) == 0 {
-		return
+		return nil
 	}
 	top := p.Bottom + 70
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: top + 110, Anchor: canvas.End, Role: canvas.Dim, S: "phase"})
@@ -121,16 +123,24 @@ func (p *Plot) Ribbon() {
 	for _, name := range names {
 		p.fillPhase(narrow[name], name, name)
 	}
+	initials := map[string]bool{}
 	for _, r := range runs {
 		name := phaseName(&p.phases.Spans[r.span])
 		text := canvas.Text{X: (r.from + r.to) / 2, Y: top + 110, Anchor: canvas.Middle, Role: canvas.On(phaseLooks[name]), S: name}
 		if text.Extent()+40 > r.to-r.from {
+			if name == purpose.OtherPhase.String() {
+				continue // its initial is that of the optimizer
+			}
 			text.S = strings.ToUpper(name[:1])
 		}
 		if text.Extent()+20 <= r.to-r.from {
 			p.Page.Text(text)
+			if text.S != name {
+				initials[text.S+" "+name] = true
+			}
 		}
 	}
+	return slices.Sorted(maps.Keys(initials))
 }
 
 // narrowRun is the width below which the runs of a phase share a path and a tooltip: the mouse can hardly tell them

@@ -121,7 +121,7 @@ func (m *markdown) categories(r *answer.Report) {
 }
 
 func (m *markdown) first(r *answer.Report) {
-	for i, f := range r.First {
+	for i, f := range text.First(r) {
 		if i == 0 {
 			m.line("\n## Do first\n")
 		}

@@ -3,11 +3,21 @@ package text
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/selection"
 )
+
+// First returns what to do first besides what r.OOMs says: not a failure again.
+func First(r *answer.Report) []answer.Finding {
+	failures := slices.DeleteFunc(finding.Rules(), func(rule finding.Rule) bool { return len(r.OOMs) == 0 || rule.Kind != finding.KindFailure })
+	return slices.DeleteFunc(slices.Clone(r.First), func(f answer.Finding) bool {
+		return slices.ContainsFunc(failures, func(rule finding.Rule) bool { return rule.Name == f.Rule })
+	})
+}
 
 // Report writes a report: first actions, then the output of info, leaks and peak.
 func Report(w io.Writer, r *answer.Report, s Style) error {
@@ -17,8 +27,7 @@ func Report(w io.Writer, r *answer.Report, s Style) error {
 	for _, line := range PeakTexts(r) {
 		p.Para("", "  ", line)
 	}
-	for i := range r.First {
-		f := &r.First[i]
+	for i, f := range First(r) {
 		p.Line("")
 		p.Para(fmt.Sprintf("%d. ", i+1), "   ", fmt.Sprintf("%s (%s): %s", f.Rule, f.Severity, f.Description))
 		for _, s := range f.Suggestions[:min(len(f.Suggestions), 1)] {

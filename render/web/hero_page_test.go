@@ -108,7 +108,7 @@ func TestPageSwitches(t *testing.T) {
 		t.Fatalf("switches %v", switches)
 	}
 	p.WaitFor("document.querySelectorAll('.switches select').length === %d", len(switches))
-	chosen := make([]int, len(switches))
+	chosen, higher := make([]int, len(switches)), false
 	for done := false; !done; {
 		var edits []string
 		for k, i := range chosen {
@@ -125,6 +125,12 @@ func TestPageSwitches(t *testing.T) {
 		} else if want, refused := predicted(t, c.Capture, strings.Join(edits, ",")); !strings.Contains(got, want) || (lines == 1) == refused {
 			t.Errorf("%v: it says %q with %d lines, want %q", edits, got, lines, want)
 		}
+		if lines == 1 { // all of the line is inside, on the scale of the picture
+			high := browser.Eval[[]float64](p, "(() => { const svg = document.querySelector('.hero .outline'), ys = [...svg.querySelector('polyline').points].map((q) => q.y); return [Math.min(...ys), svg.viewBox.baseVal.y, memlane.space.picture.top]; })()")
+			if higher = higher || high[0] < high[2]; high[0] < high[1] {
+				t.Errorf("%v: the line is cut off: %v", edits, high)
+			}
+		}
 		done = true
 		for k := range chosen { // the next combination
 			if chosen[k] = (chosen[k] + 1) % len(switches[k].Choices); chosen[k] > 0 {
@@ -132,6 +138,9 @@ func TestPageSwitches(t *testing.T) {
 				break
 			}
 		}
+	}
+	if !higher {
+		t.Error("no combination is higher than the picture")
 	}
 	p.Set("document.querySelector('.outlines').click()")
 	if left := browser.Eval[string](p, "[...document.querySelectorAll('.switches select')].map((s) => s.value).join()"); strings.Trim(left, "0,") != "" {

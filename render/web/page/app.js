@@ -179,7 +179,7 @@ export class App {
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
     const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding, space), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
-    const changes = whatIf(space, (line) => this.hero?.outline(line));
+    const changes = whatIf(space, (line, peak) => this.hero?.outline(line, peak));
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, changes.lower, !leaks && first].filter(Boolean);
     replace(this.main, headline(space.capture), devices(this.captures, space.time ?? space, (other) => this.open(other, {tab: this.tab === 'map' || this.tab === 'compare' ? undefined : this.tab})), damage(space.capture, () => this.showTab('capture')),
       el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),

@@ -5,11 +5,11 @@ import {BASE, NOTHING, REGION, STACK} from './raster.js';
 // The colours of packages plot and blocks, so that pictures and page agree; a test compares them.
 const palette = ['#699bdd', '#eac971', '#1a8071', '#b2afd9', '#caebf0', '#8b8a3d', '#c39da7', '#546081'];
 const categories = {
-  parameter: '#0b7969', gradient: '#7eb3ef', optimizer_state: '#f6dd8b', activation: '#dc8f4b', temporary: '#c3d3ff',
-  buffer: '#c4f2fc', input: '#445368', workspace: '#757833', bucket: '#aa8e98', cache: '#7c509a', leaked: '#d1495b',
-  output: '#aa8e98', constant: '#c4f2fc', 'thread-local': '#757833',
+  parameter: '#065744', gradient: '#087abd', optimizer_state: '#ebcd8e', activation: '#faac55', temporary: '#8ea2d2',
+  buffer: '#aae1fe', input: '#273044', workspace: '#626d28', bucket: '#967385', cache: '#5d317a', leaked: '#ee686c',
+  output: '#967385', constant: '#aae1fe', 'thread-local': '#626d28',
 };
-const unknownFill = '#b4bac1', otherFill = '#d8dce1';
+const unknownFill = '#b9b2b4', otherFill = '#d8dce1';
 export const shades = ['#dcebf7', '#97c4e0', '#5a9fcd', '#3574b0', '#1c4780'];
 const sizeLimits = [64 * 2 ** 10, 2 ** 20, 16 * 2 ** 20, 256 * 2 ** 20, Infinity];
 const sizeNames = ['up to 64 KiB', '64 KiB to 1 MiB', '1 MiB to 16 MiB', '16 MiB to 256 MiB', 'over 256 MiB'];

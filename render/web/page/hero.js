@@ -12,6 +12,7 @@ export class Hero {
     this.space = space;
     this.svg = svg;
     this.on = on;
+    this.extra = 0; // pixels of the picture above it, for a line that is higher
     const text = new TextDecoder().decode(svg), alt = space.capture.headline || `memory over time: peak ${bytes(space.info.peak.bytes)}`;
     this.images = ['light', 'dark'].map((theme) => el('img', {class: theme, alt, src: url(themed(text, theme)), width: space.picture.width || null, height: space.picture.height || null, draggable: 'false'}));
     this.shade = [el('i', {class: 'shade'}), el('i', {class: 'shade'})];
@@ -62,7 +63,7 @@ export class Hero {
 
   inside(e) {
     const {left, right, top, bottom} = this.space.picture, box = this.element.getBoundingClientRect(), scale = this.scale();
-    const x = (e.clientX - box.left) / scale, y = (e.clientY - box.top) / scale;
+    const x = (e.clientX - box.left) / scale, y = (e.clientY - box.top) / scale - this.extra;
     return x >= left && x <= right && y >= top && y <= bottom + 60; // with the phases and the axis
   }
 
@@ -77,22 +78,31 @@ export class Hero {
     return (left + t / this.space.length * (right - left)) / width;
   }
 
-  // outline draws over the picture what would be in use after a change: heights in pixels of the picture at equal distances; null removes it.
-  // It is cut off at the top of the plot.
-  outline(line) {
+  // outline draws over the picture what would be in use after a change: heights in pixels of the picture at equal distances, and its peak in
+  // words; null removes it. Where it is above the plot, the plot goes on above the picture, whose heading is covered.
+  outline(line, peak) {
     this.drawn?.remove();
     this.drawn = null;
+    this.extra = 0;
+    this.element.style.paddingTop = '';
+    this.on.again();
     if (!line?.length) return;
-    const {left, right, top, width, height} = this.space.picture, step = (right - left) / line.length;
-    const points = line.map((y) => Math.max(y, top)).map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
+    const {left, right, top, width, height} = this.space.picture, step = (right - left) / line.length, high = Math.min(...line);
+    this.extra = high < top ? Math.max(0, 24 - high) : 0;
+    this.element.style.paddingTop = `${100 * this.extra / width}%`;
+    const points = line.map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
     const make = (tag, attributes) => {
       const element = document.createElementNS('http://www.w3.org/2000/svg', tag);
       for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
       return element;
     };
-    this.drawn = make('svg', {class: 'outline', viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true'});
-    this.drawn.append(make('polyline', {points, class: 'halo'}), make('polyline', {points}));
+    this.drawn = make('svg', {class: 'outline', viewBox: `0 ${-this.extra} ${width} ${height + this.extra}`, 'aria-hidden': 'true'});
+    if (high < top) this.drawn.append(make('rect', {x: 0, y: -this.extra, width, height: top + this.extra - 1}));
+    const label = make('text', {x: left + 4, y: Math.min(high, top) - 8});
+    label.textContent = `with the change: ${peak}`;
+    this.drawn.append(make('polyline', {points, class: 'halo'}), make('polyline', {points}), high < top ? label : '');
     this.element.append(this.drawn);
+    this.on.again();
   }
 
   // value shows the memory in use at a time; null hides it.
@@ -106,14 +116,14 @@ export class Hero {
   }
 
   percent(y) {
-    return `${100 * y / this.space.picture.height}%`;
+    return `${100 * (y + this.extra) / (this.space.picture.height + this.extra)}%`;
   }
 
   // show marks an instant and the part of the time that the charts show.
   show(time, {from, to, zoomed}) {
     if (!this.follows()) return;
     const {top, bottom, height} = this.space.picture;
-    Object.assign(this.line.style, {left: `${100 * this.share(time)}%`, top: this.percent(top), height: `${100 * (bottom - top) / height}%`});
+    Object.assign(this.line.style, {left: `${100 * this.share(time)}%`, top: this.percent(top), height: `${100 * (bottom - top) / (height + this.extra)}%`});
     if (zoomed) this.shadeFor(from, to);
     else for (const part of this.shade) part.hidden = true;
   }
@@ -123,7 +133,7 @@ export class Hero {
     const {top, bottom, height} = this.space.picture;
     [[0, from], [to, this.space.length]].forEach(([begin, end], i) => {
       this.shade[i].hidden = end <= begin;
-      Object.assign(this.shade[i].style, {left: `${100 * this.share(begin)}%`, width: `${100 * (this.share(end) - this.share(begin))}%`, top: this.percent(top), height: `${100 * (bottom - top) / height}%`});
+      Object.assign(this.shade[i].style, {left: `${100 * this.share(begin)}%`, width: `${100 * (this.share(end) - this.share(begin))}%`, top: this.percent(top), height: `${100 * (bottom - top) / (height + this.extra)}%`});
     });
   }
 
