@@ -146,7 +146,7 @@ func (p *picture) legend() {
 	var rows []plot.Row
 	tops := plot.Tops(p.s, len(p.classes), p.seen(func(i int) int { return int(p.classOf(i)) }))
 	for k, c := range p.classes {
-		if below := atPeak(c.bytes); !c.hidden && !(p.keys && c.named && c.leak == "") {
+		if below := atPeak(c.bytes); !c.hidden && !(p.keys && c.named) {
 			if c.bytes == 0 {
 				below = "at most " + units.Bytes(tops[k])
 			}

@@ -209,7 +209,8 @@ func (p *Plot) Keys(rows []Row) {
 	rows = slices.Clone(rows)
 	for i := range rows {
 		rows[i].Name = cmp.Or(rows[i].Place, rows[i].Name) // a line of code tells more than its function
-		rows[i].Place = strings.TrimSuffix(rows[i].Below, " at the peak")
+		bytes, _, _ := strings.Cut(strings.TrimPrefix(rows[i].Below, "leak: "), " in ")
+		rows[i].Place = strings.TrimSuffix(bytes, " at the peak")
 	}
 	names, places := FitNames(rows, keyRoom)
 	for i, r := range rows {

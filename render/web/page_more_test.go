@@ -277,13 +277,15 @@ func TestServedPage(t *testing.T) {
 	t.Errorf("after the capture changed the peak reads %q", got)
 }
 
-// TestPagePaper checks that the page is one to three pages of A4 on paper, and that charts use the width of a phone.
+// TestPagePaper checks that the page is one to three pages of A4 on paper, that charts use the width of a phone, and that the picture shows there the failure, else the
+// peak.
 func TestPagePaper(t *testing.T) {
 	chromium := browser.Start(t)
 	files := []string{"torchsnap/frag_oom.pickle", "meaning/a17.pickle.zst", "torchsnap/leak_4mib_20steps.pickle", "xplane/padded.hlo.pb"}
 	for _, file := range files[:deep.Or(1, len(files))] {
 		t.Run(file, func(t *testing.T) {
-			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			address := writePage(t, open(t, "../../testdata/"+file))
+			p := browser.Open(t, chromium, address)
 			width, height := 8.27, 11.69 // inches
 			paper, err := chromedp.Call(p.Ctx, cdppage.PrintToPDF, cdppage.PrintToPDFParams{PaperWidth: width, PaperHeight: height})
 			if err != nil {
@@ -300,6 +302,13 @@ func TestPagePaper(t *testing.T) {
 			p.Do(chromedp.EmulateViewport(390, 844))
 			p.WaitFor("memlane.graphPlace.clientWidth < 390")
 			p.WaitFor("memlane.graph.plot.over.clientWidth > 390 * .7 && document.documentElement.scrollWidth <= 390")
+			p.Go(address + "#tab=buffers")
+			if at := browser.Eval[[]float64](p, `(() => {
+				const {hero, space} = memlane, stage = document.querySelector('.stage');
+				return [hero.share(space.ooms.at(-1)?.begin ?? space.peak) * hero.element.clientWidth - stage.scrollLeft, stage.clientWidth];
+			})()`); at[0] < 0 || at[0] > at[1] {
+				t.Errorf("%s: on a phone, the failure or the peak is at %.0f of %.0f pixels", file, at[0], at[1])
+			}
 		})
 	}
 }

@@ -130,6 +130,8 @@ export class App {
     this.restore(fields);
     this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : this.usualTab());
     this.showOnHero();
+    const failed = this.space.ooms.at(-1);
+    this.hero?.reveal(failed ? failed.begin : this.space.peak);
   }
 
   // usualTab returns the tab that a space shows unless the user chooses: without a history, the segments.

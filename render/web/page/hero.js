@@ -137,6 +137,12 @@ export class Hero {
     });
   }
 
+  // reveal scrolls the picture, where it is wider than its place, to an instant.
+  reveal(t) {
+    const place = this.element.parentElement;
+    if (place && this.follows()) place.scrollLeft = this.share(t) * this.element.clientWidth - place.clientWidth / 2;
+  }
+
   // canvas returns the picture, twice as large, in the colours that the page has.
   canvas(dark) {
     const image = this.images[dark ? 1 : 0], canvas = el('canvas', {width: 2 * image.naturalWidth, height: 2 * image.naturalHeight});
