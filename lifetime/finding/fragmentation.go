@@ -45,30 +45,37 @@ func fragmentation(p *Pass) []Finding {
 	f := Finding{Amount: lifetime.Amount{Bytes: holes.Total}, Suggestions: []string{adviceFragmented},
 		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, holes.Total),
 			figure(FigLargestHole, holes.Largest), figure(FigFragmentation, pieces)}}
-	replayed := p.replayed(&f, at)
-	gains := shareOf(replayed.gain, reserved) >= minGain
-	if !gains && !inPieces(region.PiecesAt(s, at), reserved, minGap) {
+	replayed := p.replayed(&f, at, false)
+	if shareOf(replayed.gain, reserved) < minGain && !inPieces(region.PiecesAt(s, at), reserved, minGap) {
 		return nil
 	}
-	state := "without a history it is unknown how much was free when memory was short"
-	if p.dynamic() {
-		after := len(s.Buffers) - allocatedBefore(s, grown)
-		stable := float64(after) >= stableShare*float64(len(s.Buffers))
-		f.add(figure(FigSinceReserved, after))
-		switch state = "reserved memory is still growing at the end"; {
-		case stable && grown == 0:
-			state = "reserved memory did not grow during the recording, so this is not a leak"
-		case stable:
-			state = fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(grown))
-		}
-		if gains && replayed.exact && replayed.gain >= leastGap && (!stable || replayed.gain >= p.critical()) {
-			f.Severity = Warning
-		}
-	}
+	state := p.grewLately(&f, grown, replayed, reserved)
 	parts := slices.Insert(replayed.parts, min(1, len(replayed.parts)), state)
 	f.describe("", fmt.Sprintf("%s of %s reserved %s; largest hole %s", units.Bytes(holes.Total), units.Bytes(reserved), when,
 		units.Bytes(holes.Largest)), parts...)
 	return []Finding{f}
+}
+
+// grewLately says whether reserved memory still grows, where grown is the instant at which it last did. It makes the finding a warning if
+// another way of allocating needs much less for sure, and reserved memory still grows or that is critical.
+func (p *Pass) grewLately(f *Finding, grown int64, r replayed, reserved int64) string {
+	if !p.dynamic() {
+		return "without a history it is unknown how much was free when memory was short"
+	}
+	n := len(p.Space.Buffers)
+	after := n - allocatedBefore(p.Space, grown)
+	stable := float64(after) >= stableShare*float64(n)
+	f.add(figure(FigSinceReserved, after))
+	if shareOf(r.gain, reserved) >= minGain && r.exact && r.gain >= leastGap && (!stable || r.gain >= p.critical()) {
+		f.Severity = Warning
+	}
+	switch {
+	case stable && grown == 0:
+		return "reserved memory did not grow during the recording, so this is not a leak"
+	case stable:
+		return fmt.Sprintf("reserved memory has been stable since %s, so this is not a leak", p.since(grown))
+	}
+	return "reserved memory is still growing at the end"
 }
 
 // inPieces reports whether a share of the reserved memory is free, most of it outside the largest hole.

@@ -44,7 +44,7 @@ type Pass struct {
 	explained  map[lifetime.SiteID]bool // sites with a finding of a rule that explains
 	leaks      bool                     // there is a leak or a suspected one
 	growsLate  bool                     // the buffers of a site began to grow in number too late to judge
-	fragmented bool                     // an allocation failed because of fragmentation, or of private pools
+	fragmented bool                     // other words say why memory is free but missing: a failed allocation, or idle memory of private pools
 
 	// Computed when first needed.
 	traced    callPaths         // with one name for all traces of a tf.function

@@ -66,6 +66,8 @@ func Rules() []Rule {
 			Run: wholeSpace(trend)},
 		{Name: "spike", Kind: KindUsage, Doc: "steps whose peak is much higher than that of the median step",
 			Run: wholeSpace(withHistory(spike))},
+		{Name: "idle_memory", Kind: KindWaste, Doc: "reserved memory that nothing uses: private pools, and segments without a buffer",
+			Run: wholeSpace(idle)},
 		{Name: "fragmentation", Kind: KindWaste, Doc: "reserved memory that is free, but in pieces", Run: wholeSpace(fragmentation)},
 		{Name: "inefficient_allocation", Kind: KindWaste, Doc: "call sites whose buffers are much larger than requested",
 			Run: withHistory(inefficient)},

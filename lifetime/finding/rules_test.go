@@ -167,6 +167,29 @@ func TestUnneeded(t *testing.T) {
 	}
 }
 
+// TestIdleMemory: idle memory is no fragmentation. Segments without a buffer return with empty_cache; idle pools are named as by oom.
+func TestIdleMemory(t *testing.T) {
+	for name, want := range map[string]string{
+		"waste/cached":    "idle_memory info: 600 MiB of 620 MiB reserved are in segments without a buffer",
+		"waste/idle_pool": "idle_memory info: private pools keep idle memory that others cannot use: 416 MiB of 516 MiB reserved",
+		"replay/b16":      "",
+	} {
+		c, err := judged.Open("../../testdata/"+name+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range find(t, c.Capture, finding.Settings{}) {
+			if f.Rule == "idle_memory" || f.Rule == "fragmentation" && want != "" {
+				got += f.Rule + " " + f.Severity.String() + ": " + f.Description
+			}
+		}
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // TestSpike: the finding names the step with a high peak and the call site that causes it.
 func TestSpike(t *testing.T) {
 	p := newProgram(3)

@@ -27,9 +27,9 @@ type replayed struct {
 }
 
 // replayed replays the space under other settings, with buffers that pin holes in a pool of their own, and with one private pool
-// instead of many. The advice of a finding about fragmentation becomes what helps. instant is that of the holes. Without a
+// instead of many; pools: only that. The advice of a finding about fragmentation becomes what helps. instant is that of the holes. Without a
 // recording that can be replayed, it only removes advice that the program already follows.
-func (p *Pass) replayed(f *Finding, instant int64) (r replayed) {
+func (p *Pass) replayed(f *Finding, instant int64, pools bool) (r replayed) {
 	h := p.facts.Replay(p.Space)
 	if h == nil || h.Refused != "" {
 		if slices.Contains(f.Suggestions, adviceFragmented) && p.expandable() {
@@ -39,6 +39,9 @@ func (p *Pass) replayed(f *Finding, instant int64) (r replayed) {
 	}
 	d := replay.Device{Capacity: h.Capacity()}
 	own, best, better := h.Advise(d)
+	if own.OOM && pools {
+		return r
+	}
 	if own.OOM { // the replay has the failure, not what the finding is about
 		if better && !best.OOM {
 			f.Suggestions = []string{fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s.", best.Settings.String())}
@@ -55,7 +58,7 @@ func (p *Pass) replayed(f *Finding, instant int64) (r replayed) {
 			advice, r.gain, r.exact = advise, own.PeakReserved-o.High, own.Exact && o.Exact
 		}
 	}
-	if better {
+	if better && !pools {
 		conf, how := cmp.Or(best.Settings.String(), `""`), replayedHow(&best)
 		f.add(textFigure(FigReplayedConf, conf).known(how), figure(FigReplayed, best.PeakReserved).known(how), figure(FigReplayedExact, int(how)))
 		helps("other settings", &best, fmt.Sprintf("Set PYTORCH_CUDA_ALLOC_CONF=%s to save %s.", conf, units.Bytes(own.PeakReserved-best.High)))
@@ -65,6 +68,10 @@ func (p *Pass) replayed(f *Finding, instant int64) (r replayed) {
 			f.add(figure(FigOnePool, o.PeakReserved).known(replayedHow(&o)))
 			helps("one private pool", &o, adviceOnePool)
 		}
+	}
+	if pools {
+		f.Suggestions = []string{cmp.Or(advice, f.Suggestions[0])}
+		return r
 	}
 	if pool := oom.Apart(&p.Tables, p.Space, h.History, d, &own, instant); pool != nil {
 		f.add(textFigure(FigPinnedBy, pool.Place.String()), figure(FigPinned, pool.Holes),

@@ -97,7 +97,7 @@ var reasons = map[Reason]struct {
 		xla:   "See {monitor}: other processes need XLA_PYTHON_CLIENT_PREALLOCATE=false."},
 		devices: map[string]string{"mps": "Use smaller inputs; torch.mps.driver_allocated_memory() counts the rest."}},
 	PrivatePools: {words: "private pools keep idle memory that others cannot use", advice: [4]string{
-		other: "Use fewer private pools: fewer sizes of CUDA graphs, no MemPool, no sleep mode."}},
+		other: AdvicePools}},
 	Padding: {words: "most of it is padding", advice: [4]string{other: "Make the last two dimensions multiples of 8 x 128, or transpose."}},
 	NotGranted: {words: "enough was free, but the driver or the system did not grant it", advice: [4]string{
 		other:      "Check the page file, container limits and the driver; do not shrink the batch.",
@@ -115,6 +115,9 @@ var reasons = map[Reason]struct {
 		tensorflow: "Keep the allocator's dump above the error, or record a profile."},
 		devices: map[string]string{"xpu": "See {monitor}: others may hold it, or the driver limits one allocation."}},
 }
+
+// AdvicePools is what to do about idle memory in private pools.
+const AdvicePools = "Use fewer private pools: fewer CUDA graph sizes, no MemPool, no sleep mode."
 
 const (
 	fewSizes = "Use few sizes, and allocate long-lived buffers first." // if no setting helps

@@ -130,6 +130,18 @@ var functions = []struct {
 	{"torch/autograd/", "", NoPart, OfAutograd},
 }
 
+// PoolKind returns what a frame on a stack that reserved a private pool says about the pool: "CUDA graph", "sleep mode"; "" if nothing.
+// Sources: torch/cuda/graphs.py, torch/_inductor/cudagraph_trees.py, vllm/device_allocator/cumem.py, torch_memory_saver.
+func PoolKind(f *frame.Frame) string {
+	for _, kind := range [][2]string{{"/cumem.py", "sleep mode"}, {"/torch_memory_saver/", "sleep mode"}, {"torch/cuda/graphs.py", "CUDA graph"},
+		{"/cudagraph_trees.py", "CUDA graph of torch.compile"}, {"/cuda_graph", "CUDA graph"}} {
+		if strings.Contains(f.File, kind[0]) {
+			return kind[1]
+		}
+	}
+	return ""
+}
+
 // rowsOf has the rows of functions that may fit a function of a name, in order; those that fit all are under "".
 var rowsOf = func() map[string][]int {
 	all := map[string][]int{}

@@ -277,7 +277,7 @@ func TestPartsOfPasses(t *testing.T) {
 			r.alloc("cuda:0", "train "+name+stack, true)
 		}
 		p, space := r.program(t)
-		if got := p.Passes(space("cuda:0")); got != passes {
+		if got := len(p.Passes(space("cuda:0"))); got != passes {
 			t.Errorf("%s: %d passes", name, got)
 		}
 	}
@@ -397,7 +397,7 @@ func TestBystanders(t *testing.T) {
 				}
 			}
 			steps := p.Steps(s)
-			got := fmt.Sprint(len(steps.Begins), steps.Source, p.Passes(s), settled, inOne)
+			got := fmt.Sprint(len(steps.Begins), steps.Source, len(p.Passes(s)), settled, inOne)
 			if aside == "" {
 				want = got
 			}
@@ -417,7 +417,7 @@ func TestThreads(t *testing.T) {
 		r.alloc("cuda:0", "thread fetch", k%2 > 0)
 	}
 	p, space := r.program(t)
-	if n := p.Passes(space("cuda:0")); n != 2 {
+	if n := len(p.Passes(space("cuda:0"))); n != 2 {
 		t.Errorf("%d passes", n)
 	}
 }
@@ -630,6 +630,16 @@ func TestTwoOfAnOperator(t *testing.T) {
 		p, space := r.program(t)
 		if steps := len(p.Steps(space("cuda:0")).Begins); steps != c.want {
 			t.Errorf("%v: %d steps", c, steps)
+		}
+	}
+}
+
+// TestPoolKind: the frames that reserve a private pool tell its kind.
+func TestPoolKind(t *testing.T) {
+	for file, want := range map[string]string{"/v/vllm/device_allocator/cumem.py": "sleep mode", "/v/torch/cuda/graphs.py": "CUDA graph",
+		"/v/vllm/v1/worker/cuda_graph_runner.py": "CUDA graph", "train.py": ""} {
+		if got := program.PoolKind(&frame.Frame{File: file}); got != want {
+			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}
 }

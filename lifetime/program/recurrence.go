@@ -281,9 +281,9 @@ func (p *Program) OnePass(s *lifetime.Space) bool {
 	return 2*h.allocatedBetween(from, to+1) >= h.allocatedBetween(s.Begin, s.End)
 }
 
-// Passes returns the first and the last buffer of each forward pass in a space.
+// Passes returns the first and the last buffer of each forward pass in a space that other allocations tell apart.
 func (p *Program) Passes(s *lifetime.Space) (all [][2]int) {
-	for _, pass := range p.forwardOf(p.historyOf(s)) {
+	for _, pass := range p.forwardPasses(p.historyOf(s)) {
 		all = append(all, [2]int{pass.first, pass.last})
 	}
 	return all

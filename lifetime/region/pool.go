@@ -84,6 +84,7 @@ type PoolUse struct {
 	Live     int64 // occupied by buffers
 	Reserved int64
 	Free     Holes // what it strands: only its own buffers can use it
+	Empty    int64 // of it, in regions without a buffer
 }
 
 // PoolsAt returns the pools and streams that have memory at t, by stream and pool. Reserved is the sum of the
@@ -114,7 +115,12 @@ func PoolsAt(s *lifetime.Space, t int64) []PoolUse {
 		u.Live = units.AddSat(u.Live, b.Size)
 	}
 	for _, h := range holesAt(s, t) {
-		use(PoolOf(&s.Regions[h.Val])).Free.add(h)
+		r := &s.Regions[h.Val]
+		u := use(PoolOf(r))
+		u.Free.add(h)
+		if h.Lo == r.Addr && h.Size() >= r.Size {
+			u.Empty = units.AddSat(u.Empty, h.Size())
+		}
 	}
 	var all []PoolUse
 	for _, u := range uses {
