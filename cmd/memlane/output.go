@@ -188,6 +188,7 @@ type screen interface{ columns() int }
 // styleOf returns the width and colours of the terminal that w writes to; without one, the style of files and pipes.
 func styleOf(w io.Writer) (s text.Style) {
 	if out, ok := w.(*output); ok {
+		s.Color = os.Getenv("NO_COLOR") == "" && cmp.Or(os.Getenv("FORCE_COLOR"), os.Getenv("CLICOLOR_FORCE"), "0") != "0"
 		if to, ok := out.to.(screen); ok {
 			s.Width = to.columns()
 		}
