@@ -52,13 +52,13 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 3_960, true},
+	{"lifetime/answer", 3_870, true},
 	{"lifetime/build", 2_750, true},
 	{"lifetime/category", 4_750, true},
 	{"lifetime/compiled", 80, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 200, true},
-	{"lifetime/finding", 5_850, true},
+	{"lifetime/finding", 6_000, true},
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
 	{"lifetime/internal", 350, true},
@@ -89,13 +89,13 @@ var budgets = []struct {
 	{"render/pprof", 1_200, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
-	{"render/text", 2_400, true},
+	{"render/text", 2_450, true},
 	{"render/web", 1_700, true},
 	{"render/xprofjson", 1_200, true},
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 80_400
+const maxProduct = 80_500
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 127, "lifetime/answer": 124}
+var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 124}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

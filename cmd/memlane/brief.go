@@ -39,6 +39,7 @@ func writeBrief(c *cli.Context) error {
 		return err
 	}
 	out := answer.NewReport(r.name(), of, r.ranks, r.outliers)
+	out.AddSeries(&r.series)
 	return text.Brief(c.App.Writer, out, styleOf(c.App.Writer))
 }
 

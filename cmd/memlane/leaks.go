@@ -37,17 +37,15 @@ func leaks(c *cli.Context) error {
 		return err
 	}
 	var all []answer.CaptureLeaks
-	var series answer.Series
 	err = r.each(c, func(capture *judge.Capture) {
 		all = append(all, answer.LeaksOf(capture, r.tool()))
-		series.Add(capture.Capture)
 	})
 	if err != nil {
 		return err
 	}
 	out := answer.NewLeaks(all, r.ranks, r.outliers)
 	if len(out.Ranks) == 0 && r.preset == nil {
-		out.Series = series.Growing()
+		out.AddSeries(&r.series)
 	}
 	err = printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.Leaks(w, out, c.Bool("all"), s) })
 	return cmp.Or(err, r.checkFailOn())

@@ -80,6 +80,7 @@ func writeReport(c *cli.Context) error {
 		return err
 	}
 	out := answer.NewReport(r.name(), reports, r.ranks, r.outliers)
+	out.AddSeries(&r.series)
 	if r.report != nil {
 		out.Grade = r.report.OptimizationScore.String()
 	}

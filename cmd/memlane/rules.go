@@ -96,8 +96,9 @@ type rules struct {
 	failOn     string
 
 	ranks    *answer.Ranks
-	report   *preset.Optimization    // of the last capture; nil for memlane's own rules
-	outliers []finding.Finding       // about ranks that differ from the others
+	report   *preset.Optimization // of the last capture; nil for memlane's own rules
+	series   finding.Series
+	outliers []finding.Finding       // about ranks that differ from the others, or about a series
 	met      int                     // findings that meet --fail-on
 	unjudged *selection.NothingError // the first capture to which no rule applies, with --fail-on
 }
@@ -229,11 +230,15 @@ func (r *rules) each(c *cli.Context, take func(*judge.Capture)) error {
 		}
 		r.met += r.meetFailOn(capture.Findings())
 		r.ranks.Add(capture.Outline())
+		r.series.Add(capture.Capture)
 		take(capture)
 		return nil
 	})
 	if r.preset == nil && r.settings.Function == nil {
 		r.outliers = r.ranks.Outliers()
+		if !r.ranks.Known() && r.series.Captures() > 0 { // of captures that cannot be judged alone
+			r.outliers, r.unjudged = r.series.Findings(), nil
+		}
 		r.met += r.meetFailOn(r.outliers)
 	}
 	return err

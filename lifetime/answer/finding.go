@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -84,13 +85,13 @@ func findingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
 	return all
 }
 
-// rankFindingsOf converts findings about ranks, which do not belong to a single capture.
+// rankFindingsOf converts findings about ranks or a series, which do not belong to a single capture.
 func rankFindingsOf(found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
 		none := &lifetime.Tables{Sources: []lifetime.Source{{File: found[i].Text(finding.FigFile)}},
 			Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1)}
-		all = append(all, findingOf(none, &found[i]))
+		all = append(all, findingOf(cmp.Or(found[i].Of, none), &found[i]))
 	}
 	return all
 }

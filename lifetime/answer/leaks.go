@@ -32,9 +32,27 @@ type Leaks struct {
 	Series []Growth `json:"series,omitempty"` // call sites that grow from each capture to the next, if there are three or more and no ranks
 
 	Captures []CaptureLeaks `json:"-"` // the same findings by capture
+	Judged   int            `json:"-"` // captures that only the series can judge; 0 if there is none
 	Summary  *RankSummary   `json:"-"` // nil without several ranks
 
 	nothing bool // no capture could be judged
+}
+
+// Growth is a call site whose live memory rises from each capture of a run to the next.
+type Growth struct {
+	Space string  `json:"space"` // memory ID
+	Site  string  `json:"site"`  // place
+	Bytes []int64 `json:"bytes"` // occupied at the end of each capture, in the order of the captures
+}
+
+// AddSeries adds the growth over captures of one run. What only the series can judge is judged then.
+func (l *Leaks) AddSeries(s *finding.Series) {
+	for _, g := range s.Growing() {
+		l.Series = append(l.Series, Growth{g.Space.ID(), g.Place.String(), g.Bytes})
+	}
+	if l.Judged = s.Captures(); l.Judged > 0 {
+		l.Unjudged, l.nothing = "", false
+	}
 }
 
 // WithoutLeaks is what a program would need if it freed what leaks of a memory ID keep: a range, as when it would do so

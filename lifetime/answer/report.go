@@ -82,6 +82,16 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []findin
 	return r
 }
 
+// AddSeries makes captures of one run one judgement, if only a series of them can be judged.
+func (r *Report) AddSeries(s *finding.Series) {
+	if s.Captures() == 0 || len(r.Ranks) > 0 {
+		return
+	}
+	r.Unjudged, r.Nothing = "", false
+	r.First = append(firstOf([]CaptureLeaks{{Findings: r.Outliers}}), r.First...)
+	r.Outliers = nil // they are about the captures
+}
+
 // add adds the functions and allocations of a capture.
 func (sum *Summary) add(c *lifetime.Capture) {
 	names := map[string]bool{}

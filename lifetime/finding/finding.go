@@ -51,6 +51,8 @@ type Finding struct {
 
 	Failures []oom.Diagnosis // of a finding of the rule oom: those of the space; the first is what it is about
 
+	Of *lifetime.Tables // of a finding about several captures: those of the last; else nil
+
 	Kept []int // affected buffers, indices into Space.Buffers; nil for rules that do not look at single buffers
 
 	first   lifetime.Buffer // of a buffer that grew: the oldest

@@ -78,6 +78,7 @@ func Rules() []Rule {
 		{Name: "padding", Kind: KindWaste, Doc: "buffers of a compiled program that are much larger than their elements",
 			Run: inProgram(padding)},
 		rankOutlier,
+		series,
 	}
 }
 

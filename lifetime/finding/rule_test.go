@@ -11,11 +11,11 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 )
 
-// TestRules: every rule has a unique name, a kind and a description. One compares captures, the others examine spaces.
+// TestRules: every rule has a unique name, a kind and a description. Two compare captures, the others examine spaces.
 func TestRules(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range finding.Rules() {
-		if names[r.Name] || r.Doc == "" || r.Kind == finding.KindForeign || (r.Run == nil) != (r.Name == "rank_outlier") {
+		if names[r.Name] || r.Doc == "" || r.Kind == finding.KindForeign || (r.Run == nil) != (r.Name == "rank_outlier" || r.Name == "series") {
 			t.Errorf("%+v", r)
 		}
 		names[r.Name] = true

@@ -23,8 +23,11 @@ func Leaks(w io.Writer, a *answer.Leaks, all bool, s Style) error {
 		p.rankedLeaks(a)
 		return p.To(w)
 	}
-	p.series(a.Series, all) // first: a capture alone often cannot be judged
+	p.series(a, all) // first: a capture alone often cannot be judged
 	for i := range a.Captures {
+		if a.Judged > 0 && len(a.Captures[i].Findings)+len(a.Captures[i].Functions) == 0 {
+			continue
+		}
 		if i > 0 || len(a.Series) > 0 {
 			p.Line("")
 		}
@@ -35,8 +38,20 @@ func Leaks(w io.Writer, a *answer.Leaks, all bool, s Style) error {
 }
 
 // series writes the call sites that grow over several captures.
-func (p *Page) series(all []answer.Growth, each bool) {
+func (p *Page) series(a *answer.Leaks, each bool) {
+	for i := range a.Findings {
+		if a.Findings[i].Rule == "series" {
+			p.finding(&a.Findings[i])
+			for _, s := range a.Findings[i].Suggestions {
+				p.Para("  > ", "    ", s)
+			}
+		}
+	}
+	all := a.Series
 	if len(all) == 0 {
+		if a.Judged > 0 {
+			p.Line("no call site grows over %d captures", a.Judged)
+		}
 		return
 	}
 	p.Line("over %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))

@@ -34,10 +34,8 @@ func None(r *answer.Report) string {
 // counts returns the numbers of findings by severity: "1 critical, 2 warnings, 3 notes".
 func counts(r *answer.Report) string {
 	var n [finding.Critical + 1]int
-	for i := range r.Captures {
-		for _, f := range r.Captures[i].Leaks.Findings {
-			n[f.Level()]++
-		}
+	for _, f := range r.OfCaptures() {
+		n[f.Level()]++
 	}
 	var parts []string
 	if n[finding.Critical] > 0 {
