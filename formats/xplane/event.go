@@ -362,6 +362,12 @@ func (d *decoder) stat(b []byte, e *event) bool {
 			i += 8
 			continue
 		}
+		if field&7 == fixed64Type || field&7 == fixed32Type { // of a newer version
+			if i += fixedSize(field); i > len(b) {
+				return false
+			}
+			continue
+		}
 		if i < len(b) && b[i] < short {
 			n, i = uint64(b[i]), i+1
 		} else if n, i = varint(b, i); i < 0 {
@@ -381,7 +387,13 @@ func (d *decoder) stat(b []byte, e *event) bool {
 			tag, text = field, b[i:i+int(n)]
 			i += int(n)
 		default:
-			return false
+			switch {
+			case field&7 == varintType:
+				continue
+			case field&7 != bytesType || n > uint64(len(b)-i):
+				return false
+			}
+			i += int(n)
 		}
 	}
 	d.take(e, kind, tag, v, text)

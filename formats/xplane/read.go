@@ -83,13 +83,16 @@ func (r *reader) top() error {
 	w := r.window(windowBytes)
 	w.open(span{0, r.size})
 	for f, ok := w.next(); ok; f, ok = w.next() {
-		if f.wire != bytesType || f.number > spaceHostnames {
-			w.fail(f.at, fmt.Sprintf("not an XSpace: field %d of wire type %d", f.number, f.wire))
-			break
+		if f.wire != bytesType {
+			continue // a field of a newer version
 		}
 		s, ok := w.body(f)
 		if !ok {
 			break
+		}
+		if f.number > spaceHostnames {
+			w.skip(s.end)
+			continue
 		}
 		if f.number == spacePlanes {
 			if len(r.planes) == maxPlanes {

@@ -346,7 +346,6 @@ func TestDamage(t *testing.T) {
 	}
 	for name, data := range map[string][]byte{
 		"a group":              append(slices.Clone(whole), 0x0b),
-		"a field that is none": append(slices.Clone(whole), 0xfa, 0x7f, 0),
 		"field number 0":       append(slices.Clone(whole), 0x02, 0x00),
 		"a line out of bounds": bytesField(nil, 1, append(bytesField(nil, 2, []byte("/host:CPU")), 0x1a, 0x7f)),
 	} {
