@@ -106,7 +106,7 @@ func TestSavingsAreTrue(t *testing.T) {
 // TestDroppedGraph: nothing has to be computed again for a backward pass that never runs, also not in a validation whose graphs set the peak
 // of a training.
 func TestDroppedGraph(t *testing.T) {
-	for _, name := range []string{"dropped", "replaced", "../meaning/principles/w02"} {
+	for _, name := range []string{"dropped", "../meaning/principles/w02"} {
 		if savingOf(t, name, "no_grad=evaluation") == nil || savingOf(t, name, "checkpoint=blocks") != nil {
 			t.Errorf("%s: want no_grad, and no checkpoint", name)
 		}
