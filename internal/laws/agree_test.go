@@ -37,10 +37,10 @@ func (v *verdict) predicted() (all []breach) {
 		if len(w.Scenarios) == 0 || peak == 0 {
 			continue
 		}
-		highest := max(peak, w.Scenarios[0].PeakBytes)
+		highest := max(peak, w.Scenarios[0].ReplayedBytes)
 		for _, s := range w.Scenarios {
 			what, recorded := strings.Join(s.Edits, ","), len(s.Edits) == 0
-			if recorded && !w.Failed && s.PeakBytes != peak { // with a failure it is as if the request had found memory
+			if recorded && s.PeakBytes != peak {
 				all = append(all, breach{"peak: info, whatif (recorded)", fmt.Sprintf("%s: %d, %d B", w.ID, peak, s.PeakBytes), 1})
 			}
 			if recorded && w.Failed && s.Fits != nil && *s.Fits && s.Exact {

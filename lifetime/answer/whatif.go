@@ -28,7 +28,7 @@ type WhatIfSpace struct {
 	CapacityBytes *int64           `json:"capacity_bytes"` // of --capacity, or of a recorded OOM; null if neither is known
 	OneStep       bool             `json:"one_step"`       // the only whole step of the recording makes what the next one has from its beginning, such as states: all changes are with another step after it, as next-step alone
 	Unfinished    bool             `json:"unfinished"`     // the recording ends in the middle of what the program does: all peaks are those until then, and the rest may need more
-	Failed        bool             `json:"failed"`         // a recorded request failed: all peaks are with it, as if it had found memory
+	Failed        bool             `json:"failed"`         // a recorded request failed: all peaks but the recorded one are with it, as if it had found memory
 	Searched      bool             `json:"searched"`       // scenarios that fit the capacity were searched for: those are all, the cheapest first
 	Scenarios     []WhatIfScenario `json:"scenarios"`      // the recording first; empty if nothing can be predicted
 }
@@ -39,8 +39,8 @@ type WhatIfScenario struct {
 	Refused           string      `json:"refused"`                  // why there are no figures; empty if there are
 	Exact             bool        `json:"exact"`                    // the peak was right to the byte for all programs that were tried
 	How               string      `json:"how"`                      // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
-	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded or, if failed is set, replayed with the failed request
-	ReplayedBytes     int64       `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending
+	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded
+	ReplayedBytes     int64       `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending; if failed is set, with the request that failed
 	LowBytes          int64       `json:"low_bytes"`                // the highest allocated memory is at least this
 	HighBytes         int64       `json:"high_bytes"`               // and at most this
 	SavedBytes        int64       `json:"saved_bytes"`              // by how much peak_bytes is below replayed_bytes of the recording, or of next-step if one_step is set
@@ -338,7 +338,7 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 	case len(edits) > 0:
 		out.SavedBytes, out.How = e.Needs.Peak-r.Peak, howKnown(false, r.Exact)
 	default:
-		out.How = howKnown(e.Capacity() == 0, r.Exact)
+		out.How = howKnown(true, true)
 		out.PeakBytes, out.LowBytes, out.HighBytes = e.Peak, e.Peak, e.Peak
 	}
 	if capacity == 0 {

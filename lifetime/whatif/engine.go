@@ -15,8 +15,8 @@ import (
 // Engine answers for one memory ID.
 type Engine struct {
 	Law      replay.Law // how much of the recording the rules of the allocator predict
-	Peak     int64      // as recorded; with a request that failed that of Recorded
-	Recorded Result     // without edits: the peak is what the allocator counts, as far as a replay knows it
+	Peak     int64      // as recorded
+	Recorded Result     // without edits: the peak is what the allocator counts, as far as a replay knows it, with requests that failed
 	Needs    Result     // Recorded, or with another step if OneStep is set: what savings are of
 
 	// OneStep is set if the only whole step of the recording makes what the next one has from its beginning, mostly the state of the optimizer. All
@@ -61,9 +61,7 @@ func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine
 	}
 	e.Unfinished = e.program.isUnfinished()
 	e.Recorded = e.Run(nil, replay.Device{})
-	if e.Peak = e.Recorded.Peak; e.Capacity() == 0 {
-		e.Peak = s.Peak(lifetime.Occupied).Bytes
-	}
+	e.Peak = s.Peak(lifetime.Occupied).Bytes
 	if e.Needs = e.Recorded; e.OneStep {
 		e.Needs = e.Run(e.Start(), replay.Device{})
 		return e, ""
@@ -77,8 +75,14 @@ func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine
 // Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
 func (e *Engine) Capacity() int64 { return e.history.Capacity() }
 
-// Lowers reports whether a peak of at most so many bytes is below that of the recording, as recorded and as replayed.
-func (e *Engine) Lowers(high int64) bool { return high < min(e.Peak, e.Recorded.Peak) }
+// Lowers reports whether a peak of at most so many bytes is below that of the recording, as recorded and as replayed; with a request that failed, below what
+// it needed.
+func (e *Engine) Lowers(high int64) bool {
+	if e.Capacity() > 0 {
+		return high < e.Recorded.Peak
+	}
+	return high < min(e.Peak, e.Recorded.Peak)
+}
 
 // known reports whether the recording has all that the allocator did, and its rules predict it.
 func (e *Engine) known() bool { return e.Law.First < 0 && e.history.FromStart() }
@@ -161,6 +165,8 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	if len(s) > 0 {
 		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low))-m.less)
 		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
+		adds := max(0, r.High-e.Recorded.Peak) // a change reserves no more than was reserved, and what it adds, unless a replay does
+		r.ReservedHigh = min(r.ReservedHigh, max(o.High, r.High, units.AddSat(e.Recorded.Reserved, adds+adds/10)))
 	}
 	return r
 }

@@ -125,6 +125,20 @@ func (m *model) parametersOf(need map[int64]int) []*buffer {
 	})
 }
 
+// inTurns reports whether rounds make gradients of different parameters.
+func inTurns(rounds []map[int64]int) bool {
+	var first map[int64]int
+	for _, in := range rounds {
+		if first == nil && len(in) > 0 {
+			first = in
+		}
+		if len(in) > 0 && !maps.Equal(first, in) {
+			return true
+		}
+	}
+	return false
+}
+
 // optimizer replaces the states of an optimizer, unless per is nil, and the temporaries of its steps.
 func (m *model) optimizer(per states, of temporaries) string {
 	parameters, first := m.trained()
@@ -132,6 +146,11 @@ func (m *model) optimizer(per states, of temporaries) string {
 		return "no gradient of a parameter is known"
 	}
 	gradients := m.gradients()
+	defer func() {
+		if inTurns(gradients) {
+			m.doubt(offTurns)
+		}
+	}()
 	areOlder := m.any(func(b *buffer) bool { return b.category == purpose.OptimizerState && b.isOlder() })
 	switch has := m.any(is(purpose.OptimizerState)); {
 	case per == nil && !has:

@@ -465,7 +465,7 @@ func TestAutocast(t *testing.T) {
 		}
 	}
 	const real = 291515392
-	if r := engineOf(t, "gpt_small").Run(s, replay.Device{}); float64(r.Peak) > 1.001*real || float64(r.Peak) < .999*real || r.Exact || r.Low > real*9/10 || r.High < real*11/10 {
+	if r := engineOf(t, "gpt_small").Run(s, replay.Device{}); float64(r.Peak) > 1.001*real || float64(r.Peak) < .999*real || r.Exact || r.Low > real*95/100 || r.High < real*105/100 {
 		t.Errorf("%d (%d to %d), but the program needed %d (%s)", r.Peak, r.Low, r.High, real, r.Refused)
 	}
 }
@@ -604,11 +604,15 @@ func TestFamilies(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := engineOf(t, of.capture).Run(s, replay.Device{})
-		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || math.Abs(off) > of.off {
+		holds := r.Low <= of.real && r.High >= of.real
+		if off := float64(r.Peak)/float64(of.real) - 1; holds == misses[of.capture+" "+of.edits] || math.Abs(off) > of.off {
 			t.Errorf("%s, %s: %d (%d to %d), but the program needed %d (%s)", of.capture, of.edits, r.Peak, r.Low, r.High, of.real, r.Refused)
 		}
 	}
 }
+
+// misses are predictions whose ranges do not hold: ranges are as wide as makes 95 % of them hold with the least interval score.
+var misses = map[string]bool{"gnn precision=amp": true, "clip no_grad": true}
 
 // TestRecurrent: what a whole recurrent layer casts is not known.
 func TestRecurrent(t *testing.T) {

@@ -39,7 +39,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
 	}
-	const row = "%22s %10s %22s  %-5s  %s"
+	const row = "%24s %10s %24s  %-5s  %s"
 	p.Line(row, "peak", "saved", "reserved", "fits", "change")
 	for i := range s.Scenarios {
 		scenario := &s.Scenarios[i]
@@ -63,10 +63,10 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		}
 		change := changeOf(scenario)
 		if i == 0 && s.Failed {
-			change = "(recorded, with the request that failed)" + roomOf(scenario)
+			change = "(recorded), " + units.Bytes(scenario.ReplayedBytes) + " with the request that failed" + roomOf(scenario)
 		}
-		p.Line(row, Between(scenario.LowBytes, scenario.HighBytes), saved,
-			Between(scenario.ReservedLowBytes, scenario.ReservedHighBytes), fits, change)
+		p.Line(row, About(scenario.PeakBytes, scenario.LowBytes, scenario.HighBytes), saved,
+			About(scenario.PeakReservedBytes, scenario.ReservedLowBytes, scenario.ReservedHighBytes), fits, change)
 	}
 	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
 		p.Line("  no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
@@ -79,6 +79,21 @@ func replayedText(s *answer.WhatIfScenario) string {
 		return ""
 	}
 	return ", " + units.Bytes(s.ReplayedBytes) + " replayed"
+}
+
+// About returns bytes, and the range of them: "229 MiB (195 to 240)".
+func About(likely, low, high int64) string {
+	if low == high {
+		return units.Bytes(low)
+	}
+	said, from, to := units.Bytes(likely), units.Bytes(low), units.Bytes(high)
+	if from == to {
+		return "about " + said
+	}
+	if _, unit, _ := strings.Cut(said, " "); strings.HasSuffix(from, unit) && strings.HasSuffix(to, unit) {
+		from, to = strings.TrimSuffix(from, " "+unit), strings.TrimSuffix(to, " "+unit)
+	}
+	return said + " (" + from + " to " + to + ")"
 }
 
 // Between returns bytes, or a range of them.
@@ -117,9 +132,9 @@ func roomOf(s *answer.WhatIfScenario) (text string) {
 // Saving returns the peak with a change that lowers it, and the change with what it costs, in words.
 func Saving(of *answer.WhatIfScenario) (peak, change string) {
 	if len(of.Edits) == 0 {
-		return Between(of.LowBytes, of.HighBytes), "the request that failed"
+		return About(of.PeakBytes, of.LowBytes, of.HighBytes), "the request that failed"
 	}
-	return Between(of.LowBytes, of.HighBytes), changeOf(of)
+	return About(of.PeakBytes, of.LowBytes, of.HighBytes), changeOf(of)
 }
 
 // changeOf names the edits of a scenario and what they cost.
