@@ -15,7 +15,7 @@ from test_record import needs_jax, needs_torch
 HELD = """
 import collections, functools, gc, os, sys, threading, torch, memlane
 from memlane import _names
-_names.SECONDS = 600
+_names.SECONDS = _names.CEILING = 600
 def new(kib): return torch.empty(kib << 8, device="cuda")
 """
 
@@ -438,7 +438,7 @@ def test_names_can_be_left_out(tmp_path: Path) -> None:
 JAX = """
 import gc, sys, jax, jax.numpy as jnp, memlane
 from memlane import _names
-_names.SECONDS = 600
+_names.SECONDS = _names.CEILING = 600
 gc.disable()
 class Node: pass
 class Trainer:

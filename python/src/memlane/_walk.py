@@ -160,7 +160,7 @@ class Walk:
             extra.append(parent)
 
     def reach(self, own: Callable[[Any], bool], further: Callable[[], None]) -> None:
-        """Reaches what the program's variables hold; then, if something is missing, what those of libraries hold.
+        """Reaches what the program's variables hold; then, if something is missing, what calls and modules of libraries hold.
 
         own tells modules and frames' globals that are not walked. further adds what the garbage collector does not see.
         """
@@ -169,10 +169,14 @@ class Walk:
             for root in program:
                 self._start(root)
             self._run(further)
-            self._drop_unheld()
+            self._of_libraries = len(self.objects)
             if self.missing:
-                self._of_libraries = len(self.objects)
-                for root in frames + modules:
+                for root in frames:
+                    self._start(root)
+                self._run(further)
+                self._drop_unheld()
+            if self.missing:
+                for root in modules:
                     self._start(root)
                 self._libraries.clear()
                 for parent, c in self._classes:
