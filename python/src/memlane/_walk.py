@@ -203,6 +203,12 @@ class Walk:
     def _run(self, further: Callable[[], None]) -> None:
         self.near()
         further()
+        for index, _ in list(self._far) if self.missing else ():  # first what long containers hold themselves
+            o = self.objects[index]
+            for piece in _read.referents(o, self._bases[id(type(o))]):
+                self.budget.spend(len(piece))
+                self._take(index, [c for c in filter(gc.is_tracked, piece) if self.kind(type(c)) > WANTED])
+        further()
         while self._far and self.missing:
             index, pieces = self._far.popleft()
             for piece in pieces:
