@@ -20,7 +20,7 @@ func TestRules(t *testing.T) {
 		}
 		names[r.Name] = true
 	}
-	if len(names) != 17 {
+	if len(names) != 18 {
 		t.Errorf("%d rules", len(names))
 	}
 	if got, want := fmt.Sprint([]finding.Kind{finding.KindForeign, finding.KindLeak, finding.KindFailure, finding.KindRetention,

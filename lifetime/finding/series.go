@@ -80,12 +80,20 @@ func (s *Series) Add(c *lifetime.Capture) {
 	s.last, s.programs = c, append(s.programs, programs)
 }
 
-// Captures returns the number of captures that only the series can judge; 0 if they are too few, or have histories.
+// Captures returns the number of captures that only the series can judge; 0 if they are too few, have histories, or nothing in common.
 func (s *Series) Captures() int {
-	if len(s.programs) < leastSeries || s.history {
+	n := len(s.programs)
+	if n < leastSeries || s.history {
 		return 0
 	}
-	return len(s.programs)
+	common := slices.Min(s.programs) > 0
+	for _, g := range s.at {
+		common = common || len(g.Bytes) == n && slices.Min(g.Bytes) > 0
+	}
+	if !common {
+		return 0
+	}
+	return n
 }
 
 // Growing returns the call sites with more live memory in each capture than in the one before, most growth first; none
