@@ -12,11 +12,15 @@ import (
 // phases finds the phase of each allocation in the window: from its stack, then from those before and after it.
 func (a *analysis) phases() {
 	a.optimizerSteps(a.marks(isOptimizerMark))
+	if !a.hasLines() {
+		a.closures()
+	}
 	a.sure, a.lasts = make([]bool, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	calls, lines := rootCalls{last: -1}, a.hasLines()
 	between := false              // the program allocated outside of all passes since the last span
 	thread := program.ThreadID(0) // what runs the passes
 	a.aside = a.fleeting()
+	returned := a.returned()
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
@@ -28,6 +32,7 @@ func (a *analysis) phases() {
 			continue
 		}
 		f, phase := a.at(b), a.phaseOf(b)
+		calls.ended = calls.ended || returned[i] != 0 && !returned[i].IsOther(thread)
 		told := a.r.place(b.Site).phase != purpose.UnknownPhase // by the stack, not by a mark
 		a.isTorch = a.isTorch || told
 		if a.aside[i] = a.aside[i] || !told && f.thread.IsOther(thread); a.aside[i] {
@@ -79,6 +84,20 @@ func (a *analysis) phases() {
 	}
 }
 
+// closures takes the closures out of steps of optimizers that call them, if stacks do not tell their forward passes:
+// what is after the last backward pass in a step is of the optimizer.
+func (a *analysis) closures() {
+	for i := range a.s.Buffers {
+		b := &a.s.Buffers[i]
+		if b.Edge&(lifetime.BeginUnseen|lifetime.SiteFromFree) != 0 || a.r.place(b.Site).phase != purpose.Backward {
+			continue
+		}
+		if n, ok := a.stepAt(b.Begin); ok {
+			a.steps[n].Begin = b.Begin + 1
+		}
+	}
+}
+
 // fleeting returns, by buffer, whether nothing else began or ended while it was alive, but for others like it. That
 // something used memory and gave it back tells of itself only.
 func (a *analysis) fleeting() []bool {
@@ -91,6 +110,26 @@ func (a *analysis) fleeting() []bool {
 			all[c.Buffer], open = true, open[:n-1]
 		default:
 			open = open[:0]
+		}
+	}
+	return all
+}
+
+// returned returns, by buffer, what runs in the thread that freed something outside of all calls since the allocation
+// before; 0 if none did. What a line assigns the result of a call to is freed when the call has ended.
+func (a *analysis) returned() []program.ThreadID {
+	all, by := make([]program.ThreadID, len(a.s.Buffers)), program.ThreadID(0)
+	if a.s.FreeSites == nil || !a.hasLines() {
+		return all
+	}
+	for c := range a.s.Changes() {
+		if a.aside[c.Buffer] {
+			continue
+		}
+		if c.Begin {
+			all[c.Buffer], by = by, 0
+		} else if f := a.freed(c.Buffer); f != nil && f.python && f.rooted && f.within == program.NoPart {
+			by = f.thread
 		}
 	}
 	return all
