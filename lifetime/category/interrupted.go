@@ -100,21 +100,19 @@ func (v *view) interruptedPass() *failure {
 // keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph
 // was dropped, keeps it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
-	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != program.InModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] || v.isAutocastCopy(v.i) {
+	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != program.InModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] {
 		return false
 	}
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
 	backward, whole := v.backwardFollows()
 	isDropped := f == nil && backward && (whole || !v.open)
-	onlyForward := !backward && !slices.ContainsFunc(v.spans[v.next:], func(s span) bool { return s.phase != purpose.Forward })
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i),
-		f == nil && !v.open && onlyForward && v.keepsMuch(v.next-1, v.f.rootCall, v.s.End-1, false): // the graph still holds others
+	case isDropped && !v.endsBeforeBackward(v.i):
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
 	}
-	return (v.open || v.b.End > end) && v.keepsMuch(v.next-1, v.f.rootCall, end, isDropped)
+	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, v.f.rootCall, end, isDropped)
 }
 
 // mayHaveGraph reports whether a graph may hold what a call of a root module keeps. If no_grad decorates a function around the call, there is none. A line that
@@ -206,30 +204,39 @@ func (v *view) backwardFollows() (follows, whole bool) {
 	return i > first, i > first && i < len(v.spans)
 }
 
-// keepsMuch reports whether a span keeps, until an instant, more than a few of the buffers that modules allocate in it, and a graph may hold them. If the graph
-// was dropped, what a backward pass saw does not count.
-func (a *analysis) keepsMuch(span int, root program.PathID, until int64, isDropped bool) bool {
-	asked := keeping{span, until, isDropped}
-	known, ok := a.keeping[asked]
-	if !ok {
-		kept := 0
+// keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or
+// something of half of their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
+func (a *analysis) keepsMost(span int, root program.PathID, until int64, isDropped bool) bool {
+	if a.keeping == nil {
+		a.keeping = make([]int8, 2*len(a.spans))
+	}
+	known := &a.keeping[2*span]
+	if isDropped {
+		known = &a.keeping[2*span+1]
+	}
+	if *known == 0 {
+		kept, all, lines, keeping := 0, 0, map[lifetime.SiteID]bool{}, 0
 		for _, i := range a.allocatedIn(span) {
 			b := &a.s.Buffers[i]
-			if b.Begin <= until && b.End > until && a.at(b).within == program.InModule && !a.isAutocastCopy(i) && (!isDropped || a.endsBeforeBackward(i)) {
-				kept++
+			if b.Begin > until || a.at(b).within != program.InModule {
+				continue
 			}
+			all++
+			keeps := (b.Edge&lifetime.EndOpen != 0 || b.End > until) && (!isDropped || a.endsBeforeBackward(i))
+			if keeps {
+				kept++
+				if !lines[b.Site] {
+					keeping++
+				}
+			}
+			lines[b.Site] = lines[b.Site] || keeps
 		}
-		known = kept > 10 && a.mayHaveGraph(span, root)
-		a.keeping[asked] = known
+		*known = -1
+		if kept > 10 && (kept*4 >= all || keeping*2 >= len(lines)) && a.mayHaveGraph(span, root) {
+			*known = 1
+		}
 	}
-	return known
-}
-
-// keeping is what keepsMuch is asked.
-type keeping struct {
-	span      int
-	until     int64
-	isDropped bool
+	return *known > 0
 }
 
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
