@@ -106,8 +106,10 @@ func (v *view) keptByPass() bool {
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
 	backward, whole := v.backwardFollows()
 	isDropped := f == nil && backward && (whole || !v.open)
+	isCut := f == nil && v.open && (backward && !whole || v.next == len(v.spans) && !v.over)
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i):
+	case isDropped && !v.endsBeforeBackward(v.i), isCut && !v.stays(v.next-1, v.i),
+		f == nil && !v.open && !backward && !slices.ContainsFunc(v.spans[v.next:], func(s span) bool { return s.phase != purpose.Forward }) && v.stays(v.next-1, -1): // the graph still holds others
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
@@ -237,6 +239,32 @@ func (a *analysis) keepsMost(span int, root program.PathID, until int64, isDropp
 		}
 	}
 	return *known > 0
+}
+
+// stays reports whether a buffer is alive, where the recording ends, for longer than all of the span, line and size that
+// were freed: what a line uses and drops would be gone. A line that dropped none kept three. -1 asks for any of the span.
+func (a *analysis) stays(span, i int) bool {
+	if a.staying[span] == nil {
+		type line struct {
+			site lifetime.SiteID
+			size int64
+		}
+		all, longest, made := a.allocatedIn(span), map[line]int32{}, map[line]int{}
+		of := func(i int) line { return line{a.s.Buffers[i].Site, a.s.Buffers[i].Requested} }
+		open := func(i int) bool { return a.s.Buffers[i].Edge&lifetime.EndOpen != 0 }
+		for _, i := range all {
+			if made[of(i)]++; !open(i) {
+				longest[of(i)] = max(longest[of(i)], a.age(i))
+			}
+		}
+		a.staying[span] = map[int]bool{}
+		for _, i := range all {
+			if open(i) && a.age(i) > longest[of(i)] && (longest[of(i)] > 0 || made[of(i)] > 2) {
+				a.staying[span][i], a.staying[span][-1] = true, true
+			}
+		}
+	}
+	return a.staying[span][i]
 }
 
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about

@@ -140,10 +140,10 @@ func (a *analysis) multiplied() (calls []*products) {
 			continue
 		}
 		sum.Reset()
-		made := slices.DeleteFunc(a.allocatedIn(span), func(i int) bool {
+		made := a.once(slices.DeleteFunc(a.allocatedIn(span), func(i int) bool {
 			f := a.at(&a.s.Buffers[i])
 			return f.within != program.InModule || f.flags&(program.Cublas|program.CublasLt) != 0
-		})
+		}))
 		for _, i := range made {
 			maphash.WriteComparable(&sum, a.s.Buffers[i].Site)
 			maphash.WriteComparable(&sum, a.s.Buffers[i].Requested)
@@ -181,6 +181,23 @@ func (a *analysis) productsOf(made []int) *products {
 		}
 	}
 	return p
+}
+
+// once returns what one of several equal calls made that nothing divides.
+func (a *analysis) once(all []int) []int {
+	for n := 1; n <= len(all)/2; n++ {
+		if len(all)%n == 0 {
+			isSame := true
+			for k := n; k < len(all) && isSame; k++ {
+				x, y := &a.s.Buffers[all[k-n]], &a.s.Buffers[all[k]]
+				isSame = x.Site == y.Site && x.Requested == y.Requested
+			}
+			if isSame {
+				return all[:n]
+			}
+		}
+	}
+	return all
 }
 
 // explain finds the number of a call that gives most products a weight of their own, and then most bytes of weights a product. It

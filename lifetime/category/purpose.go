@@ -13,7 +13,7 @@ import (
 // judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other
 // programs of which nothing is known have no purpose.
 func (r *reader) judge(s *lifetime.Space) *analysis {
-	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers))}
+	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers)), staying: map[int]map[int]bool{}}
 	a.phases()
 	a.survey()
 	if a.isTorch {
@@ -115,6 +115,7 @@ type analysis struct {
 	rebound       map[int64]bool                        // see rebinds; nil = not computed
 	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
 	replaced      []bool                                // by buffer: another took its place
+	staying       map[int]map[int]bool                  // by span: see stays
 	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
 	followed      map[program.PathID]bool               // calls of root modules after which a backward pass freed something; nil = not computed
 	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then

@@ -61,6 +61,7 @@ func (a *analysis) measure() *sizes {
 	a.bucketsOf(z, params)
 	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
+	a.loadedStates(z, old)
 	a.olderThanWindow(z, old)
 	a.replacedStates(z, old)
 	a.weightsOfProducts(z)
@@ -240,6 +241,30 @@ func (a *analysis) unaccounted(z *sizes) {
 				z.parametersOf[size]++
 			} else if isReplaced || v.open && !a.optimizes() {
 				z.marks[i] |= stateSized
+			}
+		}
+	}
+}
+
+// loadedStates finds the states of an optimizer that made none in the window: what the program allocated before the
+// first pass and kept, of nearly all sizes of gradients exactly as many as the optimizer keeps. So it is if a
+// checkpoint is read to the device.
+func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
+	made, bySize := a.together(purpose.OptimizerState), map[int64][]int{}
+	for _, i := range a.candidates {
+		v := a.view(i)
+		if size := v.b.Requested; !v.unseen && v.long && v.open && v.f.within == program.NoPart &&
+			v.phase == purpose.OtherPhase && z.marks[i] == 0 &&
+			z.gradientsOf[size] > 0 && z.parametersOf[size] >= z.gradientsOf[size] && made[size]+len(old[size]) == 0 &&
+			a.firstSpanAfter(v.b.Begin) {
+			bySize[size] = append(bySize[size], i)
+		}
+	}
+	if states := a.statesOfOptimizers(z, bySize, true); len(states) == 1 && states[0] > 0 &&
+		a.share(z, bySize, states) >= nearly {
+		for size, buffers := range bySize {
+			if len(buffers) == states[0]*z.gradientsOf[size] {
+				z.mark(stateSized, buffers)
 			}
 		}
 	}
