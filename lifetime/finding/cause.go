@@ -87,11 +87,6 @@ func (p *Pass) ofFailures(g *causeGroup) bool {
 	return failed >= minRises && 2*failed > len(g.steps)
 }
 
-// anySite reports whether is returns true for a site of a group.
-func (g *causeGroup) anySite(is func(lifetime.SiteID) bool) bool {
-	return slices.ContainsFunc(g.findings, func(f *Finding) bool { return slices.ContainsFunc(f.Sites, is) })
-}
-
 // mostly reports whether is returns true for the sites of at least half of the bytes of a group.
 func (g *causeGroup) mostly(p *Pass, is func(lifetime.SiteID) bool) bool {
 	bytes, all := int64(0), int64(0)
@@ -132,12 +127,10 @@ const collections = 3
 // ofCycle reports whether a site of the group frees its other buffers in bursts, at various places. A session that ends
 // frees its buffers at once too, but always at the same place.
 func (p *Pass) ofCycle(g *causeGroup) bool {
-	return g.anySite(func(site lifetime.SiteID) bool {
-		h := p.histories.sites[site]
-		if p.Space.FreeSites == nil || p.bursts(h).share < burstShare {
-			return false
-		}
-		return len(p.freedAt([]lifetime.SiteID{site})) >= collections
+	return slices.ContainsFunc(g.findings, func(f *Finding) bool {
+		return p.Space.FreeSites != nil && slices.ContainsFunc(f.Sites, func(site lifetime.SiteID) bool {
+			return p.bursts(p.histories.sites[site]).share >= burstShare && len(p.freedAt([]lifetime.SiteID{site})) >= collections
+		})
 	})
 }
 
@@ -157,7 +150,7 @@ func (p *Pass) ofGraph(g *causeGroup) bool {
 		line lifetime.FrameID
 		op   string
 	}
-	backward := p.hasBackward()
+	backward := slices.ContainsFunc(p.histories.order, p.isBackward)
 	kept, keptOpen, lines, operations := 0, 0, map[lifetime.FrameID]bool{}, map[operation]bool{}
 	for _, f := range g.findings {
 		for _, i := range f.Kept {
@@ -235,16 +228,6 @@ func (p *Pass) savesFor(site lifetime.SiteID) bool {
 	return at.Flags&other == 0 && !at.Backward() && at.Within != program.InOptimizer
 }
 
-// savedOf returns how many buffers of a leak a forward pass may have saved.
-func (p *Pass) savedOf(f *Finding) (n int) {
-	for _, i := range f.Kept {
-		if p.saved(i) {
-			n++
-		}
-	}
-	return n
-}
-
 // saved reports whether a forward pass may have saved a buffer: a function that calls modules allocated it, or no
 // backward pass freed what was saved beside it. Else it is data: a pass that is over keeps nothing.
 func (p *Pass) saved(i int) bool {
@@ -305,11 +288,6 @@ func (p *Pass) findOver() {
 		}
 		from = i
 	}
-}
-
-// hasBackward reports whether the program ran a backward pass.
-func (p *Pass) hasBackward() bool {
-	return slices.ContainsFunc(p.histories.order, p.isBackward)
 }
 
 // isBackward reports whether a backward pass allocated the buffers of a site.

@@ -103,7 +103,7 @@ func (p *Pass) groupOf(f *Finding) *causeGroup {
 	case p.ofGradients(g):
 		g.by = Gradients
 	default:
-		g.graph = 2*p.savedOf(f) >= len(f.Kept)
+		g.graph = 2*len(slices.DeleteFunc(slices.Clone(f.Kept), func(i int) bool { return !p.saved(i) })) >= len(f.Kept)
 	}
 	return g
 }

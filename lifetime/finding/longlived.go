@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -59,12 +60,18 @@ func longLived(p *Pass) (findings []Finding) {
 	return findings
 }
 
-// savedWithout returns by how many bytes the peak would be lower without some buffers that are alive at the end, in order.
+// savedWithout returns by how many bytes the peak would be lower without some buffers.
 func (p *Pass) savedWithout(buffers []int) int64 {
+	var changes []lifetime.Level
+	for _, i := range buffers {
+		b := &p.Space.Buffers[i]
+		changes = append(changes, lifetime.Level{At: b.Begin, Bytes: b.Size}, lifetime.Level{At: b.End, Bytes: -b.Size})
+	}
+	slices.SortFunc(changes, func(x, y lifetime.Level) int { return cmp.Compare(x.At, y.At) })
 	peak, held, next := int64(0), int64(0), 0
 	for _, level := range p.usage() {
-		for ; next < len(buffers) && p.Space.Buffers[buffers[next]].Begin <= level.At; next++ {
-			held += p.Space.Buffers[buffers[next]].Size
+		for ; next < len(changes) && changes[next].At <= level.At; next++ {
+			held += changes[next].Bytes
 		}
 		peak = max(peak, level.Bytes-held)
 	}

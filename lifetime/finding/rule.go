@@ -69,7 +69,7 @@ func Rules() []Rule {
 		{Name: "idle_memory", Kind: KindWaste, Doc: "reserved memory that nothing uses: private pools, and segments without a buffer",
 			Run: wholeSpace(idle)},
 		{Name: "fragmentation", Kind: KindWaste, Doc: "reserved memory that is free, but in pieces", Run: wholeSpace(fragmentation)},
-		{Name: "inefficient_allocation", Kind: KindWaste, Doc: "call sites whose buffers are much larger than requested",
+		{Name: "inefficient_allocation", Kind: KindWaste, Doc: "buffers that are much larger than requested, and 16-bit copies of weights that autocast keeps",
 			Run: withHistory(inefficient)},
 		{Name: "repeated_allocation", Kind: KindWaste, Doc: "buffers of one size that are allocated and freed again and again",
 			Run: withHistory(repeated)},

@@ -3,6 +3,10 @@ package finding_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/lifetime/finding"
 )
 
 // TestWasteAtLimits: a finding needs less than half of each buffer used and at least 1 MiB wasted; from a tenth of the peak
@@ -36,6 +40,32 @@ func TestWasteAtLimits(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestAutocastCopies: 16-bit copies of weights are a finding only where the end of an autocast context freed them and they lie at the peak.
+// The figures are counted from the events of the snapshots.
+func TestAutocastCopies(t *testing.T) {
+	for file, want := range map[string]string{
+		"whatif/autocast_forward": "info derived 8 8398848 8398848: 16-bit copies of the weights (autocast's cache) hold 8.01 MiB at the peak; " +
+			"without them the peak is 8.01 MiB lower > Call model.bfloat16(): gradients and states then have 16 bits, too.",
+		"meaning/n10":           "", // the context ends before the peak
+		"meaning/libraries/c71": "", // a single copy, of less than 1 MiB
+		"meaning/m01":           "", // no autocast
+	} {
+		c, err := judged.Open("../../testdata/"+file+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, f := range find(t, c.Capture, finding.Settings{}) {
+			if f.Rule == "inefficient_allocation" {
+				got += fmt.Sprintf("%v %v %d %d %.0f: %s > %s", f.Severity, f.How(), f.Amount.Count, f.Amount.Bytes, evidence(f, "saved_bytes"), f.Description, f.Suggestions[0])
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", file, got, want)
 		}
 	}
 }
