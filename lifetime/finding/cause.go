@@ -192,10 +192,7 @@ func (p *Pass) withinFunctions(g *causeGroup) bool {
 		slices.Sort(kept)
 		for k, i := range kept[1:] {
 			site := p.Space.Buffers[i].Site
-			if kept[k] != i-1 || p.Space.Buffers[i-1].Site != site {
-				continue
-			}
-			if program.IsFunctional(&p.Frames[p.program.LineOf(site)]) {
+			if kept[k] == i-1 && p.Space.Buffers[i-1].Site == site && program.IsFunctional(&p.Frames[p.program.LineOf(site)]) {
 				pairs++
 			}
 		}
@@ -220,12 +217,12 @@ func (p *Pass) resultsOf() map[int]int {
 	return all
 }
 
-// savesFor reports whether a site allocates results that a backward pass may need: not those of a backward pass or of
-// an optimizer.
+// savesFor reports whether a site allocates results that a backward pass may need: not those of a backward pass, of an optimizer, or of
+// a function without an operator that saves something.
 func (p *Pass) savesFor(site lifetime.SiteID) bool {
 	const other = program.LoadsData | program.Converting | program.Constructs | program.Cublas | program.CublasLt
 	at := p.program.At(site)
-	return at.Flags&other == 0 && !at.Backward() && at.Within != program.InOptimizer
+	return at.Flags&other == 0 && !p.storing[site] && !at.Backward() && at.Within != program.InOptimizer
 }
 
 // saved reports whether a forward pass may have saved a buffer: a function that calls modules allocated it, or no
@@ -246,11 +243,12 @@ func (p *Pass) functionOf(site lifetime.SiteID) function {
 	return function{f.Function, f.File}
 }
 
-// findOver finds the functions that call modules, and the buffers of passes that are over: in their step, a backward
+// findOver finds the functions that call modules, those that only copy, and the buffers of passes that are over: in their step, a backward
 // pass after them frees some of them.
 func (p *Pass) findOver() {
 	s := p.Space
-	p.over, p.computing = make([]bool, len(s.Buffers)), make([]bool, len(p.histories.sites))
+	n := len(p.histories.sites)
+	p.over, p.computing, p.storing = make([]bool, len(s.Buffers)), make([]bool, n), make([]bool, n)
 	sites := map[function][]lifetime.SiteID{}
 	for _, site := range p.histories.order {
 		in := p.functionOf(site)
@@ -259,8 +257,11 @@ func (p *Pass) findOver() {
 	delete(sites, function{})
 	for _, in := range sites {
 		calls := slices.ContainsFunc(in, func(site lifetime.SiteID) bool { return p.program.At(site).InModule() })
+		computes := slices.ContainsFunc(in, func(site lifetime.SiteID) bool {
+			return program.OperatorOf(p.OperatorOf(p.Sites[site].Stack))&program.OpStores == 0
+		})
 		for _, site := range in {
-			p.computing[site] = calls
+			p.computing[site], p.storing[site] = calls, !calls && !computes
 		}
 	}
 	for from, i := p.histories.older, p.histories.older; i < len(s.Buffers); i++ {

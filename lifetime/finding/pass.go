@@ -57,6 +57,7 @@ type Pass struct {
 	results   map[int]int                // by step; see ofGraph
 	over      []bool                     // by buffer; see saved
 	computing []bool                     // by site: its function calls modules; see saved
+	storing   []bool                     // by site: its function only copies or makes tensors; see savesFor
 	older     map[lifetime.SiteID][]int  // buffers that are older than the window, by site
 	before    map[lifetime.Place][]int   // live buffers that are older than the window, by place
 	matches   func(lifetime.SiteID) bool // reports whether Settings.Function matches a site

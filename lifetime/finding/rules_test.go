@@ -453,13 +453,14 @@ func TestGraphOfOneLine(t *testing.T) {
 }
 
 // TestDataBesideGraph: a graph keeps what a forward pass computes. Data that is kept beside it has a cause of its own, and so have
-// observations, if each backward pass frees what its forward pass saved.
+// observations, if each backward pass frees what its forward pass saved, and what a function without other operators copies.
 func TestDataBesideGraph(t *testing.T) {
 	for _, graph := range []bool{true, false} {
 		p := newProgram(9)
 		p.steps = 60
 		module := p.b.Frame(frame.Frame{Function: "_call_impl", File: "/site-packages/torch/nn/modules/module.py", Kind: frame.Framework})
 		node := p.b.Frame(frame.Frame{Function: "MulBackward0", Kind: frame.Node})
+		clone := p.b.Frame(frame.Frame{Function: "aten::clone", Kind: frame.Operator})
 		within := func(name string, by lifetime.FrameID) *tensor {
 			caller := p.b.Frame(frame.Frame{Function: name, File: "app.py", Line: 1})
 			return p.allocAt(p.b.Site(lifetime.Site{Stack: p.b.Stack([]lifetime.FrameID{by, caller})}), 1<<18)
@@ -479,6 +480,7 @@ func TestDataBesideGraph(t *testing.T) {
 				for _, name := range []string{"first", "second", "third"} {
 					p.alloc(name, 1<<18)
 				}
+				within("grab", clone)
 			}
 		}))["leak"]
 		causes := map[string]finding.Cause{}
@@ -487,7 +489,8 @@ func TestDataBesideGraph(t *testing.T) {
 		}
 		want := map[string]finding.Cause{"observe": finding.Collection, "act": finding.Collection}
 		if graph {
-			want = map[string]finding.Cause{"observe": finding.Collection, "first": finding.LossGraph, "second": finding.LossGraph, "third": finding.LossGraph}
+			want = map[string]finding.Cause{"observe": finding.Collection, "first": finding.LossGraph, "second": finding.LossGraph, "third": finding.LossGraph,
+				"grab": finding.Collection}
 		}
 		if !maps.Equal(causes, want) {
 			t.Errorf("with a graph %v: %v", graph, causes)

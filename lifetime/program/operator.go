@@ -25,6 +25,7 @@ const (
 	OpCast                               // changes how elements are stored
 	OpOfActivations                      // a product of two activations
 	OpElements                           // computes each element by itself, or casts or moves it
+	OpStores                             // copies its operand or makes a tensor: it saves nothing for the backward pass
 )
 
 // operators are the known operators, separated by spaces. Autocast: aten/src/ATen/autocast_mode.h.
@@ -49,8 +50,11 @@ var operators = []struct {
 	{"gelu silu", OpPerToken},
 	{"lstm gru rnn_tanh rnn_relu", OpOverTime | OpRecurrent},
 	{"eq ne lt le gt ge logical_not bitwise_not", OpCompares},
-	{"to _to_copy copy_ dequantize", OpCast | OpElements},
-	{"clone contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where bitwise_and bitwise_right_shift __rshift__ __and__", OpElements},
+	{"to _to_copy copy_", OpCast | OpElements | OpStores},
+	{"dequantize", OpCast | OpElements},
+	{"clone", OpElements | OpStores},
+	{"empty empty_like zeros zeros_like ones ones_like full full_like", OpStores},
+	{"contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where bitwise_and bitwise_right_shift __rshift__ __and__", OpElements},
 }
 
 // families have what a part of a name tells.
