@@ -56,18 +56,13 @@ func (x *planner) find() {
 		if a := &x.p.allocations[v.allocation]; a.color != x.color || a.uses.Whole() {
 			continue
 		}
-		id, name, path, _ := x.p.definedAt(v)
-		i, ok := x.p.instruction(id, name)
-		if !ok || len(path) > 0 {
+		at, ok := x.p.itemOf(v)
+		if !ok || len(at.path) > 0 || !isEmpty(at.operation()) {
 			continue
 		}
-		at, ok := x.places[x.p.instructions[i].id]
-		if !ok || !isEmpty(at.operation()) {
-			continue
-		}
-		loop, ok := x.filler(item{at, nil})
+		loop, ok := x.filler(at)
 		shape, err := x.p.shapeAt(at.operation().shape)
-		if !ok || loop.operation().opcode != "while" || err != nil || len(shape.dimensions) == 0 || shape.dimensions[0] < 2 {
+		if !ok || loop.operation().opcode != "while" || len(loop.path) == 0 || err != nil || len(shape.dimensions) == 0 || shape.dimensions[0] < 2 {
 			continue
 		}
 		body := x.bodyOf(loop.operation())
@@ -85,53 +80,38 @@ func (x *planner) find() {
 
 // stores returns the update that makes a part of the next state of a loop.
 func (x *planner) stores(v item) (item, bool) {
-	for range maxSteps {
-		op := v.operation()
-		next, ok := item{}, false
-		switch op.opcode {
-		case "dynamic-update-slice":
-			return x.operand(v, 1, nil)
+	v = x.follow(v, func(v item) (item, bool) {
+		switch op := v.operation(); op.opcode {
 		case "fusion", "call":
-			next, ok = x.result(op, v.path)
+			return x.result(op, v.path)
 		case "get-tuple-element", "tuple", "copy", "bitcast", "copy-done", "copy-start":
-			next, ok = x.before(v)
+			return x.before(v)
 		}
-		if !ok {
-			break
-		}
-		v = next
+		return v, false
+	})
+	if v.operation().opcode != "dynamic-update-slice" {
+		return item{}, false
 	}
-	return item{}, false
+	return x.operand(v, 1, nil)
 }
 
 // inside returns the part of the state that v is in a round of a loop, or else what makes it there.
 func (x *planner) inside(v item, body *computation) item {
-	for range maxSteps {
-		op := v.operation()
-		if v.in == body && op.opcode == "parameter" {
-			break
-		}
-		next, ok := item{}, false
-		switch op.opcode {
+	return x.follow(v, func(v item) (item, bool) {
+		switch op := v.operation(); op.opcode {
 		case "dynamic-update-slice", "dynamic-slice", "while":
+			return v, false
 		case "fusion":
-			if root, found := x.result(op, v.path); found {
-				switch root.operation().opcode {
-				case "dynamic-update-slice", "dynamic-slice":
-					next, ok = root, true
-				}
-			}
+			root, ok := x.result(op, v.path)
+			return root, ok && strings.HasPrefix(root.operation().opcode, "dynamic-")
 		case "parameter": // of a fusion
-			next, ok = x.argument(v)
-		default:
-			next, ok = x.before(v)
+			if v.in == body {
+				return v, false
+			}
+			return x.argument(v)
 		}
-		if !ok {
-			break
-		}
-		v = next
-	}
-	return v
+		return x.before(v)
+	})
 }
 
 // changing reports whether a part of a loop's state is not the same in each round.
@@ -242,7 +222,10 @@ func (x *planner) onlyBackward(loop place, path int64) bool {
 	all = func(v item, depth int) bool {
 		for _, u := range v.in.usersOf()[v.op] {
 			to := item{place{v.in, u}, v.path}
+			x.budget--
 			switch op := to.operation(); {
+			case x.budget < 0 || op.opcode == "get-tuple-element" && len(v.path) == 0:
+				return false
 			case op.opcode == "get-tuple-element":
 				if op.number != v.path[0] {
 					continue
@@ -283,9 +266,8 @@ func (x *planner) shapeOf(v item) string {
 }
 
 func (x *planner) valueShape(value int32) string {
-	id, name, path, _ := x.p.definedAt(&x.p.values[value])
-	if i, ok := x.p.instruction(id, name); ok {
-		return x.shapeOf(item{x.places[x.p.instructions[i].id], path})
+	if at, ok := x.p.itemOf(&x.p.values[value]); ok {
+		return x.shapeOf(at)
 	}
 	return ""
 }

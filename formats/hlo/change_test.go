@@ -26,6 +26,8 @@ func TestChanges(t *testing.T) {
 		{"the carry is not saved", main("tuple 5 5", "while 7 @3 @4 < ("),
 			append(backward, condition, step(1, state, "sine 1 >", "dynamic-update-slice 2 4", "sine 1", "tuple 6 5 3 (")), "[{checkpoint f/jvp(f)/while 288 292}]"},
 		{"the forward pass reads it", main("sine 5 >", "tuple 5 6", "while 8 @3 @4 < ("), append(backward, condition, saves), "[]"},
+		{"a branch reads it", main("conditional 5 6 (", part+"7", "tuple 6 8", "while 9 @3 @4 < ("), append(backward, condition, saves), "[]"},
+		{"a loop is stored", step(0, "parameter", "custom-call", "custom-call", "tuple 0", "while 3 (", "dynamic-update-slice 1 4"), nil, "[]"},
 		{"without a backward pass", main("tuple 5 6"), []message{condition, saves}, "[]"},
 		{"recomputed already", main("tuple 5 6", "while 7 @3 @4 < ("),
 			append(backward, condition, step(1, state, "sine 1 =f/transpose(jvp(f))/rematted_computation/sin", "dynamic-update-slice 2 4", "dynamic-update-slice 3 1", "tuple 4 5 6 (")), "[]"},

@@ -20,25 +20,41 @@ const maxSteps = 1 << 10
 // origins follow values to what they are, whatever the compiler made of them.
 type origins struct {
 	*graph
-	loops map[part]item // values of loops; those in work have no place
-	depth int
+	loops  map[part]item // values of loops; those in work have no place
+	depth  int
+	budget int // values that may still be looked at: the ways to a value may double with each instruction
+}
+
+// itemOf returns where a value is defined; ok is false if that is missing.
+func (p *program) itemOf(v *value) (at item, ok bool) {
+	id, name, path, err := p.definedAt(v)
+	i, ok := p.instruction(id, name)
+	if err != nil || !ok {
+		return item{}, false
+	}
+	in, ok := p.graph.places[p.instructions[i].id]
+	return item{in, path}, ok
+}
+
+// follow returns the last value to which next leads from v.
+func (g *origins) follow(v item, next func(item) (item, bool)) item {
+	for range maxSteps {
+		earlier, ok := next(v)
+		if g.budget--; !ok || g.budget < 0 {
+			break
+		}
+		v = earlier
+	}
+	return v
 }
 
 // of returns the value that v is: the argument or the result that was copied, moved or handed through calls and loops. What a loop fills is
 // what it stores there. A value that a loop replaces is the argument that it began as, else what the loop makes.
 func (g *origins) of(v item) item {
-	if g.depth++; g.depth > maxFlowPath {
-		g.depth--
-		return v
+	if g.depth++; g.depth <= maxFlowPath {
+		v = g.follow(v, g.before)
 	}
-	defer func() { g.depth-- }()
-	for range maxSteps {
-		next, ok := g.before(v)
-		if !ok {
-			break
-		}
-		v = next
-	}
+	g.depth--
 	return v
 }
 
@@ -104,22 +120,12 @@ func (g *origins) result(op *operation, path []int64) (item, bool) {
 		return item{}, false
 	}
 	c := g.computations[op.called[0]]
-	v := item{place{c, c.root}, path}
-	for ok := true; ok; {
-		var next item
-		switch of := v.operation(); {
-		case of.opcode == "bitcast":
-			next, ok = g.operand(v, 0, v.path)
-		case of.opcode == "tuple" && len(v.path) > 0:
-			next, ok = g.operand(v, v.path[0], v.path[1:])
-		default:
-			ok = false
+	return g.follow(item{place{c, c.root}, path}, func(v item) (item, bool) {
+		if opcode := v.operation().opcode; opcode != "bitcast" && opcode != "tuple" {
+			return v, false
 		}
-		if ok {
-			v = next
-		}
-	}
-	return v, true
+		return g.before(v)
+	}), true
 }
 
 // argument returns what the caller of a computation passes.
@@ -217,17 +223,12 @@ func (g *origins) updated(v item) (item, bool) {
 
 // raw returns the value that v is a copy of, without what fills empty memory.
 func (g *origins) raw(v item) item {
-	for range maxSteps {
-		next, ok := item{}, !isEmpty(v.operation())
-		if ok {
-			next, ok = g.before(v)
+	return g.follow(v, func(v item) (item, bool) {
+		if isEmpty(v.operation()) {
+			return v, false
 		}
-		if !ok {
-			break
-		}
-		v = next
-	}
-	return v
+		return g.before(v)
+	})
 }
 
 // filled returns what fills empty memory.
@@ -240,13 +241,13 @@ func (g *origins) filled(memory item) (v item, ok bool) {
 
 // filler returns what fills empty memory: a part of a loop's state, or an update.
 func (g *origins) filler(memory item) (v item, ok bool) {
-	if g.depth++; g.depth > maxFlowPath {
-		g.depth--
-		return item{}, false
-	}
+	g.depth++
 	defer func() { g.depth-- }()
 	users := memory.in.usersOf()
 	for _, u := range users[memory.op] {
+		if g.budget--; g.budget < 0 || g.depth > maxFlowPath {
+			return item{}, false
+		}
 		to := item{place{memory.in, u}, nil}
 		switch op := to.operation(); op.opcode {
 		case "copy", "bitcast", "opt-barrier", "copy-start", "copy-done":
@@ -276,29 +277,23 @@ func (g *origins) filler(memory item) (v item, ok bool) {
 
 // origin returns the site of a buffer whose value is v: what it is, with the instruction, shape and sharding of v. own is that of v alone.
 func (s *sites) origin(v *value, own lifetime.SiteID) lifetime.SiteID {
-	id, name, path, err := s.p.definedAt(v)
-	i, ok := s.p.instruction(id, name)
-	if err != nil || !ok {
-		return own
-	}
-	at, ok := s.p.graph.places[s.p.instructions[i].id]
+	at, ok := s.p.itemOf(v)
 	if !ok {
 		return own
 	}
-	of := s.origins.of(item{at, path})
-	k, ok := s.p.instruction(of.operation().id, name)
-	if !ok || of.place == at || !of.operation().named {
+	of := s.origins.of(at)
+	if of.place == at.place || !of.operation().named {
 		return own
 	}
 	var d, from definition
-	if s.define(&d, i) != nil || s.define(&from, k) != nil {
+	if s.definePlace(&d, at.place) != nil || s.definePlace(&from, of.place) != nil {
 		return own
 	}
 	d.stack, d.source, d.opName = from.stack, from.source, from.opName
 	if s.p.graph.isArgument(of) {
 		d.role = cmp.Or(from.role, compiled.Copied)
 	}
-	made, err := s.make(&d, braced(path), path)
+	made, err := s.make(&d, braced(at.path), at.path)
 	if err != nil {
 		return own
 	}

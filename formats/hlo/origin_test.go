@@ -2,8 +2,21 @@ package hlo_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
+
+// ways returns instructions each of which has the two before it as operands.
+func ways(opcode string) []string {
+	all := []string{"custom-call", "custom-call", "dynamic-update-slice 0 1"}
+	if opcode == "copy" {
+		all = []string{"custom-call", "copy 0", "copy 0"}
+	}
+	for i := 3; i < 60; i++ {
+		all = append(all, fmt.Sprint(opcode, " ", i-1, " ", i-1-map[bool]int{true: 1}[opcode == "copy"]))
+	}
+	return all
+}
 
 // TestOrigins follows values that the compiler copied or moved, or that a loop fills, to what they are.
 func TestOrigins(t *testing.T) {
@@ -38,6 +51,8 @@ func TestOrigins(t *testing.T) {
 		{"converted by the compiler", 2, nil, step(0, "parameter", "dot 0 =f/dot", "convert 1"), nil, "f/dot "},
 		{"converted by the program", 2, nil, step(0, "parameter", "dot 0 =f/dot", "convert 1 =f/convert"), nil, "f/convert "},
 		{"a circle", 1, nil, step(0, "parameter =w", "copy 1", "custom-call", "tuple 2", "while 3 @0 (", "dynamic-update-slice 2 4 ("), nil, " "},
+		{"more ways than steps", 59, nil, step(0, ways("dynamic-update-slice")...), nil, " "},
+		{"more ways to what fills it", 0, nil, step(0, ways("copy")...), nil, " "},
 		{"no such operand", 0, nil, step(0, "copy 9", "while 3 @7", "get-tuple-element 0 #5", "custom-call"), nil, " "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -47,7 +62,7 @@ func TestOrigins(t *testing.T) {
 			if got := capture.Sites[capture.Spaces[0].Buffers[0].Site]; fmt.Sprint(got.Op, " ", got.Role) != c.want {
 				t.Errorf("%s %s, want %s", got.Op, got.Role, c.want)
 			}
-			if got := capture.Sites[capture.Spaces[0].Values[0].Site]; got.Instr[:2] != fmt.Sprint("i", c.value) {
+			if got := capture.Sites[capture.Spaces[0].Values[0].Site]; !strings.HasPrefix(got.Instr, fmt.Sprint("i", c.value)) {
 				t.Errorf("the value is of %s", got.Instr)
 			}
 		})

@@ -66,7 +66,7 @@ type sites struct {
 func newSites(p *program, b *build.Builder) *sites {
 	return &sites{p: p, b: b, whole: make([]site, len(p.instructions)), definitions: map[int32]*definition{},
 		tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
-		shapes: map[string]array{}, origins: origins{graph: &p.graph, loops: map[part]item{}}}
+		shapes: map[string]array{}, origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
 }
 
 // definedAt returns the instruction that defines a value, by its ID or its name, and the part of its result.
@@ -267,6 +267,11 @@ func (s *sites) define(d *definition, instruction int32) error {
 	return m.Err
 }
 
+func (s *sites) definePlace(d *definition, at place) error {
+	i, _ := s.p.instruction(at.operation().id, wire.Span{})
+	return s.define(d, i)
+}
+
 // describe reads an OpMetadata: the scopes of the instruction and its place in the Python program.
 func (s *sites) describe(d *definition, metadata wire.Span) error {
 	var from source
@@ -297,9 +302,8 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 
 // label returns the name of an argument, or the line of the program that an instruction comes from, or else its name.
 func (s *sites) label(at place) string {
-	i, _ := s.p.instruction(at.operation().id, wire.Span{})
 	var d definition
-	if s.define(&d, i) != nil {
+	if s.definePlace(&d, at) != nil {
 		return ""
 	}
 	if d.opcode == "parameter" {
