@@ -21,7 +21,6 @@ func Sniff(head []byte) bool { return scan.Sniff(head) }
 // reader collects the contents of a trace.
 type reader struct {
 	b      *build.Builder
-	file   string
 	source int
 
 	names   interner
@@ -56,7 +55,7 @@ type reader struct {
 // it cannot read back its temporary file.
 func Read(file string, in io.Reader, b *build.Builder) error {
 	r := &reader{
-		b: b, file: file, names: newInterner(), inputs: newInterner(), tensors: map[uint32]string{}, threads: map[[2]string]*thread{},
+		b: b, names: newInterner(), inputs: newInterner(), tensors: map[uint32]string{}, threads: map[[2]string]*thread{},
 		pidNumbers: map[string]int32{}, series: map[counterKey]bool{}, store: store{limit: maxInMemory},
 	}
 	defer r.store.close()

@@ -58,7 +58,7 @@ type pair struct {
 
 // tensor is an argument or a result.
 type tensor struct {
-	op, path          int32 // that defines it
+	op                int32 // that defines it
 	value, allocation int32
 	shape             string
 }
@@ -361,7 +361,7 @@ func (d *donor) tensor(p use, shape int32) (t tensor, ok bool) {
 	if !ok {
 		return t, false
 	}
-	return tensor{op: p.op, path: p.path, value: v, allocation: d.p.values[v].allocation, shape: d.shape(shape)}, true
+	return tensor{op: p.op, value: v, allocation: d.p.values[v].allocation, shape: d.shape(shape)}, true
 }
 
 // shape returns the shape of a result as text, with its layout.

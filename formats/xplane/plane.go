@@ -52,7 +52,6 @@ const maxText = 1 << 20
 // plane is what the first pass finds in an XPlane.
 type plane struct {
 	name  string
-	body  span
 	lines []span
 	names span // from the first entry of its metadata maps to the last
 	cut   bool // the file ends inside it
@@ -60,7 +59,7 @@ type plane struct {
 
 // look finds the parts of a plane without reading their content.
 func (r *reader) look(body span) (plane, error) {
-	p := plane{body: body}
+	p := plane{}
 	w := &r.look1
 	w.open(body)
 	for f, s, ok := w.nextBytes(); ok; f, s, ok = w.nextBytes() {

@@ -83,7 +83,9 @@ var rows = []row{
 	{"", Host, "", "", (*Diagnosis).onHost},
 
 	{failure.FromTorch, Unknown, "the figures are of a later moment: an allocator that fails keeps no whole free segments", "",
-		func(d *Diagnosis) bool { return d.asked == 0 && d.isLater() }},
+		func(d *Diagnosis) bool { // an allocator gives whole free segments back before it fails
+			return d.asked == 0 && d.Reserved > 0 && d.InPieces >= 0 && float64(d.Unallocated-d.InPieces) >= oftenFree*float64(d.Reserved)
+		}},
 	{failure.FromTorch, Fragmented, "{pieces} of {reserved} reserved are free, but in pieces", "", func(d *Diagnosis) bool { // whatever the request was
 		return d.asked == 0 && d.Reserved > 0 && float64(d.InPieces) >= oftenFree*float64(d.Reserved)
 	}},
@@ -123,7 +125,9 @@ var rows = []row{
 	{failure.FromXLA, Outside, "the program is small: other arrays or another process hold the memory", "", // it fills no device
 		func(d *Diagnosis) bool { return d.Needed >= 0 && d.Needed < littleProgram }},
 	{failure.FromXLA, Exhausted, "the temporaries of the program do not fit: it needs {scratch} for them in one block",
-		"Use a smaller batch, recompute (jax.checkpoint), or compute the largest in blocks.", (*Diagnosis).isScratch},
+		"Use a smaller batch, recompute (jax.checkpoint), or compute the largest in blocks.", func(d *Diagnosis) bool {
+			return d.Scratch > 0 && max(d.asked-d.Scratch, d.Scratch-d.asked) <= 2*d.Rounding
+		}},
 
 	{"", Exhausted, "", "", func(d *Diagnosis) bool {
 		return d.Capacity < 0 && d.Live >= d.asked && d.free >= 0 && d.free < d.asked && !d.exact()
@@ -153,7 +157,9 @@ var rows = []row{
 	{failure.FromTorch, Fragmented, "", "", (*Diagnosis).saidPieces},
 
 	{"", Exhausted, "this one request is larger than all live buffers together", splitIt, (*Diagnosis).single},
-	{failure.FromTensorFlow, Exhausted, littleInPieces, "", (*Diagnosis).freeInPieces},
+	{failure.FromTensorFlow, Exhausted, littleInPieces, "", func(d *Diagnosis) bool {
+		return d.Unallocated >= d.asked && d.LargestFree >= 0 && d.LargestFree < d.asked
+	}},
 	{"", Exhausted, "", "", always},
 }
 
@@ -239,20 +245,9 @@ func (d *Diagnosis) single() bool {
 	return d.Live >= 0 && d.Mark.Requested > units.AddSat(d.Live, max(d.Idle, 0))
 }
 
-// isScratch reports whether the request is for the temporaries of a program of XLA.
-func (d *Diagnosis) isScratch() bool {
-	gap := d.asked - d.Scratch
-	return d.Scratch > 0 && max(gap, -gap) <= 2*d.Rounding
-}
-
 // inPieces reports whether the request would fit the free memory of its stream and pool if it were in one piece.
 func (d *Diagnosis) inPieces() bool {
 	return d.usable.Total >= d.asked && d.usable.Largest < d.asked
-}
-
-// freeInPieces reports whether the request would fit what is reserved and free if it were in one piece.
-func (d *Diagnosis) freeInPieces() bool {
-	return d.Unallocated >= d.asked && d.LargestFree >= 0 && d.LargestFree < d.asked
 }
 
 // saidPieces reports whether a text of PyTorch has so much that is reserved and free that the request did not fit because of its pieces.
@@ -263,11 +258,6 @@ func (d *Diagnosis) saidPieces() bool {
 
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
 func (d *Diagnosis) othersHold() bool { return d.unexplained > d.contexts() }
-
-// isLater reports whether a state is not that of a failure: an allocator gives whole free segments back before it fails.
-func (d *Diagnosis) isLater() bool {
-	return d.Reserved > 0 && d.InPieces >= 0 && float64(d.Unallocated-d.InPieces) >= oftenFree*float64(d.Reserved)
-}
 
 // account returns who has the memory.
 func (d *Diagnosis) account() failure.Account { return d.Failure.Account(d.free) }

@@ -99,17 +99,6 @@ func (all *CallPaths) IsUser(site int32) bool {
 	return c != nil && c.User
 }
 
-// HasCall reports whether a function whose name contains text is on the stack of a site.
-func (all *CallPaths) HasCall(site int32, text string) bool {
-	return slices.ContainsFunc(all.Sites[site].Calls, func(c int32) bool { return strings.Contains(all.Calls[c].Function, text) })
-}
-
-// IsNorm reports whether a site is of a normalization.
-func (all *CallPaths) IsNorm(site int32) bool {
-	c := all.Innermost(site)
-	return all.Sites[site].Does.Is(OpNorm) || c != nil && strings.Contains(c.Function, "norm")
-}
-
 // Deeper returns how many calls of the site next, from the outermost one, lead to a function of the program that the function which site
 // is in called; 0 if it called none.
 func (all *CallPaths) Deeper(site, next int32) int {

@@ -3,7 +3,6 @@ package program
 import (
 	"cmp"
 	"slices"
-	"sort"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -48,15 +47,6 @@ func PhasesOf(t *lifetime.Tables, s *lifetime.Space) []PhaseSpan {
 	spans := phaseSpans(t, s, Evidence{})
 	measure(s, spans)
 	return spans
-}
-
-// At returns the index of the span that contains an instant; -1 = none.
-func (l *Timeline) At(t int64) int {
-	i := sort.Search(len(l.Spans), func(i int) bool { return l.Spans[i].Begin > t })
-	if i == 0 || t >= l.Spans[i-1].End {
-		return -1
-	}
-	return i - 1
 }
 
 // phaseSpans returns the runs of phases, as the buffers that are evidence tell them.

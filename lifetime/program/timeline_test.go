@@ -73,11 +73,6 @@ func TestTimeline(t *testing.T) {
 	if got := line.Steps; got.Source != program.Phases || !slices.Equal(got.Begins, []int64{10, 40}) || !slices.Equal(got.Ends, []int64{40, 70}) {
 		t.Errorf("steps %v", got)
 	}
-	for at, want := range map[int64]int{0: 0, 9: 0, 10: 1, 24: 3, 99: 9, 100: -1, -1: -1} {
-		if got := line.At(at); got != want {
-			t.Errorf("span at %d: %d, want %d", at, got, want)
-		}
-	}
 }
 
 // TestTimelineOfMarks: marked steps count, and an optimizer that steps within the backward pass ends no step.

@@ -24,29 +24,27 @@ func (h Holes) Fragmentation() (share float64, ok bool) {
 
 // FreeAt returns the holes of the reserved memory at t. A hole lies in one region, except
 // in adjacent expandable regions of one stream and pool.
-func FreeAt(s *lifetime.Space, t int64) (free Holes) {
-	for _, h := range holesAt(s, t) {
-		free.add(h)
-	}
-	return free
+func FreeAt(s *lifetime.Space, t int64) Holes {
+	return freeAt(s, t, func(spans.Span[int32], *lifetime.Region) bool { return true })
 }
 
 // PiecesAt returns the holes at t between the buffers of regions that hold some. Regions that hold none are not among
 // them: an allocator with such regions gives them back to the device when it needs memory.
-func PiecesAt(s *lifetime.Space, t int64) (free Holes) {
-	for _, h := range holesAt(s, t) {
-		if r := &s.Regions[h.Val]; h.Lo != r.Addr || h.Size() < r.Size {
-			free.add(h)
-		}
-	}
-	return free
+func PiecesAt(s *lifetime.Space, t int64) Holes {
+	return freeAt(s, t, func(h spans.Span[int32], r *lifetime.Region) bool { return h.Lo != r.Addr || h.Size() < r.Size })
 }
 
 // PiecesFor returns the holes that a request of PyTorch's allocator could use when it failed: those of the default pool, of its stream and of
 // its kind of segment. Requests of up to 1 MiB have segments of their own.
-func PiecesFor(s *lifetime.Space, request *lifetime.Mark) (free Holes) {
-	for _, h := range holesAt(s, request.Begin) {
-		if r := &s.Regions[h.Val]; r.Pool == "" && r.Stream == request.Stream && r.Small == (request.Requested <= 1<<20) {
+func PiecesFor(s *lifetime.Space, request *lifetime.Mark) Holes {
+	return freeAt(s, request.Begin, func(_ spans.Span[int32], r *lifetime.Region) bool {
+		return r.Pool == "" && r.Stream == request.Stream && r.Small == (request.Requested <= 1<<20)
+	})
+}
+
+func freeAt(s *lifetime.Space, t int64, is func(spans.Span[int32], *lifetime.Region) bool) (free Holes) {
+	for _, h := range holesAt(s, t) {
+		if is(h, &s.Regions[h.Val]) {
 			free.add(h)
 		}
 	}

@@ -77,7 +77,6 @@ type allocator struct {
 	reserved, peakReserved int64
 	live, peakLive         int64
 	segments               int
-	mallocs                int // calls of the device that took memory
 	retries                int
 	releases               int // of all cached blocks, with the retries
 	early                  int // blocks that releaseAll freed before other streams had used them
@@ -346,7 +345,6 @@ func (a *allocator) newSegment(g int32, addr uint64, size int64) int32 {
 func (a *allocator) grow(size int64) {
 	a.reserved = units.AddSat(a.reserved, size)
 	a.peakReserved = max(a.peakReserved, a.reserved)
-	a.mallocs++
 }
 
 // request says that the program freed block i of a request. Other streams may still use it,

@@ -9,7 +9,6 @@ type Outcome struct {
 	PeakLive     int64 // torch.cuda.max_memory_allocated
 	Live         int64 // at the end, or when a request fails: with what blocks have more than was requested
 	Retries      int   // cudaMalloc failed, and all cached segments were released
-	Mallocs      int   // segments, or ranges of expandable ones, that were taken from the device
 	Segments     int   // at the end; expandable segments count as one, however many ranges are mapped
 
 	Repeats bool // its blocks lay the same at both events of all pairs of History.Repeats
@@ -96,7 +95,7 @@ func (h *History) run(s Settings, d Device, descending bool, from origin) Outcom
 	}
 	return Outcome{
 		Settings: s, PeakReserved: cmp.Or(r.peakReserved, r.seeded), PeakLive: r.peakLive, Live: r.live, Retries: r.retries,
-		Mallocs: r.mallocs, Segments: r.segments, Repeats: repeats, OOM: !ok, OOMEvent: r.failed,
+		Segments: r.segments, Repeats: repeats, OOM: !ok, OOMEvent: r.failed,
 		Exact: h.FromStart() && !h.unclear && !h.differs && r.early == 0 && r.work <= maxWork && (len(h.pools) == 0 || r.releases == 0),
 	}
 }

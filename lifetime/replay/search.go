@@ -313,11 +313,6 @@ func (s *Settings) roundAll(n int64) {
 	}
 }
 
-// limited reports whether a memory fraction is set, without which nothing is collected.
-func limited(devices []Device) bool {
-	return slices.ContainsFunc(devices, func(d Device) bool { return d.Fraction > 0 && d.Capacity > 0 })
-}
-
 // splitCandidates returns values of max_split_size in MiB: common ones, and just above the
 // most frequent sizes of large requests. It omits those above all requests.
 func splitCandidates(all []*History) []int64 {
@@ -368,7 +363,7 @@ func combined(of []Settings, devices []Device) (each [][]Settings) {
 	for _, n := range roundups {
 		each = append(each, changed(of, func(s *Settings) { s.roundAll(n) }))
 	}
-	if limited(devices) {
+	if slices.ContainsFunc(devices, func(d Device) bool { return d.Fraction > 0 && d.Capacity > 0 }) { // without a fraction, nothing is collected
 		for _, f := range collectFrom {
 			each = append(each, changed(of, func(s *Settings) { s.Collect = f }))
 		}

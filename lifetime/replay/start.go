@@ -127,7 +127,7 @@ func (s *start) seed(a *allocator, blockOf []int32) (unknown int) {
 			a.put(rest)
 		}
 	}
-	a.peakLive, a.mallocs = a.live, 0
+	a.peakLive = a.live
 	return unknown
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
@@ -115,8 +116,10 @@ func (m *model) op(b *buffer) string                 { return m.paths.Sites[b.si
 func (m *model) does(b *buffer, flags program.Operator) bool {
 	return m.paths.Sites[b.site].Does.Is(flags)
 }
-func (m *model) hasCall(b *buffer, text string) bool { return m.paths.HasCall(b.site, text) }
-func (m *model) pieceOf(b *buffer) program.Piece     { return m.paths.PieceOf(b.site, b.size) }
+func (m *model) hasCall(b *buffer, text string) bool {
+	return slices.ContainsFunc(m.paths.Sites[b.site].Calls, func(c int32) bool { return strings.Contains(m.paths.Calls[c].Function, text) })
+}
+func (m *model) pieceOf(b *buffer) program.Piece { return m.paths.PieceOf(b.site, b.size) }
 
 // sameOperation reports whether one call of an operator, or several from one line, made two buffers.
 func (m *model) sameOperation(x, y *buffer) bool {
@@ -135,7 +138,10 @@ func (m *model) nameOf(b *buffer) string {
 	return ""
 }
 
-func (m *model) isNorm(b *buffer) bool { return m.paths.IsNorm(b.site) }
+func (m *model) isNorm(b *buffer) bool {
+	c := m.paths.Innermost(b.site)
+	return m.does(b, program.OpNorm) || c != nil && strings.Contains(c.Function, "norm")
+}
 
 func is(category purpose.Category) func(b *buffer) bool {
 	return func(b *buffer) bool { return b.category == category }

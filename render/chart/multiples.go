@@ -80,7 +80,8 @@ func Multiples(w io.Writer, what string, panels []*Miniature, more int, o Option
 	m.Left = gridLeft
 	if more > 0 {
 		y := canvas.Length(m.o.Height)*10 - 290
-		m.Page.Text(canvas.Text{X: m.Left, Y: y, Bold: true, S: m.leftOut()}.Fit(m.Width - m.Left - 160))
+		text := fmt.Sprintf("Only the first %s are shown, %s more are not.", units.Count(int64(len(m.panels))), units.Count(int64(m.more)))
+		m.Page.Text(canvas.Text{X: m.Left, Y: y, Bold: true, S: text}.Fit(m.Width - m.Left - 160))
 	}
 	m.Footer(m.o.Height, m.explanation())
 	return m.Page.Finish(w)
@@ -200,11 +201,6 @@ func (m *multiples) facts() []string {
 		return []string{m.spread()}
 	}
 	return []string{m.spread(), "outliers: " + strings.Join(outliers, ", ")}
-}
-
-// leftOut returns a sentence about the panels that are left out.
-func (m *multiples) leftOut() string {
-	return fmt.Sprintf("Only the first %s are shown, %s more are not.", units.Count(int64(len(m.panels))), units.Count(int64(m.more)))
 }
 
 func (m *multiples) explanation() string {

@@ -241,7 +241,7 @@ func nameOf(t *lifetime.Tables, id lifetime.SiteID) (name, place string) {
 
 func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 	out := space{
-		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: memoryOf(s), Unit: s.Axis.Unit(),
+		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: strings.Join(slices.DeleteFunc([]string{s.Allocator, s.Device, s.Memory}, func(part string) bool { return part == "" }), "/"), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
 		Buffers: len(s.Buffers), Levels: len(region.Levels(s)), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
 		Categories: figure.CategoriesTell(t, s), Crowded: figure.Crowded(s), Named: s.Holders != nil,
@@ -296,12 +296,6 @@ func (out *space) addSteps(steps *program.Steps, s *lifetime.Space) {
 		out.StepTimes = append(out.StepTimes, max(t, s.Begin)-s.Begin)
 	}
 	out.Inferred = steps.Inferred()
-}
-
-// memoryOf returns the parts of a memory ID after host, process and module.
-func memoryOf(s *lifetime.Space) string {
-	parts := []string{s.Allocator, s.Device, s.Memory}
-	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), "/")
 }
 
 func findingOf(f *finding.Finding, index map[*lifetime.Space]int) shownFinding {
