@@ -86,7 +86,7 @@ var budgets = []struct {
 	{"render/model", 450, true},
 	{"render/perfetto", 500, true},
 	{"render/plot", 1_260, true},
-	{"render/pprof", 1_200, true},
+	{"render/pprof", 1_140, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
 	{"render/text", 2_450, true},

@@ -160,9 +160,9 @@ func (r *reader) list(key string) error {
 // take passes a record on. If the record cannot be used, why is the reason.
 func (r *reader) take(rec *record) (why loss.Reason, ok bool) {
 	switch {
-	case rec.isResult():
+	case rec.FunctionName != "" && rec.MemoryBefore.Allocated.known && rec.MemoryAfter.Allocated.known:
 		return loss.TooManySpaces, r.result(rec)
-	case rec.isEvent():
+	case rec.TimestampNS.known && (rec.Allocated.known || rec.Reserved.known || rec.DeviceUsed.known):
 		return loss.TooManySpaces, r.event(rec)
 	}
 	return loss.IncompleteRecord, false

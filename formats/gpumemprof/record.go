@@ -45,16 +45,6 @@ type snapshot struct {
 	DeviceID  number `json:"device_id"`
 }
 
-// isResult reports whether r has the essential fields of a call.
-func (r *record) isResult() bool {
-	return r.FunctionName != "" && r.MemoryBefore.Allocated.known && r.MemoryAfter.Allocated.known
-}
-
-// isEvent reports whether r has a time and at least one number of bytes.
-func (r *record) isEvent() bool {
-	return r.TimestampNS.known && (r.Allocated.known || r.Reserved.known || r.DeviceUsed.known)
-}
-
 // fragmented returns the bytes in split blocks that were not in use. It is not known if the collector declares
 // that it cannot measure them.
 func (r *record) fragmented() number {

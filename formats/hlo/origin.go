@@ -200,7 +200,7 @@ func (g *graph) bodyOf(loop *operation) *computation {
 	return nil
 }
 
-// updated returns what a value is of which a part is replaced: the argument that it was, or what is stored in empty memory.
+// updated returns what a value with a replaced part is: the argument that it was, or what is stored in empty memory.
 func (g *origins) updated(v item) (item, bool) {
 	to, ok := g.operand(v, 0, nil)
 	if !ok {

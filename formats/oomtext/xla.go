@@ -30,7 +30,7 @@ var (
 
 // tpuSentences are short texts of the compiler. They say "HLO temporaries", but the figure is the whole buffer assignment.
 var tpuSentences = []form{
-	// A kernel in on-chip memory, such as one of Pallas, also cut off, and programs of which the message gives no figures.
+	// A kernel in on-chip memory, such as one of Pallas, also cut off, and programs without figures in the message.
 	{"Ran out of memory in memory space", failure.FromCompiler, "tpu", "", lazily(`Ran out of memory in memory space (?P<memory>[a-z]+)\b(?:.*? for %(?P<module>[\w.-]+)(?: = (?P<kernel>\S+))?)?` +
 		`(?:.*?Scoped allocation with size (?P<needed>` + xlaSize + `) and limit (?P<capacity>` + xlaSize + `) exceeded)?`)},
 	{"Ran out of memory on ", failure.FromCompiler, "tpu", "", lazily(`Ran out of memory on (?P<memory>[A-Z]+), the total memory required for HLO temporaries ` +

@@ -59,12 +59,6 @@ func (s *nesting) shorten() {
 	}
 }
 
-// reset closes all events.
-func (s *nesting) reset() {
-	s.open = s.open[:0]
-	s.shorten()
-}
-
 // maxNested bounds the open events of a line. Python's own limit is 1000 calls.
 const maxNested = 1 << 13
 

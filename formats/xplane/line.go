@@ -54,7 +54,8 @@ func (l *line) open() error {
 	l.w.open(l.body)
 	l.last = -1 << 63
 	if l.nesting != nil {
-		l.nesting.reset()
+		l.nesting.open = l.nesting.open[:0]
+		l.nesting.shorten()
 	}
 	for {
 		before := l.w.at()

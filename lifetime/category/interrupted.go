@@ -140,7 +140,7 @@ func (a *analysis) mayHaveGraph(span int, root program.PathID) bool {
 	return a.followed[root]
 }
 
-// onTheWay reports whether a span keeps what only a graph holds: several of the buffers that a line makes in a row, of which it returns one. Two lines do so
+// onTheWay reports whether a span keeps what only a graph holds: several of the buffers that a line makes in a row and of these returns one. Two lines do so
 // three times each, or a normalization of PyTorch, which keeps its statistics; compiled code with a backward pass does. drops: normalizations keep none,
 // though no checkpoint will make them again.
 func (a *analysis) onTheWay(span int) (keeps, drops bool) {

@@ -124,8 +124,3 @@ func (a *analysis) successors() {
 		}
 	}
 }
-
-// kept is the categories of what a program keeps for steps.
-func kept(c purpose.Category) bool {
-	return c == purpose.ModelParameter || c == purpose.OptimizerState || c == purpose.ModelBuffer
-}

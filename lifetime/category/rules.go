@@ -172,7 +172,7 @@ var groups = []group{
 			"the line that made it dropped an older one of its size: it takes the place of a parameter, a state or a buffer of a module",
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				c := v.out[v.previous[v.i]-1].Category
-				return c, keep, kept(c)
+				return c, keep, c == purpose.ModelParameter || c == purpose.OptimizerState || c == purpose.ModelBuffer
 			}}},
 	}},
 	{func(v *view) bool { return v.f.within == program.InSetup || v.f.flags&program.OfParameter != 0 }, []Rule{

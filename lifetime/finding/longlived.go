@@ -18,7 +18,7 @@ const (
 	nearlyAll  = .99 // quantile of the lifetimes of freed buffers
 	partOfLife = 0.3 // minimum age of an exception as a share of the window
 	minPasses  = 3   // forward passes with results of one size
-	sureOfRole = .75 // confidence of a category from which a buffer is no input
+	sureOfRole = .75 // confidence of a category that rules out an input
 )
 
 // longLived finds what nothing seems to need any more: a few buffers that are alive at the end and much older than nearly all freed buffers

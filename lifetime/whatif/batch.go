@@ -338,11 +338,6 @@ func (m *model) scores() (scores, inAttention map[int64]bool, refused string) {
 	return scores, inAttention, ""
 }
 
-// hasSequences reports whether an operation tells that the program has sequences: a look-up of tokens, attention, a recurrent layer.
-func (m *model) hasSequences() bool {
-	return m.any(func(b *buffer) bool { return m.does(b, program.OpEmbedding|program.OpAttention|program.OpRecurrent) })
-}
-
 // scaleCache multiplies the size of the cache of keys and values. What else grows with it is not recorded: attention over a longer context
 // makes more of it, over more requests each pass does. The range goes to where all that passes make grows, and scores with the square.
 func (m *model) scaleCache(factor float64) string {

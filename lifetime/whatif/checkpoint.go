@@ -73,7 +73,7 @@ func (c *checkpointed) blocks(v string) string {
 		return "modules are not recorded: record with memlane.record(modules=True)"
 	case m.any(again):
 		return "the program already computes parts of its forward pass again"
-	case m.neverTrains():
+	case m.any(func(b *buffer) bool { return b.dropped }) && !m.any(func(b *buffer) bool { return b.saved }):
 		return "no backward pass runs over what the forward passes keep: use no_grad"
 	}
 	units, callers := make([][]unit, len(m.passes)), map[int32]bool{}

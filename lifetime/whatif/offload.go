@@ -97,8 +97,3 @@ func (m *model) noGrad(v string) string {
 	}
 	return ""
 }
-
-// neverTrains reports whether no backward pass runs over what forward passes keep.
-func (m *model) neverTrains() bool {
-	return m.any(func(b *buffer) bool { return b.dropped }) && !m.any(func(b *buffer) bool { return b.saved })
-}

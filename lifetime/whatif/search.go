@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -85,7 +86,9 @@ func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 		}
 		if !slices.ContainsFunc(of, func(r Remedy) bool { return r.instead == "b" }) {
 			p.Batch = e.room(p.Scenario.String(), "batch", capacity)
-			if e.base.hasSequences() {
+			if e.base.any(func(b *buffer) bool {
+				return e.base.does(b, program.OpEmbedding|program.OpAttention|program.OpRecurrent)
+			}) {
 				p.Sequence = e.room(p.Scenario.String(), "sequence", capacity)
 			}
 		}

@@ -151,7 +151,7 @@ func merge(p *part, index []uint32) []siteCells {
 		if b.Edge&lifetime.BeginUnseen == 0 {
 			c.values[allocObjects], c.values[allocSpace] = 1, b.Size
 		}
-		if p.alive(b) {
+		if p.inside && b.Begin <= p.at && (b.End > p.at || b.Edge&lifetime.EndOpen != 0) {
 			c.values[inuseObjects], c.values[inuseSpace] = 1, b.Size
 		}
 		if p.leaked != nil && p.leaked[i] {

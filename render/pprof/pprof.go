@@ -132,11 +132,6 @@ type part struct {
 	leaked  []bool // buffers that leak, by index; nil if none does
 }
 
-// alive reports whether b is in use at the instant of the part.
-func (p *part) alive(b *lifetime.Buffer) bool {
-	return p.inside && b.Begin <= p.at && (b.End > p.at || b.Edge&lifetime.EndOpen != 0)
-}
-
 // choose returns the spaces of the profile, in the order of the captures.
 func choose(captures []*lifetime.Capture, o Options) ([]part, error) {
 	byAxis := func(static bool) func(*lifetime.Space) bool {
