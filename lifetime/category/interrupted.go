@@ -123,7 +123,7 @@ func (v *view) keptByPass() bool {
 func (a *analysis) mayHaveGraph(span int, root program.PathID) bool {
 	keeps, drops := a.onTheWay(span)
 	switch {
-	case a.r.isIn(root, "torch/utils/_contextlib.py"), drops && !keeps:
+	case a.r.IsBelow(root, program.WithoutGrad), drops && !keeps:
 		return false
 	case keeps:
 		return true
@@ -156,14 +156,14 @@ func (a *analysis) onTheWay(span int) (keeps, drops bool) {
 		isNorm := several && program.IsFunctional(line) && program.OperatorOf(line.Function).Is(program.OpNorm)
 		switch {
 		case f.within != program.InModule || f.flags&(program.Multiplies|program.Cublas|program.CublasLt) != 0:
-		case f.flags&program.OfFunction != 0 && a.r.isIn(f.path, "torch/_functorch/_aot_autograd/"):
+		case f.flags&program.OfFunction != 0 && a.r.IsBelow(f.path, program.RunsAhead):
 			keeps = true
 		case kept > 1:
 			if times[line]++; times[line] == 3 {
 				lines++
 				keeps = keeps || isNorm || lines > 1
 			}
-		case isNorm && !a.r.isIn(f.path, "checkpoint"):
+		case isNorm && !a.r.IsBelow(f.path, program.Checkpoints):
 			dropped++
 		}
 	}

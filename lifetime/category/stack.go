@@ -2,7 +2,6 @@ package category
 
 import (
 	"path"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -67,16 +66,4 @@ func (r *reader) inEngine(f *facts) bool { return f.engine || f.python && !f.roo
 func (r *reader) isUsers(path program.PathID) bool {
 	_, f := r.Callers(path)
 	return f.Kind == frame.User
-}
-
-// isIn reports whether a path has a function of a library in a file whose path contains text.
-func (r *reader) isIn(path program.PathID, text string) bool {
-	for path != 0 {
-		callers, f := r.Callers(path)
-		if f.Kind == frame.Framework && strings.Contains(f.File, text) {
-			return true
-		}
-		path = callers
-	}
-	return false
 }

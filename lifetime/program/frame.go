@@ -52,6 +52,8 @@ const (
 	Losses       // torch.nn.functional.cross_entropy or log_softmax, which the backward pass of a loss begins with
 	Multiplies   // a function or an operator that multiplies matrices
 	DropsCasts   // the end of an autocast context, which drops its copies of weights
+	Checkpoints  // what it calls runs again in the backward pass
+	RunsAhead    // torch.compile runs what it compiled together with its backward pass, if it has one
 )
 
 // functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
@@ -88,6 +90,7 @@ var functions = []struct {
 	{"torch/_inductor/runtime/triton_heuristics.py", "autotune_to_one_config coordinate_descent_tuning", InSetup, Compiles},
 	{"torch/_dynamo/eval_frame.py", "__call__", InModule, CallsModule},
 	{"torch/_dynamo/", "", NoPart, RunsCompiled},
+	{"torch/_functorch/_aot_autograd/", "", NoPart, RunsCompiled | RunsAhead},
 	{"torch/_functorch/", "", NoPart, RunsCompiled},
 	{"torch/_inductor/", "", NoPart, RunsCompiled},
 	{"torch/amp/autocast_mode.py", "__exit__", NoPart, DropsCasts},
@@ -117,6 +120,7 @@ var functions = []struct {
 	{"torch/nn/modules/module.py", "inner", NoPart, RunsHooks},
 	{"torch/utils/hooks.py", "", NoPart, RunsHooks},
 	{"torch/utils/_contextlib.py", "", NoPart, WithoutGrad},
+	{"torch/utils/checkpoint.py", "", NoPart, Checkpoints},
 	{"torch/distributed/fsdp/", "_init_sharded_param reset_sharded_param init_all_gather_outputs alloc_storage " +
 		"flatten_tensors _get_shard _alloc_padded_unsharded_flat_param _use_low_precision_shard", NoPart,
 		OfParameter | Distributed | Shards},

@@ -346,6 +346,16 @@ func (r *Stacks) Reaches(caller, path PathID) bool {
 	return false
 }
 
+// IsBelow reports whether a function with any of some flags is on a path.
+func (r *Stacks) IsBelow(path PathID, flags Flag) bool {
+	for ; path != 0; path = r.callers[path] {
+		if r.frames[r.lines[path]].flags&flags != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // partOf returns what a frame of Python says. It is called once for each frame.
 func (r *Stacks) partOf(f *frame.Frame) frameFacts {
 	if rows, ok := rowsOf[f.Function]; ok {

@@ -39,22 +39,13 @@ func Leaks(w io.Writer, a *answer.Leaks, all bool, s Style) error {
 
 // series writes the call sites that grow over several captures.
 func (p *Page) series(a *answer.Leaks, each bool) {
-	for i := range a.Findings {
-		if a.Findings[i].Rule == "series" {
-			p.finding(&a.Findings[i])
-			for _, s := range a.Findings[i].Suggestions {
-				p.Para("  > ", "    ", s)
-			}
-		}
-	}
 	all := a.Series
-	if len(all) == 0 {
-		if a.Judged > 0 {
-			p.Line("no call site grows over %d captures", a.Judged)
-		}
-		return
+	switch {
+	case len(all) > 0:
+		p.Line("over %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
+	case a.Judged > 0:
+		p.Line("no call site grows over %d captures", a.Judged)
 	}
-	p.Line("over %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
 	for i := range all {
 		if i == maxShown && !each {
 			p.Line("  and %s: --all", more(len(all)-i, "call site"))
@@ -67,7 +58,17 @@ func (p *Page) series(a *answer.Leaks, each bool) {
 		}
 		p.Para("  ", "    ", fmt.Sprintf("%s on %s: %s", Printable(g.Site), Printable(g.Space), strings.Join(sizes, " -> ")))
 	}
-	p.Para("  ", "  ", "This is a leak if the captures are from equal moments of the run, such as the end of an epoch.")
+	if len(all) > 0 {
+		p.Para("  ", "  ", "This is a leak if the captures are from equal moments of the run, such as the end of an epoch.")
+	}
+	for i := range a.Findings {
+		if a.Findings[i].Rule == "series" {
+			p.finding(&a.Findings[i])
+			for _, s := range a.Findings[i].Suggestions {
+				p.Para("  > ", "    ", s)
+			}
+		}
+	}
 }
 
 // rankedLeaks writes the findings of many ranks: each once, with the ranks that have it.
