@@ -106,7 +106,7 @@ func TestSavingsAreTrue(t *testing.T) {
 // TestDroppedGraph: nothing has to be computed again for a backward pass that never runs. In a validation whose graphs set the peak of a training, no_grad
 // is told first; checkpointing the blocks that it shares with the training lowers it, too.
 func TestDroppedGraph(t *testing.T) {
-	for _, name := range []string{"dropped", "replaced", "../meaning/principles/w02"} {
+	for _, name := range []string{"dropped", "../meaning/principles/w02"} {
 		trains := strings.HasSuffix(name, "w02")
 		if savingOf(t, name, "no_grad=evaluation") == nil || (savingOf(t, name, "checkpoint=blocks") != nil) != trains {
 			t.Errorf("%s: want no_grad, and no checkpoint", name)

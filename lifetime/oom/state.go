@@ -77,10 +77,14 @@ func Survivors(s *lifetime.Space) func(m *lifetime.Mark) bool {
 		site  lifetime.SiteID
 		bytes int64
 	}
+	isFailure := func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM }
+	if !slices.ContainsFunc(s.Marks, isFailure) {
+		return func(*lifetime.Mark) bool { return false }
+	}
 	goesOn := continued(s)
 	caught := map[request][]int64{} // when it failed and the program went on
 	for i := range s.Marks {
-		if m := &s.Marks[i]; m.Kind == lifetime.OOM && m.Site != 0 && goesOn(m) {
+		if m := &s.Marks[i]; isFailure(*m) && m.Site != 0 && goesOn(m) {
 			of := request{m.Site, m.Requested}
 			caught[of] = append(caught[of], m.Begin)
 		}
