@@ -2,6 +2,7 @@ package program
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -314,8 +315,11 @@ func (p *Program) lostSteps(group []*lifetime.Space, begins []int64) int {
 	if !slices.ContainsFunc(p.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow }) {
 		return 0
 	}
-	first := group[0].End
+	first := int64(math.MaxInt64)
 	for _, s := range group {
+		if s.Facts&lifetime.History == 0 {
+			continue
+		}
 		for i := range s.Buffers {
 			switch b := &s.Buffers[i]; {
 			case b.Edge&lifetime.BeginUnseen == 0:
@@ -324,6 +328,9 @@ func (p *Program) lostSteps(group []*lifetime.Space, begins []int64) int {
 				first = min(first, b.End)
 			}
 		}
+	}
+	if first == math.MaxInt64 {
+		return 0
 	}
 	// The history begins in the last step that begins before its first event.
 	return max(0, sort.Search(len(begins), func(i int) bool { return begins[i] > first })-1)
