@@ -3,6 +3,7 @@ run(prog, opts): trains; opts: b (factor), s (factor), ck, optim, accum, amp, bf
 import os, json, contextlib, fnmatch
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
+from optimizers import Adam8, CpuAdam
 O = {}
 def ck(f, *a): return checkpoint(f, *a, use_reentrant=False) if O.get("ck") and torch.is_grad_enabled() else f(*a)
 def ib(n): return max(1, int(n * O.get("b", 1)))
@@ -188,30 +189,9 @@ class Tied(nn.Module):
     def ev(s, x, y): h = s.wte(x); [h := b(h) for b in s.h]; return s.nf(h).mean()
     data = staticmethod(lambda: (ints(16000, ib(6), isq(160)), ints(16000, ib(6), isq(160)))); frz = "h.0.*|h.1.*|h.2.*"
 PROGS = dict(ssm=SSM, moe=MoE, unet=UNet, vit=ViT, s2s=S2S, rec=Rec, a2c=A2C, two=Two, lora=Lora, gan=GAN, gnn=GNN, dit=DiT, speech=Speech, tied=Tied)
-class Adam8(torch.optim.Optimizer):
-    def __init__(s, ps): super().__init__(ps, dict(lr=1e-3))
-    @torch.no_grad()
-    def step(s):
-        for gr in s.param_groups:
-            for p in gr["params"]:
-                if p.grad is None: continue
-                st = s.state[p]
-                if not st:
-                    for n in ("m", "v"): st[n] = torch.zeros(p.numel(), dtype=torch.uint8, device=p.device); st[n + "_scale"] = torch.zeros((p.numel() + 255) // 256, device=p.device)
-                p.add_(p.grad, alpha=-1e-3)
-class HostAdam(torch.optim.Optimizer):
-    def __init__(s, ps): super().__init__(ps, dict(lr=1e-3))
-    @torch.no_grad()
-    def step(s):
-        for gr in s.param_groups:
-            for p in gr["params"]:
-                if p.grad is None: continue
-                st = s.state[p]
-                if not st: st["m"] = torch.zeros(p.shape); st["v"] = torch.zeros(p.shape)
-                p.copy_(torch.zeros(p.shape))
 def make_opt(ps):
     o = O.get("optim", "adamw"); ps = list(ps)
-    return {"adamw": lambda: torch.optim.AdamW(ps, lr=1e-3), "loop": lambda: torch.optim.AdamW(ps, lr=1e-3, foreach=False), "sgd": lambda: torch.optim.SGD(ps, lr=1e-3), "momentum": lambda: torch.optim.SGD(ps, lr=1e-3, momentum=.9), "adam8": lambda: Adam8(ps), "host": lambda: HostAdam(ps)}[o]()
+    return {"adamw": lambda: torch.optim.AdamW(ps, lr=1e-3), "loop": lambda: torch.optim.AdamW(ps, lr=1e-3, foreach=False), "sgd": lambda: torch.optim.SGD(ps, lr=1e-3), "momentum": lambda: torch.optim.SGD(ps, lr=1e-3, momentum=.9), "adam8": lambda: Adam8(ps), "host": lambda: CpuAdam(ps)}[o]()
 def main(prog, opts, steps=3):
     O.clear(); O.update(opts); torch.manual_seed(0); cls = PROGS[prog]; m = cls().to(D)
     if O.get("bf16"): m = m.bfloat16()
