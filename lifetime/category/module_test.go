@@ -2,13 +2,9 @@ package category_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/memlane/memlane/formats"
 )
 
 // TestNotedModules: metadata of an allocation names its module, before ranges and lines do. What only looks like it names none.
@@ -32,14 +28,7 @@ note 3 "{module"
 buffer 6 100 0x3000 512 512 site=1 edge=end-open note=3
 buffer 8 100 0x4000 512 512 site=1 edge=end-open
 `
-	file := filepath.Join(t.TempDir(), "x.native")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := open(file, formats.Input{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := written(t, text)
 	s := c.Spaces[0]
 	for i, want := range []string{"Net.up", "Net", "Net", "Net"} {
 		if p := c.Purpose(s.PurposeOf(i)); p.Module != want || p.ModuleInferred {
@@ -70,14 +59,7 @@ site 1 stack=3 op="" module=""
 	for i := range ranges {
 		text += fmt.Sprintf("buffer %d 100 %#x 512 512 site=1 edge=end-open\n", 8*i+4, 512*(i+1))
 	}
-	file := filepath.Join(t.TempDir(), "x.native")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c, err := open(file, formats.Input{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := written(t, text)
 	for i := range ranges {
 		p := c.Purpose(c.Spaces[0].PurposeOf(i))
 		if got := strings.TrimPrefix(p.Module, "net.py:8"); !p.ModuleInferred && got != want[i] || p.ModuleInferred && want[i] != "" {
@@ -130,14 +112,7 @@ func TestLayersOfLines(t *testing.T) {
 			fmt.Fprintf(text, "site %d stack=%d op=\"\" module=\"\"\n", i+1, stacks[path])
 			fmt.Fprintf(text, "buffer %d 1000 %#x 512 512 site=%d edge=end-open\n", 2+2*i, 4096*(i+1), i+1)
 		}
-		file := filepath.Join(t.TempDir(), "x.native")
-		if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		c2, err := open(file, formats.Input{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c2 := written(t, text.String())
 		var got []string
 		for i := range c.layer {
 			got = append(got, c2.Purpose(c2.Spaces[0].PurposeOf(len(c.layer)+i)).Module)

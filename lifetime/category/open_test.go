@@ -1,6 +1,10 @@
 package category_test
 
 import (
+	"os"
+	"path/filepath"
+	"testing"
+
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
@@ -28,4 +32,18 @@ func open(file string, in formats.Input) (*lifetime.Capture, error) {
 		category.Of(c, nil)
 	}
 	return c, err
+}
+
+// written opens a capture that a native text describes.
+func written(t *testing.T, text string) *lifetime.Capture {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "x.native")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
