@@ -103,7 +103,13 @@ func (p *Pass) groupOf(f *Finding) *causeGroup {
 	case p.ofGradients(g):
 		g.by = Gradients
 	default:
-		g.graph = 2*len(slices.DeleteFunc(slices.Clone(f.Kept), func(i int) bool { return !p.saved(i) })) >= len(f.Kept)
+		saved := 0
+		for _, i := range f.Kept {
+			if p.saved(i) {
+				saved++
+			}
+		}
+		g.graph = 2*saved >= len(f.Kept)
 	}
 	return g
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -111,7 +112,7 @@ func (s *Series) Growing() (all []Growth) {
 		}
 	}
 	for key, g := range s.at {
-		if len(g.Bytes) == n && rises(g.Bytes) && g.grown()*notable >= total[key.space] {
+		if len(g.Bytes) == n && failure.Rises(g.Bytes) && g.grown()*notable >= total[key.space] {
 			all = append(all, *g)
 		}
 	}
@@ -137,19 +138,9 @@ func (s *Series) Findings() (all []Finding) {
 		add(f, g.Place.String(), fmt.Sprintf("grows from %s to %s", units.Bytes(g.Bytes[0]), units.Bytes(g.Bytes[n-1])),
 			"Do not keep what each step makes: look for lists, caches and old states.")
 	}
-	if len(s.last.Spaces) > 0 && rises(s.programs) {
+	if len(s.last.Spaces) > 0 && failure.Rises(s.programs) {
 		add(Finding{Space: s.last.Spaces[0]}, "", fmt.Sprintf("compiled programs (executables) grow from %s to %s", units.Count(s.programs[0]), units.Count(s.programs[n-1])),
 			"Pad inputs to few shapes and jit outside of loops: a new shape compiles again.")
 	}
 	return all
-}
-
-// rises reports whether each number is larger than the one before.
-func rises(numbers []int64) bool {
-	for i := 1; i < len(numbers); i++ {
-		if numbers[i] <= numbers[i-1] {
-			return false
-		}
-	}
-	return true
 }
