@@ -24,7 +24,7 @@ var (
 		least int // figures that show growth
 		text  pattern
 	}{
-		{"memory still in use", 3, lazily(`([0-9.]+ ?[KMG]i?B) memory is still in use`)}, // after a server was told to give its memory back
+		{"memory still in use", 3, lazily(`([0-9.]+ ?[KMG]i?B) memory is still in use`)}, // after a server was asked to give its memory back
 		{"nvidia-smi", 5, lazily(`\| +([0-9]+MiB) / +[0-9]+MiB \||^[0-9]+, ([0-9]+ MiB), [0-9]+ MiB`)},
 		{"memory in use", 5, lazily(`(?i)\b(?:(?:memory|mem|vram)[ _])?(?:allocated|reserved|used|usage|in[ _]use)` +
 			`(?: ?\([gmk]i?b\))?["' ]?[:=] ?([0-9.]+ ?[KMG]i?B?\b|[0-9]+)`)},
@@ -165,10 +165,10 @@ func (s *series) describe(b *build.Builder, source int) {
 	}
 }
 
-// before sets what a failure is told about a series that grew before it.
+// before adds to a failure that a series grew before it, and the advice that follows.
 func (s *series) before(f *printed) {
 	n, _ := slices.BinarySearch(s.lines, f.Line)
-	if n < s.least || !failure.Grows(s.bytes[:n]) || s.process != "" && s.process != f.writer.name {
+	if n < s.least || s.process != "" && s.process != f.writer.name || !failure.Grows(s.bytes[:n]) {
 		return
 	}
 	f.context = fmt.Sprintf("%s lines say that memory grows, from %s (line %d) to %s (line %d)", units.Count(int64(n)), units.Bytes(s.bytes[0]), s.lines[0], units.Bytes(s.bytes[n-1]), s.lines[n-1])

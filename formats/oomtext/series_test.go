@@ -64,7 +64,7 @@ func TestNoSeries(t *testing.T) {
 	}
 }
 
-// TestGrewBefore: a failure is told what grew before it.
+// TestGrewBefore: a failure has what grew before it.
 func TestGrewBefore(t *testing.T) {
 	const oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 50.00 MiB is free. Of the allocated memory 79.00 GiB is allocated by PyTorch, and 20.00 MiB is reserved by PyTorch but unallocated.\n"
 	f := failuresOf(t, linesOf("reserved: %.0f", 20480, 30720, 40960, 51200, 61440)+oom)[0]
@@ -76,7 +76,7 @@ func TestGrewBefore(t *testing.T) {
 	}
 }
 
-// TestServers: a server is told its own setting, to the value with which the request fits.
+// TestServers: advice to a server is its own setting, with the value with which the request fits.
 func TestServers(t *testing.T) {
 	const (
 		oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 500.00 MiB is free. " +

@@ -12,7 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/failure"
 )
 
-// Servers take a share of the device and give to their cache what the model leaves of it. They are told their own setting, to the value with
+// Servers take a share of the device and give to their cache what the model leaves of it. Advice is their own setting, with the value with
 // which the request fits, as far as the log has the figures.
 var (
 	// shareOfDevice matches the setting of that share.
