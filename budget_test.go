@@ -54,7 +54,7 @@ var budgets = []struct {
 	{"lifetime", 1_650, true},
 	{"lifetime/answer", 3_870, true},
 	{"lifetime/build", 2_750, true},
-	{"lifetime/category", 4_800, true},
+	{"lifetime/category", 4_880, true},
 	{"lifetime/compiled", 80, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 200, true},

@@ -108,8 +108,9 @@ func (v *view) keptByPass() bool {
 	isDropped := f == nil && backward && (whole || !v.open)
 	isCut := f == nil && v.open && (backward && !whole || v.next == len(v.spans) && !v.over)
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i), isCut && !v.stays(v.next-1, v.i),
-		f == nil && !v.open && !backward && !slices.ContainsFunc(v.spans[v.next:], func(s span) bool { return s.phase != purpose.Forward }) && v.stays(v.next-1, -1): // the graph still holds others
+	case isDropped && !v.endsBeforeBackward(v.i), isCut && v.fateOf(v.next-1, v.i) != stays,
+		f != nil && f.span == v.next-1 && v.fateOf(v.next-1, v.i) == drops,
+		f == nil && !v.open && !backward && !slices.ContainsFunc(v.spans[v.next:], func(s span) bool { return s.phase != purpose.Forward }) && v.fateOf(v.next-1, -1) == stays: // the graph still holds others
 		return false
 	case f != nil && f.span == v.next-1:
 		end = f.t
@@ -241,30 +242,70 @@ func (a *analysis) keepsMost(span int, root program.PathID, until int64, isDropp
 	return *known > 0
 }
 
-// stays reports whether a buffer is alive, where the recording ends, for longer than all of the span, line and size that
-// were freed: what a line uses and drops would be gone. A line that dropped none kept three. -1 asks for any of the span.
-func (a *analysis) stays(span, i int) bool {
-	if a.staying[span] == nil {
-		type line struct {
-			site lifetime.SiteID
-			size int64
+// fate is what the buffers that a line made in a span tell of one of them that is alive where the span is cut.
+type fate int8
+
+const (
+	unsure fate = iota
+	drops       // the line freed others as old and kept none for longer
+	stays       // it is older than those that the line freed, or the line kept three and freed none
+)
+
+// fateOf returns the fate of a buffer where memory ran out in the span that allocated it, or the recording ends. Buffers are of one line if they have its
+// stack, a size and a place in what it makes in a row. i < 0 asks for the most of the span.
+func (a *analysis) fateOf(span, i int) fate {
+	if a.fates[span] != nil {
+		return a.fates[span][i]
+	}
+	type line struct {
+		site lifetime.SiteID
+		size int64
+		row  int
+	}
+	instant := a.s.End
+	if failed := a.failedFrom(a.spans[span].begin); len(failed) > 0 {
+		instant = failed[0].t
+	}
+	isAlive := func(i int) bool {
+		b := &a.s.Buffers[i]
+		return b.Edge&lifetime.EndOpen != 0 || b.End > instant
+	}
+	all, lines, rowOf, of := a.allocatedIn(span), map[line][]int{}, map[int]line{}, line{}
+	for _, i := range all {
+		b := &a.s.Buffers[i]
+		if b.Begin > instant {
+			break
 		}
-		all, longest, made := a.allocatedIn(span), map[line]int32{}, map[line]int{}
-		of := func(i int) line { return line{a.s.Buffers[i].Site, a.s.Buffers[i].Requested} }
-		open := func(i int) bool { return a.s.Buffers[i].Edge&lifetime.EndOpen != 0 }
-		for _, i := range all {
-			if made[of(i)]++; !open(i) {
-				longest[of(i)] = max(longest[of(i)], a.age(i))
+		if of.row++; of.site != b.Site {
+			of.row = 1
+		}
+		of.site, of.size = b.Site, b.Requested
+		lines[of], rowOf[i] = append(lines[of], i), of
+		whole := line{b.Site, b.Requested, 0}
+		lines[whole] = append(lines[whole], i)
+	}
+	fates := map[int]fate{}
+	for of, made := range lines {
+		longest := int32(0)
+		for _, i := range made {
+			if !isAlive(i) {
+				longest = max(longest, a.ageAt(i, a.s.Buffers[i].End))
 			}
 		}
-		a.staying[span] = map[int]bool{}
-		for _, i := range all {
-			if open(i) && a.age(i) > longest[of(i)] && (longest[of(i)] > 0 || made[of(i)] > 2) {
-				a.staying[span][i], a.staying[span][-1] = true, true
+		isOld := func(i int) bool { return isAlive(i) && a.ageAt(i, instant) > longest }
+		keeps := slices.ContainsFunc(made, isOld)
+		for _, i := range made {
+			switch {
+			case of.row > 0 && len(lines[rowOf[i]]) == 1: // what was made once at its place in a row is compared with the whole line
+			case isOld(i) && (longest > 0 || len(made) > 2):
+				fates[i], fates[-1] = stays, stays
+			case isAlive(i) && !keeps && fates[i] != stays && (of.row > 0 || len(lines[rowOf[i]]) == 1):
+				fates[i] = drops
 			}
 		}
 	}
-	return a.staying[span][i]
+	a.fates[span] = fates
+	return fates[i]
 }
 
 // inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
@@ -303,35 +344,49 @@ func (a *analysis) resume() {
 }
 
 // resumeSpan compares a span with the one of earlier ones that begins with most of the same allocations, and changes what was alive at
-// an instant.
+// an instant. Where memory ran out, further allocations of the same stacks in the same order, as of a larger batch, only fill gaps.
 func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
-	var best []int
+	var best, longest []int
 	var like [][]int // what spans that began with all of it allocated
 	mine := a.allocatedIn(span)
 	for _, other := range slices.Backward(earlier) {
 		theirs := a.allocatedIn(other)
-		same := 0
-		for ; same < min(len(mine), len(theirs)); same++ {
-			if x, y := &a.s.Buffers[mine[same]], &a.s.Buffers[theirs[same]]; x.Site != y.Site || x.Requested != y.Requested {
+		same, stacks := -1, 0
+		for ; stacks < min(len(mine), len(theirs)); stacks++ {
+			x, y := &a.s.Buffers[mine[stacks]], &a.s.Buffers[theirs[stacks]]
+			if x.Site != y.Site {
 				break
 			}
+			if x.Requested != y.Requested && same < 0 {
+				same = stacks
+			}
+		}
+		if same < 0 {
+			same = stacks
 		}
 		if same > len(best) {
 			best = theirs[:same]
+		}
+		if stacks > len(longest) {
+			longest = theirs[:stacks]
 		}
 		if same == len(mine) {
 			like = append(like, theirs[:same])
 		}
 	}
+	if len(longest) > len(best) && a.spans[span].phase == purpose.Forward && len(a.failedIn(span)) > 0 { // the engine has no lines
+		best = append(slices.Clip(best), longest[len(best):]...)
+	}
 	for k, i := range best {
 		p, from := &a.out[mine[k]], a.out[i].Category
 		v := a.view(mine[k])
-		differs := instant == a.s.End && from != p.Category
+		isSame := a.s.Buffers[i].Requested == v.b.Requested
+		differs := isSame && instant == a.s.End && from != p.Category
 		if differs {
 			from = a.agreed(like, k)
 		}
 		switch {
-		case !v.aliveAt(instant) || a.out[i].Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames:
+		case !v.aliveAt(instant) || a.out[i].Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames || !isSame && p.Category != purpose.UnknownCategory:
 		case from != purpose.UnknownCategory:
 			p.Category, p.Evidence, p.Rule = from, purpose.FromLifetime, repeats
 		case differs:

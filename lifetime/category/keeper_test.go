@@ -32,6 +32,9 @@ func TestPrinciples(t *testing.T) {
 		{"a prefill under no_grad returns keys and values", "principles", "w17", 25, 0.1},
 		{"without gradients, hooks keep results", "principles", "w18", 36, 1},
 		{"a line that keeps what it made on the way shows a graph, without an optimizer", "principles", "w19", 93, 0.7},
+		{"a batch that ends in a failure makes what smaller ones made, and a fused layer multiplies", "principles", "w20", 98, 0.1},
+		{"a pass that dies in its fourth layer has products for three, and each layer drops what those before it dropped", "principles", "w21", 89, 3.3},
+		{"the first step of an optimizer dies while it makes states", "principles", "w22", 99, 0.1},
 		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
 		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
 	} {

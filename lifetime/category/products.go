@@ -27,6 +27,7 @@ type products struct {
 	number uint64
 	of     explanation
 	used   map[int64]int // how many weights have a product of their own
+	isCut  bool          // memory ran out in the call, or the recording ends in it
 }
 
 // pair is the sizes of a result and of what may be its input.
@@ -49,7 +50,7 @@ const (
 	recent      = 16      // what was made before a product and may be its input
 	mostTried   = 1 << 18 // combinations of an input, a result and a weight
 	mostCalls   = 64      // calls that differ in what they make
-	small       = 0.01    // part of the bytes of all that may be weights
+	small       = 0.01    // part of the bytes of all that may be weights, or of all results
 )
 
 // weightsOfProducts finds the weights that calls of modules multiply by. Each product needs a weight, so that one number must
@@ -72,6 +73,9 @@ func (a *analysis) weightsOfProducts(z *sizes) {
 	}
 	used := m.match(all)
 	isMore := func(weight int64) bool { return used[weight] < all[weight] }
+	if len(calls) == 1 && calls[0].isCut && calls[0].endsInLayer(all) {
+		isMore = func(int64) bool { return false }
+	}
 	for _, p := range calls {
 		hasMore := slices.ContainsFunc(slices.Collect(maps.Keys(p.of)), func(weight int64) bool { return isMore(weight) && all[weight] > 2 })
 		for weight := range p.of {
@@ -83,6 +87,39 @@ func (a *analysis) weightsOfProducts(z *sizes) {
 	for weight := range explained {
 		z.mark(multiplied, unknown[weight])
 	}
+}
+
+// endsInLayer reports whether layers that a call did not reach explain all weights without a product: each size has a multiple of one number of layers. The
+// products are those of at least three layers and of a part of the next one.
+func (p *products) endsInLayer(weights map[int64]int) bool {
+	layers, all, left := 0, 0, 0
+	for weight := range p.of {
+		if n := weights[weight]; n > 2 {
+			all += n
+			for layers, n = n, layers; n != 0; {
+				layers, n = n, layers%n
+			}
+		}
+	}
+	for result, n := range p.results {
+		if p.of.has(result) {
+			left += n
+		}
+	}
+	for reached := layers - 1; reached > 2; reached-- {
+		var m matching
+		p.addTo(&m, p.of)
+		part := map[int64]int{}
+		for weight := range p.of {
+			if n := weights[weight]; n > 2 {
+				part[weight] = n / layers * reached
+			}
+		}
+		if n := all / layers; sum(m.match(part)) == n*reached {
+			return left-n*reached < n
+		}
+	}
+	return false
 }
 
 // explained returns the calls whose products a number explains, but for those that another one of the module contains: that for
@@ -151,6 +188,7 @@ func (a *analysis) multiplied() (calls []*products) {
 		if known := sum.Sum64(); !seen[known] {
 			seen[known] = true
 			if p := a.productsOf(made); len(p.results) > 0 {
+				p.isCut = len(a.failedIn(span)) > 0 || span+1 == len(a.spans) && !a.over
 				calls = append(calls, p)
 			}
 		}
@@ -219,8 +257,14 @@ func (p *products) explain(weights map[int64]int) bool {
 			by[number][weight] = append(by[number][weight], of.result)
 		}
 	}
-	all := 0
+	all, total := 0, int64(0)
 	for result, n := range p.results {
+		total += result * int64(n)
+	}
+	for result, n := range p.results {
+		if float64(result*int64(n)) < small*float64(total) {
+			continue // a mask in the line of a fused layer
+		}
 		if m := weights[2*result]; n > m || 2*n < m { // autocast copies weights to 16 bits in the lines of their products
 			all += n
 		}

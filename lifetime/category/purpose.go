@@ -13,7 +13,7 @@ import (
 // judge finds the purpose of each buffer of a space, and whether the program is one of PyTorch. Buffers of other
 // programs of which nothing is known have no purpose.
 func (r *reader) judge(s *lifetime.Space) *analysis {
-	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers)), staying: map[int]map[int]bool{}}
+	a := &analysis{t: r.t, s: s, r: r, out: make([]verdict, len(s.Buffers)), fates: map[int]map[int]fate{}}
 	a.phases()
 	a.survey()
 	if a.isTorch {
@@ -115,7 +115,7 @@ type analysis struct {
 	rebound       map[int64]bool                        // see rebinds; nil = not computed
 	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
 	replaced      []bool                                // by buffer: another took its place
-	staying       map[int]map[int]bool                  // by span: see stays
+	fates         map[int]map[int]fate                  // by span: see fateOf
 	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
 	followed      map[program.PathID]bool               // calls of root modules after which a backward pass freed something; nil = not computed
 	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then
@@ -326,7 +326,10 @@ func (a *analysis) repeat() {
 }
 
 // age returns how many allocations came while a buffer was alive in the recording.
-func (a *analysis) age(i int) int32 {
+func (a *analysis) age(i int) int32 { return a.ageAt(i, a.s.Buffers[i].End) }
+
+// ageAt returns how many came until an instant.
+func (a *analysis) ageAt(i int, instant int64) int32 {
 	if a.ages == nil {
 		a.ages = make([]int32, len(a.s.Buffers)+1)
 		for k, b := range a.s.Buffers {
@@ -335,7 +338,7 @@ func (a *analysis) age(i int) int32 {
 			}
 		}
 	}
-	after := a.allocatedBefore(a.s.Buffers[i].End)
+	after := a.allocatedBefore(instant)
 	return a.ages[max(after, i)] - a.ages[i]
 }
 

@@ -210,8 +210,10 @@ var groups = []group{
 			// torch/optim/optimizer.py, profile_hook_step
 			always(purpose.OptimizerState, func(v *view) bool {
 				inStep := v.phase == purpose.OptimizerPhase && v.sure && v.f.flags&program.Clips == 0 && !v.byGraph && !v.freedInStep() && !v.mayBeParameter()
-				isFirst := v.f.flags&program.MakesState != 0 || v.before[purpose.OptimizerPhase][v.next] <= 1
-				return (v.f.flags&program.MakesState != 0 || inStep) && (v.outlives || isFirst && v.leftAtEnd())
+				if v.f.flags&program.MakesState != 0 {
+					return v.outlives || v.open // memory may run out in the first step
+				}
+				return inStep && (v.outlives || v.before[purpose.OptimizerPhase][v.next] <= 1 && v.leftAtEnd())
 			})},
 	}},
 	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
@@ -425,9 +427,11 @@ func (v *view) freedByFunction() bool {
 // that trains may be several calls. What an exception frees because memory ran out tells nothing; nor does the time of
 // a free in a recomputation.
 func (v *view) usedWithinPhase() bool {
-	switch {
+	switch f := v.interruptedPass(); {
+	case f != nil && f.span == v.next-1 && v.phase == purpose.Forward && v.f.within == program.InModule && !v.aside[v.i]:
+		return v.fateOf(f.span, v.i) == drops
 	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
-		v.interruptedPass() != nil, slices.ContainsFunc(v.failedIn(v.next-1), func(f failure) bool { return v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
+		f != nil, slices.ContainsFunc(v.failedIn(v.next-1), func(f failure) bool { return v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
 		return false
 	case v.isAutocastCopy(v.i):
 		return true

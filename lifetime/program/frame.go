@@ -73,7 +73,7 @@ var functions = []struct {
 	{"torch/nn/modules/linear.py", "forward", NoPart, Linear | Multiplies},
 	{"/transformers/pytorch_utils.py", "forward", InModule, Multiplies},
 	{"torch/functional.py", "einsum", NoPart, Multiplies},
-	{"torch/nn/modules/transformer.py", "forward", InModule, Linear}, // the fast path of inference calls no module
+	{"torch/nn/modules/transformer.py", "forward", InModule, Linear | Multiplies}, // the fast path of inference calls no module
 	{functional, "cross_entropy log_softmax", NoPart, Losses},
 	{functional, "linear multi_head_attention_forward _in_projection_packed _in_projection", NoPart, Linear | Multiplies},
 	{"torch/nn/modules/", "__init__", InSetup, Constructs},
