@@ -11,6 +11,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/category"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -117,4 +118,34 @@ func cut(t *testing.T, c *lifetime.Capture, all truth, r *rand.Rand) (found []ju
 		}
 	}
 	return found
+}
+
+// TestEndsInStep: a recording ends within a step of the optimizer, of which PyTorch recorded the end after the last event: what the step
+// keeps is its state, as in the whole recording.
+func TestEndsInStep(t *testing.T) {
+	for _, name := range []string{"a06", "a07", "a12"} {
+		c, err := shared(filepath.Join(meaning, name+".pickle.zst"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, last, states := c.Spaces[0], int64(0), 0
+		step := slices.IndexFunc(s.Marks, func(m lifetime.Mark) bool { return strings.HasPrefix(m.Text, program.OptimizerStep) })
+		for change := range s.Changes() {
+			if change.T < s.Marks[step].End {
+				last = change.T
+			}
+		}
+		part := selection.Slice(c, s.Begin, last+1)
+		cut := categoriesOf(part, part.Spaces[0])
+		for i, want := range categoriesOf(c, s) {
+			if b := &s.Buffers[i]; want == purpose.OptimizerState && b.Edge&lifetime.BeginUnseen == 0 && b.Begin <= last {
+				if states++; cut[i] != want {
+					t.Errorf("%s: a state of %d bytes is %s", name, b.Requested, cut[i])
+				}
+			}
+		}
+		if states < 12 {
+			t.Errorf("%s: %d states", name, states)
+		}
+	}
 }

@@ -231,8 +231,7 @@ func (a *analysis) edges(thread program.ThreadID) {
 		a.begun = a.spans[i].begin
 	}
 	last := a.spans[len(a.spans)-1]
-	n, inStep := a.stepAt(last.end)
-	a.over = inStep && a.steps[n].End < a.s.End
+	_, a.over = a.stepAt(last.end)
 	does := func(t int64, p *place) {
 		if f := p.stack; f.python && f.rooted && !f.thread.IsOther(thread) {
 			a.over = a.over || t > last.end && p.phase != last.phase
