@@ -221,7 +221,9 @@ func (p *Program) findRounds(s *lifetime.Space, w *Work) {
 		if b.Edge&lifetime.EndOpen == 0 {
 			last = max(last, b.End)
 		}
-		if b.Begin >= begin && p.purposeIn(s, i).Category == purpose.ModelParameter && (len(runs) == 0 || b.Begin < runs[0].begin) {
+		is := p.purposeIn(s, i)
+		isSetUp := is.Category == purpose.ModelParameter && is.Phase != purpose.Forward && is.Phase != purpose.Backward // none that a pass gathers
+		if b.Begin >= begin && isSetUp && (len(runs) == 0 || b.Begin < runs[0].begin) {
 			begin = b.Begin + 1
 		}
 	}

@@ -115,3 +115,17 @@ func TestOperators(t *testing.T) {
 		t.Error("an activation outlives its step, or a parameter does not")
 	}
 }
+
+// TestGathered: parameters that passes gather, as those of FSDP2, are no set-up: the first pass is as large as the second.
+func TestGathered(t *testing.T) {
+	_, _, w := workOf(t, "../../testdata/meaning/libraries/z51.pickle.zst")
+	made := make([]int, len(w.Passes))
+	for _, k := range w.PassOf {
+		if k >= 0 {
+			made[k]++
+		}
+	}
+	if len(made) != 4 || made[0] < made[1] {
+		t.Errorf("passes make %d buffers", made)
+	}
+}
