@@ -146,12 +146,12 @@ func (d *donor) order() (map[int64]int, bool) {
 			continue
 		}
 		key, sequence := int64(0), wire.Span{}
-		err := wire.Read(d.p.proto, f.Body, wire.Into{sequenceKey: &key, sequenceValue: &sequence})
+		err := wire.Read(d.p.proto, f.Body, wire.Into{{sequenceKey, &key}, {sequenceValue, &sequence}})
 		if key != d.p.entryID {
 			continue
 		}
 		var ids []int64
-		err = cmp.Or(err, wire.Read(d.p.proto, sequence, wire.Into{sequenceIDs: &ids}))
+		err = cmp.Or(err, wire.Read(d.p.proto, sequence, wire.Into{{sequenceIDs, &ids}}))
 		order := make(map[int64]int, len(ids))
 		for i, id := range ids {
 			order[id] = i

@@ -128,7 +128,7 @@ func (p *program) readFlows(aliases []wire.Span) error {
 	for i, at := range aliases {
 		var path []int64
 		number := int64(0)
-		m.Inside("entries", i, wire.Read(p.proto, at, wire.Into{aliasOutputs: &path, aliasParameter: &number}))
+		m.Inside("entries", i, wire.Read(p.proto, at, wire.Into{{aliasOutputs, &path}, {aliasParameter, &number}}))
 		of := result.set
 		if len(path) > 0 {
 			of = result.of(path[0])

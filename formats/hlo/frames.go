@@ -31,12 +31,12 @@ func (p *program) readFrames(at wire.Span) error {
 		case framesLocations:
 			var l location
 			err := wire.Read(p.proto, f.Body, wire.Into{
-				locationFile: &l.file, locationFunction: &l.function, locationLine: &l.line, locationColumn: &l.column})
+				{locationFile, &l.file}, {locationFunction, &l.function}, {locationLine, &l.line}, {locationColumn, &l.column}})
 			m.Inside("file_locations", len(x.locations), err)
 			x.locations = append(x.locations, l)
 		case framesFrames:
 			var fr frameRecord
-			err := wire.Read(p.proto, f.Body, wire.Into{frameLocation: &fr.location, frameParent: &fr.parent})
+			err := wire.Read(p.proto, f.Body, wire.Into{{frameLocation, &fr.location}, {frameParent, &fr.parent}})
 			m.Inside("stack_frames", len(x.frames), err)
 			x.frames = append(x.frames, fr)
 		}

@@ -122,38 +122,17 @@ func (g *graph) read(at wire.Span, left *int) error {
 }
 
 func (g *graph) readOp(at wire.Span, index map[int64]int32) (op operation, err error) {
+	var opcode, metadata, fusion, scope wire.Span
 	var operands []int64
-	m := wire.Scan(g.p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case instructionOpcode:
-			op.opcode = g.p.interned(f.Body)
-		case instructionShape:
-			op.shape = f.Body
-		case instructionMetadata:
-			metadata := wire.Scan(g.p.proto, f.Body)
-			for h, ok := metadata.Next(); ok; h, ok = metadata.Next() {
-				if h.Tag == metadataOpName {
-					name := g.p.proto[h.Body.At:h.Body.End]
-					op.named = len(name) > 0
-					op.forward, op.transposed = bytes.Contains(name, forwardScope), bytes.Contains(name, backwardScope)
-					op.recomputed = bytes.Contains(name, recomputedScope)
-					g.backward = g.backward || op.transposed
-				}
-			}
-			m.Inside("metadata", -1, metadata.Err)
-		case instructionFusion:
-			op.loop = g.p.interned(f.Body) == "kLoop"
-		case instructionParameter, instructionTupleIndex:
-			op.number = int64(f.Value)
-		case instructionID:
-			op.id = int64(f.Value)
-		case instructionOperand, instructionOperands:
-			operands = m.Ints(operands, f)
-		case instructionCall, instructionCalls:
-			op.called = m.Ints(op.called, f)
-		}
-	}
+	err = wire.Read(g.p.proto, at, wire.Into{{instructionOpcode, &opcode}, {instructionShape, &op.shape}, {instructionMetadata, &metadata},
+		{instructionFusion, &fusion}, {instructionParameter, &op.number}, {instructionTupleIndex, &op.number}, {instructionID, &op.id},
+		{instructionOperands, &operands}, {instructionCalls, &op.called}})
+	m := wire.Scanner{Err: err}
+	m.Inside("metadata", -1, wire.Read(g.p.proto, metadata, wire.Into{{metadataOpName, &scope}}))
+	name := g.p.proto[scope.At:scope.End]
+	op.named, op.opcode, op.loop = len(name) > 0, g.p.interned(opcode), g.p.interned(fusion) == "kLoop"
+	op.forward, op.transposed, op.recomputed = bytes.Contains(name, forwardScope), bytes.Contains(name, backwardScope), bytes.Contains(name, recomputedScope)
+	g.backward = g.backward || op.transposed
 	if len(operands) > 0 {
 		op.operands = make([]int32, len(operands))
 	}

@@ -122,14 +122,14 @@ func (p *program) readModule(message wire.Span) error {
 		case moduleSchedule:
 			p.schedule = f.Body
 		case moduleAliases:
-			m.Inside("input_output_alias", -1, wire.Read(p.proto, f.Body, wire.Into{aliasEntries: &aliases}))
+			m.Inside("input_output_alias", -1, wire.Read(p.proto, f.Body, wire.Into{{aliasEntries, &aliases}}))
 		case moduleOutputs:
 			p.shardings.results = f.Body
 		case moduleParameters:
 			p.shardings.parameters = append(p.shardings.parameters, f.Body)
 		case moduleDevices:
 			m.Inside("device_assignment", -1,
-				wire.Read(p.proto, f.Body, wire.Into{devicesComputations: &p.shardings.devices}))
+				wire.Read(p.proto, f.Body, wire.Into{{devicesComputations, &p.shardings.devices}}))
 		case moduleComputations:
 			m.Inside("computations", computations, p.readComputation(f.Body))
 			computations++
@@ -160,16 +160,11 @@ func (p *program) readComputation(at wire.Span) error {
 			continue
 		}
 		ins := instruction{at: f.Body}
-		i := wire.Scan(p.proto, f.Body)
-		for g, ok := i.Next(); ok; g, ok = i.Next() {
-			switch {
-			case g.Tag == instructionID:
-				ins.id = int64(g.Value)
-			case g.Tag == instructionBackend && p.target == "" && bytes.Contains(p.proto[g.Body.At:g.Body.End], gpuConfig):
-				p.target = "gpu"
-			}
+		var backend wire.Span
+		m.Inside("instructions", n, wire.Read(p.proto, f.Body, wire.Into{{instructionID, &ins.id}, {instructionBackend, &backend}}))
+		if p.target == "" && bytes.Contains(p.proto[backend.At:backend.End], gpuConfig) {
+			p.target = "gpu"
 		}
-		m.Inside("instructions", n, i.Err)
 		p.instructions = append(p.instructions, ins)
 		n++
 	}
@@ -195,56 +190,27 @@ func (p *program) readAssignment(at wire.Span) error {
 
 func (p *program) readValue(at wire.Span) error {
 	v := value{allocation: -1}
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case bufferID:
-			v.id = int64(f.Value)
-		case bufferSize:
-			v.size = bytesOf(f)
-		case bufferDefinedAt:
-			v.definedAt = f.Body
-		case bufferColor:
-			v.color = int64(f.Value)
-		}
-	}
+	err := wire.Read(p.proto, at, wire.Into{{bufferID, &v.id}, {bufferSize, &v.size}, {bufferDefinedAt, &v.definedAt}, {bufferColor, &v.color}})
+	v.size = max(v.size, 0)
 	p.byID.set(v.id, int32(len(p.values)))
 	p.values = append(p.values, v)
-	return m.Err
+	return err
 }
 
 func (p *program) readAllocation(at wire.Span) error {
 	a := allocation{trace: -1, assigned: make([]wire.Span, 0, wire.Count(p.proto, at, allocationAssigned))}
-	uses := func(f wire.Field, use compiled.Uses) {
-		if a.uses &^= use; f.Value != 0 {
-			a.uses |= use
+	var uses [5]int64 // in the order of compiled.Uses
+	err := wire.Read(p.proto, at, wire.Into{{allocationIndex, &a.index}, {allocationSize, &a.size}, {allocationColor, &a.color},
+		{allocationAssigned, &a.assigned}, {allocationParameter, &uses[0]}, {allocationLiveOut, &uses[1]}, {allocationConstant, &uses[2]},
+		{allocationThreadLocal, &uses[3]}, {allocationTuple, &uses[4]}})
+	for i, use := range uses {
+		if use != 0 {
+			a.uses |= compiled.ForParameter << i
 		}
 	}
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case allocationIndex:
-			a.index = int64(f.Value)
-		case allocationSize:
-			a.size = bytesOf(f)
-		case allocationColor:
-			a.color = int64(f.Value)
-		case allocationParameter:
-			uses(f, compiled.ForParameter)
-		case allocationLiveOut:
-			uses(f, compiled.ForOutput)
-		case allocationConstant:
-			uses(f, compiled.ForConstant)
-		case allocationThreadLocal:
-			uses(f, compiled.ForThreadLocal)
-		case allocationTuple:
-			uses(f, compiled.ForTuple)
-		case allocationAssigned:
-			a.assigned = append(a.assigned, f.Body)
-		}
-	}
+	a.size = max(a.size, 0)
 	p.allocations = append(p.allocations, a)
-	return m.Err
+	return err
 }
 
 func (p *program) readTrace(at wire.Span) error {
@@ -255,20 +221,8 @@ func (p *program) readTrace(at wire.Span) error {
 			continue
 		}
 		var e event
-		i := wire.Scan(p.proto, f.Body)
-		for g, ok := i.Next(); ok; g, ok = i.Next() {
-			switch g.Tag {
-			case eventKind:
-				e.kind = g.Value
-			case eventBuffer:
-				e.buffer = int64(g.Value)
-			case eventCanonical:
-				e.canonical = int64(g.Value)
-			case eventInstruction:
-				e.instruction = g.Body
-			}
-		}
-		m.Inside("events", len(t.events), i.Err)
+		m.Inside("events", len(t.events), wire.Read(p.proto, f.Body, wire.Into{{eventKind, &e.kind}, {eventBuffer, &e.buffer},
+			{eventCanonical, &e.canonical}, {eventInstruction, &e.instruction}}))
 		t.events = append(t.events, e)
 	}
 	p.traces = append(p.traces, t)
@@ -316,33 +270,22 @@ func (p *program) link() error {
 // assign records the place of a value in an allocation.
 func (p *program) assign(allocation int32, at wire.Span) error {
 	id, offset := int64(0), int64(0)
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case assignedBuffer:
-			id = int64(f.Value)
-		case assignedOffset:
-			offset = bytesOf(f)
-		}
-	}
+	err := wire.Read(p.proto, at, wire.Into{{assignedBuffer, &id}, {assignedOffset, &offset}})
 	i, ok := p.byID.get(id)
 	switch {
-	case m.Err != nil:
-		return m.Err
+	case err != nil:
+		return err
 	case !ok:
 		p.skip("buffer_allocations: no logical buffer %d", id)
 	case p.values[i].allocation >= 0:
 		p.skip("logical buffer %d: in two allocations", id)
 	default:
-		p.values[i].allocation, p.values[i].offset = allocation, offset
+		p.values[i].allocation, p.values[i].offset = allocation, max(offset, 0)
 		a := &p.allocations[allocation]
 		a.values = append(a.values, i)
 	}
 	return nil
 }
-
-// bytesOf returns the value of a field that is a number of bytes; it is never negative.
-func bytesOf(f wire.Field) int64 { return max(int64(f.Value), 0) }
 
 // skip counts a record that cannot be used.
 func (p *program) skip(format string, id int64) {

@@ -76,8 +76,8 @@ func (p *program) shapeAt(at wire.Span) (shape, error) {
 }
 
 func (p *program) layoutAt(at wire.Span) (l layout, err error) {
-	err = wire.Read(p.proto, at, wire.Into{layoutMinorToMajor: &l.minorToMajor, layoutTiles: &l.tiles, layoutElementBits: &l.elementBits,
-		layoutMemorySpace: &l.memorySpace, layoutTailPadding: &l.tailPadding, layoutSplit: &l.splits})
+	err = wire.Read(p.proto, at, wire.Into{{layoutMinorToMajor, &l.minorToMajor}, {layoutTiles, &l.tiles}, {layoutElementBits, &l.elementBits},
+		{layoutMemorySpace, &l.memorySpace}, {layoutTailPadding, &l.tailPadding}, {layoutSplit, &l.splits}})
 	return l, err
 }
 
@@ -211,7 +211,7 @@ func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, err
 func (p *program) appendSplit(text []byte, at wire.Span) ([]byte, error) {
 	var dimension int64
 	var indices []int64
-	err := wire.Read(p.proto, at, wire.Into{splitDimension: &dimension, splitIndices: &indices})
+	err := wire.Read(p.proto, at, wire.Into{{splitDimension, &dimension}, {splitIndices, &indices}})
 	text = strconv.AppendInt(append(text, "SC("...), dimension, 10)
 	return append(appendList(append(text, ':'), indices), ')'), err
 }
@@ -219,7 +219,7 @@ func (p *program) appendSplit(text []byte, at wire.Span) ([]byte, error) {
 // appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the next.
 func (p *program) appendTile(text []byte, at wire.Span) ([]byte, error) {
 	var dimensions []int64
-	err := wire.Read(p.proto, at, wire.Into{tileDimensions: &dimensions})
+	err := wire.Read(p.proto, at, wire.Into{{tileDimensions, &dimensions}})
 	return append(appendList(append(text, '('), dimensions), ')'), err
 }
 

@@ -105,8 +105,8 @@ func (p *program) leaves(at wire.Span) (all []compiled.Sharding, err error) {
 func (p *program) sharding(at wire.Span) (s compiled.Sharding, parts []wire.Span, err error) {
 	var dimensions, last []int64
 	kind, copiesLast := int64(replicatedSharding), int64(0)
-	err = wire.Read(p.proto, at, wire.Into{shardingType: &kind, shardingDimensions: &dimensions, shardingTuple: &parts,
-		shardingCopiesLast: &copiesLast, shardingLastKinds: &last})
+	err = wire.Read(p.proto, at, wire.Into{{shardingType, &kind}, {shardingDimensions, &dimensions}, {shardingTuple, &parts},
+		{shardingCopiesLast, &copiesLast}, {shardingLastKinds, &last}})
 	switch {
 	case err != nil || kind == tupleSharding:
 		return s, parts, err

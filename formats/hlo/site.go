@@ -71,18 +71,8 @@ func newSites(p *program, b *build.Builder) *sites {
 
 // definedAt returns the instruction that defines a value, by its ID or its name, and the part of its result.
 func (p *program) definedAt(v *value) (id int64, name wire.Span, path []int64, err error) {
-	m := wire.Scan(p.proto, v.definedAt)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case definedInstructionID:
-			id = int64(f.Value)
-		case definedInstructionName:
-			name = f.Body
-		case definedShapeIndex, definedShapeIndexOne:
-			path = m.Ints(path, f)
-		}
-	}
-	return id, name, path, m.Err
+	err = wire.Read(p.proto, v.definedAt, wire.Into{{definedInstructionID, &id}, {definedInstructionName, &name}, {definedShapeIndex, &path}})
+	return id, name, path, err
 }
 
 // of returns the site of a value. If its instruction is missing, only the size is known.
@@ -169,12 +159,9 @@ func (p *program) named() map[string]int32 {
 	if p.byName == nil {
 		p.byName = map[string]int32{}
 		for i := range p.instructions {
-			m := wire.Scan(p.proto, p.instructions[i].at)
-			for f, ok := m.Next(); ok; f, ok = m.Next() {
-				if f.Tag == instructionName {
-					p.byName[p.text(f.Body)] = int32(i)
-					break
-				}
+			var name wire.Span
+			if wire.Read(p.proto, p.instructions[i].at, wire.Into{{instructionName, &name}}) == nil {
+				p.byName[p.text(name)] = int32(i)
 			}
 		}
 	}
@@ -249,20 +236,11 @@ func (s *sites) part(where wire.Span, path []int64) (wire.Span, bool, error) {
 func (s *sites) define(d *definition, instruction int32) error {
 	in := s.p.instructions[instruction]
 	*d = definition{id: in.id, role: s.p.roles[in.id]}
-	var metadata wire.Span
-	m := wire.Scan(s.p.proto, in.at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case instructionName:
-			d.name = s.p.upTo(maxName, f.Body)
-		case instructionOpcode:
-			d.opcode = s.p.interned(f.Body)
-		case instructionShape:
-			d.shape = f.Body
-		case instructionMetadata:
-			metadata = f.Body
-		}
-	}
+	var name, opcode, metadata wire.Span
+	err := wire.Read(s.p.proto, in.at, wire.Into{{instructionName, &name}, {instructionOpcode, &opcode}, {instructionShape, &d.shape},
+		{instructionMetadata, &metadata}})
+	d.name, d.opcode = s.p.upTo(maxName, name), s.p.interned(opcode)
+	m := wire.Scanner{Err: err}
 	m.Inside("metadata", -1, s.describe(d, metadata))
 	return m.Err
 }
@@ -274,30 +252,17 @@ func (s *sites) definePlace(d *definition, at place) error {
 
 // describe reads an OpMetadata: the scopes of the instruction and its place in the Python program.
 func (s *sites) describe(d *definition, metadata wire.Span) error {
-	var from source
-	var file wire.Span
+	var op, file wire.Span
 	var line, column, fr int64
-	m := wire.Scan(s.p.proto, metadata)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case metadataOpName:
-			d.opName = s.p.text(f.Body)
-		case metadataSourceFile:
-			file = f.Body
-		case metadataSourceLine:
-			line = int64(f.Value)
-		case metadataSourceColumn:
-			column = int64(f.Value)
-		case metadataStackFrame:
-			fr = int64(f.Value)
-		}
-	}
-	from = s.source(fr)
+	err := wire.Read(s.p.proto, metadata, wire.Into{{metadataOpName, &op}, {metadataSourceFile, &file}, {metadataSourceLine, &line},
+		{metadataSourceColumn, &column}, {metadataStackFrame, &fr}})
+	d.opName = s.p.text(op)
+	from := s.source(fr)
 	if file.End > file.At { // the older form, which XProf prefers
 		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
 	}
 	d.stack, d.source, d.frame = s.scopes(d, from.leaf), from.stack, fr
-	return m.Err
+	return err
 }
 
 // label returns the name of an argument, or the line of the program that an instruction comes from, or else its name.

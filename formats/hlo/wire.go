@@ -51,9 +51,7 @@ const (
 	instructionTupleIndex = 13<<3 | number
 	instructionID         = 35<<3 | number
 	instructionOperands   = 36<<3 | packed
-	instructionOperand    = 36<<3 | number
 	instructionCalls      = 38<<3 | packed
-	instructionCall       = 38<<3 | number
 	instructionBackend    = 43<<3 | packed
 
 	aliasEntries   = 1<<3 | packed
@@ -90,7 +88,6 @@ const (
 
 	definedInstructionName = 2<<3 | packed
 	definedShapeIndex      = 3<<3 | packed
-	definedShapeIndexOne   = 3<<3 | number
 	definedInstructionID   = 4<<3 | number
 
 	allocationIndex       = 1<<3 | number

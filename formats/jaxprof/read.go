@@ -154,7 +154,7 @@ type sample struct {
 // label reads a label: the device or the kind.
 func (r *reader) label(message wire.Span, s *sample) error {
 	var key, text, number int64
-	err := wire.Read(r.profile, message, wire.Into{labelKey: &key, labelString: &text, labelNumber: &number})
+	err := wire.Read(r.profile, message, wire.Into{{labelKey, &key}, {labelString, &text}, {labelNumber, &number}})
 	t := r.tables
 	s.nameless = s.nameless || !t.has(key) || !t.has(text)
 	switch t.text(key) {

@@ -31,7 +31,7 @@ func tablesOf(profile []byte) (*tables, error) {
 		switch f.Tag {
 		case profileSampleType:
 			var v [2]int64
-			err := wire.Read(profile, f.Body, wire.Into{valueType: &v[0], valueUnit: &v[1]})
+			err := wire.Read(profile, f.Body, wire.Into{{valueType, &v[0]}, {valueUnit, &v[1]}})
 			m.Inside("sample_type", len(t.types), err)
 			t.types = append(t.types, v)
 		case profileLocation:
@@ -39,7 +39,7 @@ func tablesOf(profile []byte) (*tables, error) {
 		case profileFunction:
 			var id int64
 			var fn function
-			err := wire.Read(profile, f.Body, wire.Into{functionID: &id, functionName: &fn.name, functionFile: &fn.file})
+			err := wire.Read(profile, f.Body, wire.Into{{functionID, &id}, {functionName, &fn.name}, {functionFile, &fn.file}})
 			m.Inside("function", len(t.functions), err)
 			t.functions[id] = fn
 		case profileString:
@@ -56,15 +56,10 @@ func tablesOf(profile []byte) (*tables, error) {
 func (t *tables) location(profile []byte, message wire.Span) error {
 	var id int64
 	var l location
-	m := wire.Scan(profile, message)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case locationID:
-			id = int64(f.Value)
-		case locationLine:
-			err := wire.Read(profile, f.Body, wire.Into{lineFunction: &l.function, lineNumber: &l.line})
-			m.Inside("line", -1, err)
-		}
+	var lines []wire.Span
+	m := wire.Scanner{Err: wire.Read(profile, message, wire.Into{{locationID, &id}, {locationLine, &lines}})}
+	for _, line := range lines {
+		m.Inside("line", -1, wire.Read(profile, line, wire.Into{{lineFunction, &l.function}, {lineNumber, &l.line}}))
 	}
 	t.locations[id] = l
 	return m.Err

@@ -91,27 +91,38 @@ func (s *Scanner) Ints(list []int64, f Field) []int64 {
 	return list
 }
 
-// Into are variables by the tags of their fields: *int64, *uint64 and *Span, or *[]Span and *[]int64 of repeated ones. Numbers of a
-// list may be packed; its tag is that of packed ones.
-type Into map[uint64]any
+// Into are the tags of fields and the variables for them: *int64, *uint64 and *Span, or *[]Span and *[]int64 of repeated ones. Numbers of
+// a list may be packed; its tag is that of packed ones.
+type Into []struct {
+	Tag uint64
+	To  any
+}
 
 // Read reads fields of a message into variables.
 func Read(proto []byte, message Span, into Into) error {
 	s := Scan(proto, message)
 	for f, ok := s.Next(); ok; f, ok = s.Next() {
-		if list, ok := into[f.Tag|Bytes].(*[]int64); ok {
-			*list = s.Ints(*list, f)
-			continue
-		}
-		switch v := into[f.Tag].(type) {
-		case *int64:
-			*v = int64(f.Value)
-		case *uint64:
-			*v = f.Value
-		case *Span:
-			*v = f.Body
-		case *[]Span:
-			*v = append(*v, f.Body)
+		for i := range into {
+			x := &into[i]
+			if x.Tag != f.Tag && x.Tag != f.Tag|Bytes {
+				continue
+			}
+			switch v := x.To.(type) {
+			case *[]int64:
+				*v = s.Ints(*v, f)
+			case *int64:
+				*v = int64(f.Value)
+			case *uint64:
+				*v = f.Value
+			case *Span:
+				if x.Tag == f.Tag {
+					*v = f.Body
+				}
+			case *[]Span:
+				if x.Tag == f.Tag {
+					*v = append(*v, f.Body)
+				}
+			}
 		}
 	}
 	return s.Err
