@@ -7,6 +7,8 @@ package mutants
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 )
@@ -42,6 +44,30 @@ func Of(data []byte, r *rand.Rand) []byte {
 		out = out[:r.IntN(len(out)+1)]
 	}
 	return out
+}
+
+// WithFields returns a capture of pickle or JSON in which each object has a further field, as a newer program may write it, and how many
+// objects it has.
+func WithFields(data []byte, name string) (newer []byte, objects int) {
+	root := parse(data)
+	for _, n := range root.parents() {
+		if field := fieldOf(n, name); field != "" {
+			n.tail = append([]byte(field), n.tail...)
+			objects++
+		}
+	}
+	return root.append(nil), objects
+}
+
+// fieldOf returns a further field of an object; "" if a node is none.
+func fieldOf(n *node, name string) string {
+	switch {
+	case bytes.HasSuffix(n.head, []byte("{")) && bytes.HasSuffix(n.tail, []byte("}")):
+		return fmt.Sprintf(`,%q:[7,{"a":"b"}]`, name)
+	case string(n.tail) == "u": // the items of a dictionary
+		return fmt.Sprintf("X%s%sK\a", binary.LittleEndian.AppendUint32(nil, uint32(len(name))), name)
+	}
+	return ""
 }
 
 // parse returns the structure of a capture: that of the first form that fits.
