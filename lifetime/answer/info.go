@@ -85,8 +85,8 @@ type Space struct {
 	Steps *Steps `json:"steps"` // iterations of the program's loop; null if none is known
 
 	File    string   `json:"-"`
-	Totals  int      `json:"-"` // number of recorded totals, with UsageOnly
-	Program *Program `json:"-"` // nil for the recording of a run
+	Totals  int      `json:"-"`       // number of recorded totals, with UsageOnly
+	Program *Program `json:"program"` // memory of a compiled program at its peak; null for the recording of a run
 
 	Of *lifetime.SpaceInfo `json:"-"` // in the model
 }
@@ -149,17 +149,20 @@ type OOM struct {
 	DeviceFreeBytes *int64 `json:"device_free_bytes"` // free on the device; null if unknown
 }
 
-// Program is the memory of a compiled program at an instant, by purpose.
+// Program is the memory of a compiled program at an instant, by purpose, in bytes.
 type Program struct {
-	Name   string // without the memory space
-	Memory string // number of the memory space
-	Inputs, Outputs, Temporaries, Constants,
-	Unsorted, // of an unknown purpose
-	Padding, // bytes
-	Planned, // bytes that the memory must have: region.Planned
-	Donated, // bytes of the inputs that outputs overwrite: alias_size_in_bytes of JAX's memory_analysis()
-	Replicated, // bytes of inputs and outputs that several devices hold
-	Parted int64 // the same, each divided by the number of its copies
+	Name        string `json:"-"`                 // without the memory space
+	Memory      string `json:"-"`                 // number of the memory space
+	Inputs      int64  `json:"inputs_bytes"`      // arguments, with the donated ones
+	Donated     int64  `json:"donated_bytes"`     // arguments that outputs overwrite: alias_size_in_bytes of JAX's memory_analysis()
+	Outputs     int64  `json:"outputs_bytes"`     // outputs in memory of their own
+	Temporaries int64  `json:"temporaries_bytes"` // results that the program needs for a while
+	Constants   int64  `json:"constants_bytes"`   // constants
+	Unsorted    int64  `json:"unknown_bytes"`     // of an unknown purpose
+	Padding     int64  `json:"padding_bytes"`     // padding of layouts in all of these
+	Planned     int64  `json:"reserved_bytes"`    // what the memory must have for the whole run, with fragmentation; 0 if unknown
+	Replicated  int64  `json:"replicated_bytes"`  // inputs and outputs of which several devices have copies
+	Parted      int64  `json:"sharded_bytes"`     // the same, each divided by the number of its copies
 }
 
 // InfoOf describes the contents of a capture. The answer does not refer to o, which has all buffers: there may be a

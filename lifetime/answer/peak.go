@@ -37,25 +37,25 @@ type Peak struct {
 	Layers     []Layer          `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
 	PhasePeaks []PhasePeak      `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
 	Savings    []WhatIfScenario `json:"savings"`     // what would lower the peak, the cheapest first; empty at other instants
+	Program    *Program         `json:"program"`     // the same bytes of a compiled program by purpose; null for the recording of a run
 
-	NameOlder     string          `json:"-"` // how to record who allocated Older
-	Total         lifetime.Amount `json:"-"`
-	Places        []Place         `json:"-"` // the rows by name, largest first
-	UsageOnly     bool            `json:"-"`
-	Unknown       bool            `json:"-"` // nothing was recorded about the memory in use
-	Limit         int64           `json:"-"` // 0 = unknown
-	Fragmentation *float64        `json:"-"` // as reported by the allocator; nil if not reported
-	Program       *Program        `json:"-"` // nil for the recording of a run
-
-	Of *lifetime.SpaceInfo `json:"-"` // in the model
+	NameOlder     string              `json:"-"` // how to record who allocated Older
+	Total         lifetime.Amount     `json:"-"`
+	Places        []Place             `json:"-"` // the rows by name, largest first
+	UsageOnly     bool                `json:"-"`
+	Unknown       bool                `json:"-"` // nothing was recorded about the memory in use
+	Limit         int64               `json:"-"` // 0 = unknown
+	Fragmentation *float64            `json:"-"` // as reported by the allocator; nil if not reported
+	Of            *lifetime.SpaceInfo `json:"-"` // in the model
 }
 
 // Row sums up the buffers of one site and kind.
 type Row struct {
 	Site           Site    `json:"site"`            // call site or operation
 	Op             string  `json:"op"`              // operation
-	Shape          string  `json:"shape"`           // shape in the producer's notation
-	DType          string  `json:"dtype"`           // element type
+	Shape          string  `json:"shape"`           // shape in the producer's notation; of several that of the largest buffer
+	DType          string  `json:"dtype"`           // element type of the same buffer
+	Shapes         int     `json:"shapes"`          // number of different shapes and element types, whatever their layouts; 0 if none was recorded
 	Category       string  `json:"category"`        // category; in a compiled program its kind, if that is not known; purpose recorded by the allocator, "stack", "usage" or "before the recording"
 	How            string  `json:"how"`             // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
 	Bytes          int64   `json:"bytes"`           // occupied
@@ -96,6 +96,7 @@ type Place struct {
 
 	// For a compiled program.
 	Category, Shape string
+	Shapes          int // Shape is that of the largest buffer
 	Instruction     Instruction
 
 	// Paths are the call paths to a line, largest first; none if there is only one.
@@ -111,7 +112,7 @@ type Path struct {
 // PeakOf breaks down the memory of a space at an instant. It leaves out Savings, which take longer than the rest:
 // AddSavings.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
-	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
+	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), groupedAt(s, at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
 	if s.Ungrouped != nil { // groups have no categories of the producer
 		rows := s.Ungrouped.Breakdown(at)
 		layers := layer.Of(t)
@@ -142,12 +143,12 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Pea
 	if m == selection.AtEnd {
 		at, rows, fragmentation = s.AtEnd(), s.EndRows, s.FragmentationAtEnd
 	}
-	p := peakOf(t, &s.SpaceInfo, at, rows, s.UsageOnly, fragmentation, s.Program)
+	p := peakOf(t, &s.SpaceInfo, at, rows, nil, s.UsageOnly, fragmentation, s.Program)
 	p.PhasePeaks, p.HeldBy, p.Older = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At), olderOf(t, s.Recording, p.At)
 	return p
 }
 
-func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, usageOnly bool,
+func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, of grouped, usageOnly bool,
 	fragmentation *float64, program *lifetime.Space) Peak {
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{},
 		PhasePeaks: []PhasePeak{}, HeldBy: []Part{}, Older: []Part{}, NameOlder: selection.NameOlder(t, s),
@@ -158,9 +159,10 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	}
 	for _, r := range byCategory(t, s, rows) {
 		site := &t.Sites[r.Site]
+		array, shapes := of.arrays(t, r.of)
 		row := Row{Site: siteOf(t, s, r.Site), Bytes: r.Bytes, RequestedBytes: r.Requested, Count: r.Count,
 			Share: share(r.Bytes, out.Bytes),
-			Op:    site.Op, Shape: site.Shape, DType: site.DType, Instr: site.Instr, Category: r.category, How: howOf(r.category, r.how),
+			Op:    site.Op, Shape: array.Shape, DType: array.DType, Shapes: shapes, Instr: site.Instr, Category: r.category, How: howOf(r.category, r.how),
 			Split: site.Split, Copies: site.Copies}
 		if static(s) {
 			row.PaddingBytes = new(r.Bytes - r.Requested)
@@ -172,7 +174,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	if static(s) {
 		out.Program = compiledOf(t, program, rows)
 	}
-	out.Total, out.Places = placesOf(t, s, rows)
+	out.Total, out.Places = placesOf(t, s, rows, of)
 	return out
 }
 
@@ -181,6 +183,7 @@ type categoryRow struct {
 	lifetime.Row
 	category string
 	how      purpose.How
+	of       []lifetime.Row
 }
 
 // byCategory sums up rows by category, largest first.
@@ -193,12 +196,50 @@ func byCategory(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) 
 	index := map[key]int{}
 	for _, r := range rows {
 		k, how := key{r.Site, r.Kind, t.Category(s, r.Kind, r.Site, r.Purpose)}, t.Purpose(r.Purpose).HowNamed()
-		row := keyed.At(index, &all, k, categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, k.category, how})
+		row := keyed.At(index, &all, k, categoryRow{lifetime.Row{Site: r.Site, Kind: r.Kind}, k.category, how, nil})
 		row.Add(r.Amount)
+		row.of = append(row.of, r)
 		row.how = min(row.how, how)
 	}
 	slices.SortStableFunc(all, func(x, y categoryRow) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	return all
+}
+
+// grouped has the largest buffer of each site of a space below the rows into which selection.GroupBy put it, without their amounts.
+type grouped map[lifetime.Row][]lifetime.Row
+
+// groupedAt returns nil if the space was not grouped.
+func groupedAt(s *lifetime.Space, at int64) grouped {
+	if s.Ungrouped == nil {
+		return nil
+	}
+	of := grouped{}
+	for _, i := range s.LiveAt(at) {
+		b := &s.Buffers[i]
+		row := lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
+		of[row] = append(of[row], lifetime.Row{Site: s.Ungrouped.Buffers[i].Site, Amount: lifetime.Amount{Bytes: b.Size}})
+	}
+	return of
+}
+
+// arrays returns the site of the largest buffer of rows whose array is known, and how many kinds of arrays they have.
+func (g grouped) arrays(t *lifetime.Tables, rows []lifetime.Row) (largest lifetime.Site, shapes int) {
+	known, most := map[string]bool{}, int64(-1)
+	for _, r := range rows {
+		all := []lifetime.Row{r}
+		if g != nil {
+			all = g[lifetime.Row{Site: r.Site, Kind: r.Kind, Purpose: r.Purpose}]
+		}
+		for _, o := range all {
+			site := &t.Sites[o.Site]
+			if name, _, _ := strings.Cut(site.TypeAndShape(), "{"); name != "" { // whatever its layout
+				if known[name] = true; o.Bytes > most {
+					most, largest = o.Bytes, *site
+				}
+			}
+		}
+	}
+	return largest, len(known)
 }
 
 // partsOf sums up rows by what they are for.
@@ -251,7 +292,7 @@ var rowNames = map[lifetime.Kind]string{
 }
 
 // placesOf sums up rows by name.
-func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) (total lifetime.Amount, places []Place) {
+func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, of grouped) (total lifetime.Amount, places []Place) {
 	type key struct {
 		name, shape, category string
 	}
@@ -269,7 +310,7 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) (t
 		if !ok {
 			i = len(places)
 			index[k] = i
-			places = append(places, Place{Name: k.name, Category: k.category, Shape: k.shape, Instruction: instructionOf(t, r.Site)})
+			places = append(places, Place{Name: k.name, Category: k.category, Instruction: instructionOf(t, r.Site)})
 			rowsOf = append(rowsOf, nil)
 		}
 		total.Add(r.Amount)
@@ -278,6 +319,10 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) (t
 	}
 	for i := range places {
 		places[i].Paths = pathsOf(t, rowsOf[i])
+		if static(s) {
+			array, shapes := of.arrays(t, rowsOf[i])
+			places[i].Shape, places[i].Shapes = array.Shape, shapes
+		}
 	}
 	slices.SortStableFunc(places, func(x, y Place) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), byName(x.Name, y.Name)) })
 	return total, places

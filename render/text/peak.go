@@ -289,7 +289,10 @@ func (p *Page) instructions(k *answer.Peak) {
 	shown := k.Places[:min(len(k.Places), maxRows)]
 	for _, o := range shown {
 		shape := Printable(o.Shape)
-		if o.Count > 1 {
+		switch {
+		case o.Shapes > 1:
+			shape = fmt.Sprintf("largest of %d: %s", o.Shapes, shape)
+		case o.Count > 1:
 			shape = units.Count(o.Count) + " x " + shape
 		}
 		figures(o.Amount, o.Category, shape)
@@ -306,7 +309,7 @@ func instruction(i answer.Instruction, width int) string {
 	name, place := shorten.Name(Printable(i.Name), 30), Printable(i.Place)
 	text := name
 	if i.Op != "" {
-		text += " " + shorten.Name(Printable(i.Op), max(width-len([]rune(name+place+i.Sharding.String()))-4, leastText))
+		text = strings.TrimLeft(text+" "+shorten.Name(Printable(i.Op), max(width-len([]rune(name+place+i.Sharding.String()))-4, leastText)), " ")
 	}
 	if place != "" {
 		text += " " + place

@@ -392,6 +392,7 @@ class Peak(TypedDict):
     layers: list[Layer]
     phase_peaks: list[PhasePeak]
     savings: list[WhatIfScenario]
+    program: Program | None
 
 
 class Peaks(TypedDict):
@@ -434,6 +435,21 @@ class PoolMemory(TypedDict):
     largest_free_bytes: int
 
 
+class Program(TypedDict):
+    """Program is the memory of a compiled program at an instant, by purpose, in bytes."""
+
+    inputs_bytes: int
+    donated_bytes: int
+    outputs_bytes: int
+    temporaries_bytes: int
+    constants_bytes: int
+    unknown_bytes: int
+    padding_bytes: int
+    reserved_bytes: int
+    replicated_bytes: int
+    sharded_bytes: int
+
+
 class Rank(TypedDict):
     """Rank has the figures of one of several ranks, in occupied bytes."""
 
@@ -474,6 +490,7 @@ class Row(TypedDict):
     op: str
     shape: str
     dtype: str
+    shapes: int
     category: str
     how: str
     bytes: int
@@ -534,6 +551,7 @@ class Space(TypedDict):
     ooms: list[OOM]
     replay: Replay | None
     steps: Steps | None
+    program: Program | None
 
 
 class Steps(TypedDict):
