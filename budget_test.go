@@ -31,7 +31,7 @@ var budgets = []struct {
 	{"formats/hlo", 4_000, true},
 	{"formats/internal", 300, true},
 	{"formats/jaxprof", 500, true},
-	{"formats/oomtext", 3_330, true},
+	{"formats/oomtext", 3_340, true},
 	{"formats/torchsnap", 2_800, true},
 	{"formats/xplane", 2_910, true},
 	{"internal/atomicfile", 200, true},
@@ -52,13 +52,13 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 3_900, true},
+	{"lifetime/answer", 3_920, true},
 	{"lifetime/build", 2_750, true},
 	{"lifetime/category", 4_880, true},
 	{"lifetime/compiled", 80, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 200, true},
-	{"lifetime/finding", 6_000, true},
+	{"lifetime/finding", 6_010, true},
 	{"lifetime/frame", 450, true},
 	{"lifetime/holder", 200, true},
 	{"lifetime/internal", 350, true},
@@ -66,7 +66,7 @@ var budgets = []struct {
 	{"lifetime/layer", 250, true},
 	{"lifetime/loss", 200, true},
 	{"lifetime/native", 760, true},
-	{"lifetime/oom", 1_610, true},
+	{"lifetime/oom", 1_620, true},
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
 	{"lifetime/program", 2_600, true},
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 124}
+var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 126}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

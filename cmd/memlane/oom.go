@@ -18,14 +18,15 @@ func oomCommand() *cli.Command {
 		ArgsUsage: "CAPTURE...",
 		Description: "A CAPTURE is a recording, or the text that the program printed: a log of any\n" +
 			"size with the errors of PyTorch, XLA or TensorFlow in it. A failure that was\n" +
-			"printed several times is shown once. The status is 4 if none failed.\n\n" +
+			"printed several times is shown once. The status is 4 if none failed and no\n" +
+			"program is known to fit.\n\n" +
 			"Examples:\n" +
 			"  memlane oom train.log\n" +
 			"  kubectl logs trainer-0 | memlane oom -\n" +
 			"  memlane oom --capacity 15.75GiB step.hlo.pb\n" +
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
 		Flags: captureFlags(&cli.StringFlag{Name: "capacity",
-			Usage: "`SIZE` of the device, such as 15.75GiB: explains\nalso programs that need more"}, jsonFlag()),
+			Usage: "`SIZE` of the device, such as 15.75GiB: tells also\nwhether programs fit, and explains those that need more"}, jsonFlag()),
 		Action: oom,
 	}
 }
@@ -41,13 +42,14 @@ func oom(c *cli.Context) error {
 	}
 	all := []answer.Failure{}
 	var near []answer.Failure // inferred ones
+	var fits []answer.Fit
 	last := ""
 	err = captures(0).each(c, &chosen, func(capture *judge.Capture) error {
 		last = capture.Name()
 		capture.Settings.Limit = capacity
 		failed, close := answer.OOMsOf(capture, capture.Spaces)
 		if all = append(all, failed...); len(all) == 0 {
-			near = append(near, close...)
+			near, fits = append(near, close...), append(fits, answer.FitsOf(capture)...)
 		}
 		return nil
 	})
@@ -57,9 +59,9 @@ func oom(c *cli.Context) error {
 	if len(all) == 0 {
 		all = append(all, near...)
 	}
-	if len(all) == 0 {
+	if len(all)+len(fits) == 0 {
 		return &selection.NothingError{File: last, Why: "no allocation failed in the recording; memlane peak shows its highest level"}
 	}
-	out := answer.NewOOMs(all)
+	out := answer.NewOOMs(all, fits)
 	return printAnswer(c, out, func(w io.Writer, s text.Style) error { return text.OOMs(w, out, s) })
 }

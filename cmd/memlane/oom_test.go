@@ -95,8 +95,8 @@ func TestOtherFailures(t *testing.T) {
 	if f.Reason != "larger_than_device" || *f.NeededBytes != 300<<30 || *f.ExceededBytes != 284<<30 || f.Holders[0].Bytes != 200<<30 {
 		t.Errorf("%+v", f)
 	}
-	if _, _, status := memlane("", "oom", "--capacity", "301GiB", program); status != statusNothing {
-		t.Errorf("a program that fits: status %d", status)
+	if _, _, status := memlane("", "oom", program); status != statusNothing {
+		t.Errorf("a program without a capacity: status %d", status)
 	}
 	if _, _, status := memlane("", "oom", "--capacity", "x", program); status != statusUsage {
 		t.Errorf("a wrong capacity: status %d", status)
@@ -127,5 +127,27 @@ func TestToolsOfDevices(t *testing.T) {
 		if want[0] != "nvidia-smi" && strings.Contains(answer, "nvidia-smi") || want[0] == "WATERMARK" && strings.Contains(answer, "a recording") {
 			t.Errorf("tools of another device: %s", answer)
 		}
+	}
+}
+
+// TestFits: a compiled program that the capacity has room for is an answer. One that does not fit is a failure, and then no other is said to fit.
+func TestFits(t *testing.T) {
+	small, large := "../../testdata/xplane/sharded.hlo.pb", "../../testdata/xplane/oom.hlo.pb"
+	for _, want := range []struct {
+		capacity string
+		fits     []int64
+		ooms     int
+	}{{"1TiB", []int64{51539610624, 21495824}, 0}, {"1GiB", nil, 1}} {
+		out := decode[answer.OOMs](t, succeed(t, "oom", "--json", "--capacity", want.capacity, small, large))
+		var got []int64
+		for _, f := range out.Fits {
+			got = append(got, f.NeededBytes)
+		}
+		if !slices.Equal(got, want.fits) || len(out.OOMs) != want.ooms {
+			t.Errorf("%s: %v fit and %d do not, want %v and %d", want.capacity, got, len(out.OOMs), want.fits, want.ooms)
+		}
+	}
+	if got := succeed(t, "oom", "--capacity", "1GiB", small); !strings.Contains(got, "fits: needs ") {
+		t.Error(got)
 	}
 }

@@ -75,7 +75,7 @@ var cases = []struct {
 	{"shares its own memory", three(temporaries(), trace(share(1, 1), alloc(1), alloc(1), share(1, 2), free(1))),
 		"1[1,4)@0:512/400 | 1[1,4] | 3: heap_simulator_traces: logical buffer 1 shares"},
 	{"two allocations of one number", three([]message{allocation(0, 512, 1, 0), allocation(0, 512, 2, 0)}),
-		"1[-1,0)@0:512/400 open 2[-1,0)@512:512/800 open | | 2: buffer_allocations: index 0 twice"},
+		"1[-1,0)@0:512/400 open 2[-1,0)@512:512/512 open | | 2: buffer_allocations: index 0 twice"},
 	{"part that is not there", func() program {
 		p := three(temporaries())
 		p.buffers[0] = buffer(1, 512, 1, 4)
@@ -94,6 +94,8 @@ var cases = []struct {
 		slices.Reverse(p.buffers)
 		return p
 	}(), "3[-1,0)@0:2560/1200 open | 2 in 3 1 in 3"},
+	{"pointers of 4 bytes", program{instructions: []message{instruction(1, tupleOf(array(f32, 4), array(f32, 4), array(f32, 4)), nil)},
+		buffers: []message{buffer(1, 16, 1)}, allocations: []message{allocation(0, 16, 1, 0)}}, "1[-1,0)@0:16/16 open |"}, // on TPU: no padding
 	{"allocation of nothing", three(append(temporaries(), allocation(1, 0))), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3"},
 	{"nothing", program{}, "|"},
 }
@@ -190,7 +192,7 @@ func TestShapes(t *testing.T) {
 		c := mustRead(t, p)
 		s := c.Spaces[0]
 		site := c.Sites[s.Buffers[0].Site]
-		if got := fmt.Sprintf("%s %d", site.Shape, s.Buffers[0].Requested); got != want {
+		if got := fmt.Sprintf("%s %d", site.Shape, s.Values[2].Requested); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		if dtype, _, _ := strings.Cut(want, "["); site.DType != strings.Trim(dtype, "()") && dtype[0] != '(' || dtype[0] == '(' && site.DType != "" {

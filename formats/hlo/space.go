@@ -176,7 +176,7 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 		moving[root.allocation], k.placed = true, true
 		buf := lifetime.Buffer{
 			Begin: k.begin, End: k.end, Addr: addTo(a.start, root.offset), Size: root.size,
-			Requested: x.sites[k.root].unpadded, Site: x.origin(k.value), Kind: kindOf(a.uses),
+			Requested: min(x.sites[k.root].unpadded, root.size), Site: x.origin(k.value), Kind: kindOf(a.uses),
 		}
 		if k.end == math.MaxInt64 {
 			buf.End, buf.Edge = end, lifetime.EndOpen
@@ -211,7 +211,7 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, stati
 		}
 		value := &noValue
 		if holder >= 0 {
-			buf.Requested, buf.Site, value = x.sites[holder].unpadded, x.origin(holder), &x.p.values[holder].id
+			buf.Requested, buf.Site, value = min(x.sites[holder].unpadded, a.size), x.origin(holder), &x.p.values[holder].id
 		}
 		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: value})
 	}

@@ -194,6 +194,14 @@ func (f *printed) take(name, text, unit string) {
 		f.Growth, f.op = true, "enlarge the pool"
 	case name == "single": // the shape of the request
 		f.buffers = []buffer{{size: f.requested, unpadded: f.requested, count: 1, shape: text, kind: lifetime.Plain}}
+	case name == "tag": // what that is: "output of fusion.3@{1}"
+		for i := range f.buffers {
+			if of, ok := strings.CutPrefix(text, "output of "); ok {
+				f.buffers[i].label = strings.Replace(strings.TrimSuffix(of, "@{}"), "@", "", 1)
+			} else {
+				f.buffers[i].op = text
+			}
+		}
 	case name == "usage":
 		f.usage(text)
 	case name == "tokens":

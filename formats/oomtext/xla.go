@@ -36,7 +36,7 @@ var tpuSentences = []form{
 	{"Ran out of memory on ", failure.FromCompiler, "tpu", "", lazily(`Ran out of memory on (?P<memory>[A-Z]+), the total memory required for HLO temporaries ` +
 		`\((?P<program>` + xlaSize + `)\) exceeds available [A-Z]+ \((?P<capacity>` + xlaSize + `)\)\.(?: HLO module: (?P<module>\S+?)\.(?: |$))?`)},
 	{"would exceed memory", failure.FromCompiler, "tpu", "", lazily(`Allocation \(size=(?P<requested>[0-9]+)\) would exceed memory \(size=(?P<capacity>[0-9]+)\) ` +
-		`:: #allocation[0-9]+ \[shape = '(?P<single>.*?)', space=(?P<memory>[a-z]+)`)},
+		`:: #allocation[0-9]+ \[shape = '(?P<single>.*?)', space=(?P<memory>[a-z]+)(?:, size = 0x[0-9a-f]+)?(?:, (?:[a-z]+, )?tag = '(?P<tag>[^']*)')?`)},
 	{"TPU TensorCore Hbm usage", failure.FromCompiler, "tpu/hbm", "", lazily(`TPU TensorCore Hbm usage: (?P<TensorCore>` + xlaSize +
 		`), SparseCore Hbm usage (?P<SparseCore>` + xlaSize + `), exceeding available bytes: (?P<capacity>` + xlaSize + `)`)},
 }

@@ -25,6 +25,7 @@ type OOMs struct {
 	Schema string    `json:"schema"` // "memlane/1"
 	Next   string    `json:"next"`   // that of the first; empty if there is none
 	OOMs   []Failure `json:"ooms"`   // one for each failure: the first that the program did not survive comes first, those that it survived last
+	Fits   []Fit     `json:"fits"`   // compiled programs that --capacity has room for, largest first; empty if a program or an allocation failed
 }
 
 // Failure describes a failed allocation: who asked, what was there, who held it, why it failed, and what to do.
@@ -185,6 +186,25 @@ func OOMsOf(c *judge.Capture, spaces []*lifetime.Space) (all, near []Failure) {
 	return all, near
 }
 
+// Fit is a compiled program that the capacity has room for.
+type Fit struct {
+	File          string `json:"file"`           // capture
+	Space         string `json:"space"`          // memory ID
+	NeededBytes   int64  `json:"needed_bytes"`   // reserved for the whole run, with fragmentation
+	CapacityBytes int64  `json:"capacity_bytes"` // of the device
+}
+
+// FitsOf returns the compiled programs that the capacity has room for.
+func FitsOf(c *judge.Capture) (all []Fit) {
+	for _, s := range c.Spaces {
+		capacity := cmp.Or(oom.CapacityFor(s, c.Spaces, c.Settings.Limit), s.Limit)
+		if needed := oom.Needed(s); static(&s.SpaceInfo) && s.IsMain() && 0 < needed && needed <= capacity {
+			all = append(all, Fit{c.Sources[s.Source].File, s.ID(), needed, capacity})
+		}
+	}
+	return all
+}
+
 // beside returns what other devices of the program of a space had in use at an instant.
 func beside(c *lifetime.Capture, s *lifetime.Space, at int64) (all []DeviceBytes) {
 	kind, _, _ := strings.Cut(s.Device, ":")
@@ -223,18 +243,22 @@ func sortFailures(all []Failure) {
 	})
 }
 
-// NewOOMs returns the answer for the failures of all captures. Of several recordings with a clock, the first failure
-// that was not survived is marked.
-func NewOOMs(all []Failure) *OOMs {
+// NewOOMs returns the answer for the failures of all captures, or without any for the programs that fit. Of several recordings with a
+// clock, the first failure that was not survived is marked.
+func NewOOMs(all []Failure, fits []Fit) *OOMs {
 	sortFailures(all)
 	clock := len(all) > 1 && !slices.ContainsFunc(all, func(f Failure) bool { return !f.timed() })
 	if clock && all[0].Reason != string(oom.Survived) &&
 		slices.ContainsFunc(all, func(f Failure) bool { return f.File != all[0].File }) {
 		all[0].First = true
 	}
-	out := &OOMs{Schema: schema, OOMs: all}
-	if len(all) > 0 {
+	out := &OOMs{Schema: schema, Fits: []Fit{}, OOMs: all}
+	switch {
+	case len(all) > 0:
 		out.Next = all[0].Next
+	case len(fits) > 0:
+		slices.SortStableFunc(fits, func(x, y Fit) int { return cmp.Compare(y.NeededBytes, x.NeededBytes) })
+		out.Fits, out.Next = fits, commandLine("peak", fits[0].File)
 	}
 	return out
 }

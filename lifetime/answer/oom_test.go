@@ -239,7 +239,7 @@ func TestFirstRank(t *testing.T) {
 		f.File = fmt.Sprint("rank", rank)
 		all = append(all, f)
 	}
-	out := answer.NewOOMs(all)
+	out := answer.NewOOMs(all, nil)
 	if out.OOMs[0].File != "rank1" || !out.OOMs[0].First || out.OOMs[1].First || out.OOMs[1].File != "rank2" {
 		t.Errorf("%+v", out.OOMs)
 	}

@@ -75,7 +75,7 @@ func (w waste) of(i int) int64 {
 	b := &w.s.Buffers[i]
 	if w.s.ValueIDs != nil {
 		if v := w.values[w.s.ValueIDs[i]]; v != nil {
-			return min(v.Size, b.Size) - v.Requested
+			return max(min(v.Size, b.Size)-v.Requested, 0)
 		}
 	}
 	return b.Size - b.Requested

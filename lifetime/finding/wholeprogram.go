@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -35,11 +36,15 @@ func wholeProgram(p *Pass) (findings []Finding) {
 		}
 		return 0
 	})
+	shapes := map[string]bool{} // of inputs that are not donated, and of outputs in memory of their own
+	for i := range groups {
+		shapes[groups[i].array(groups[i].kind)] = !groups[i].donated || shapes[groups[i].array(groups[i].kind)]
+	}
 	large := func(g *group) bool { return g.bytes >= smallBytes && shareOf(g.bytes, peak.Bytes) >= minWhole }
 	own, rest := pick(groups, large)
 	for i := range own {
 		g := &own[i]
-		f := g.wholeRun(peak.Bytes, g.String(), g.advice())
+		f := g.wholeRun(peak.Bytes, g.String(), g.advice(shapes))
 		if g.bytes >= criticalBytes && shareOf(g.bytes, p.largest) > warnWhole {
 			f.Severity = Warning
 		}
@@ -88,17 +93,26 @@ func (g *group) String() string {
 const (
 	adviceShard  = "Shard it over more devices, or use a narrower type or a smaller batch."
 	adviceDonate = "Donate it (donate_argnums) if the program replaces it; otherwise shard it."
-	adviceOutput = "Return only what you use; donate_argnums lets an output reuse an argument."
+	adviceOutput = "Return only what you use."
+	adviceReuse  = "Return only what you use, or donate an argument of its shape (donate_argnums)."
 	adviceConst  = "Pass large arrays as arguments: a closure turns them into constants."
 )
 
-func (g *group) advice() string {
+// array returns a kind and the shape of a group, whatever its layout.
+func (g *group) array(kind lifetime.Kind) string {
+	shape, _, _ := strings.Cut(g.shape, "{")
+	return kind.String() + shape
+}
+
+func (g *group) advice(shapes map[string]bool) string {
 	switch {
 	case g.kind == lifetime.Constant:
 		return adviceConst
+	case g.kind == lifetime.Output && shapes[g.array(lifetime.Parameter)]:
+		return adviceReuse
 	case g.kind == lifetime.Output:
 		return adviceOutput
-	case g.donated:
+	case g.donated || !shapes[g.array(lifetime.Output)]:
 		return adviceShard
 	}
 	return adviceDonate

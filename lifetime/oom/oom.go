@@ -100,6 +100,9 @@ func CapacityFor(s *lifetime.Space, spaces []*lifetime.Space, capacity int64) in
 	return capacity
 }
 
+// Needed returns the bytes that a compiled program needs of the memory of a space.
+func Needed(s *lifetime.Space) int64 { return max(region.Planned(s), s.Peak(lifetime.Occupied).Bytes) }
+
 // Facts are what a diagnosis asks of a recording until a failure. Package judge has them.
 type Facts struct {
 	Leaks  func(until *lifetime.Space) []Grown
@@ -201,9 +204,8 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, facts Facts) []Diagnosis {
 	if capacity <= 0 {
 		return nil
 	}
-	peak := s.Peak(lifetime.Occupied)
+	peak, needed := s.Peak(lifetime.Occupied), Needed(s)
 	d := Diagnosis{Space: s, Mark: &lifetime.Mark{Begin: peak.At, End: peak.At, Kind: lifetime.OOM}, Inferred: true}
-	needed := max(region.Planned(s), peak.Bytes)
 	switch {
 	case program && needed > capacity:
 		said := failure.Unknown(failure.FromCompiler)

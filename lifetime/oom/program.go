@@ -35,6 +35,9 @@ func sizesOf(s *lifetime.Space) []int64 {
 // one that lowers the peak most. Its proof is the peak on the program's own timeline.
 func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	s, needed, capacity := d.Space, d.Needed, d.Capacity
+	if d.alone() {
+		d.Advice = spread(t, s, d.Mark.Begin, d.asked, capacity)
+	}
 	if needed < 0 || capacity < 0 {
 		return
 	}

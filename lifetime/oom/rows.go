@@ -63,9 +63,11 @@ var rows = []row{
 
 	{failure.FromCompiler, Larger, "", "Use smaller blocks in the kernel, or raise vmem_limit_bytes (on-chip memory).",
 		func(d *Diagnosis) bool { return onChip(d.Space) }},
-	{failure.FromCompiler, Padding, "", "", func(d *Diagnosis) bool {
+	{failure.FromCompiler, Padding, "", "", func(d *Diagnosis) bool { return d.padding > d.size/2 }},
+	{failure.FromCompiler, Padding, "{padding} of it is padding", "", func(d *Diagnosis) bool {
 		return d.padding > 0 && (d.exceeded > 0 && d.padding >= d.exceeded || float64(d.size-d.padding) < paddedShare*float64(d.size))
 	}},
+	{failure.FromCompiler, Larger, "one buffer is larger than the memory, so freeing does not help", "", (*Diagnosis).alone},
 	{failure.FromCompiler, Larger, "", "", always},
 
 	{failure.FromXLA, Fragmented, "", "Load the program before other arrays, or free arrays before it runs.",
@@ -214,13 +216,16 @@ func (d *Diagnosis) fill(words string) string {
 		return words
 	}
 	return strings.NewReplacer("{monitor}", monitorOf(d.Space.Device), "{setting}", cmp.Or(d.Setting, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), "{requested}", units.Bytes(d.asked),
-		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account().Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch),
+		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account().Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch), "{padding}", units.Bytes(d.padding),
 		"{free share}", fmt.Sprintf("%.2f", math.Floor(100*float64(max(d.free, 0))/float64(max(d.Capacity, 1)))/100)).Replace(words)
 }
 
 func onChip(s *lifetime.Space) bool { return s.Memory == "vmem" || s.Memory == "smem" }
 
 func share(part, whole int64) float64 { return float64(part) / float64(max(whole, 1)) }
+
+// alone reports whether a text is about one buffer that is larger than the memory.
+func (d *Diagnosis) alone() bool { return d.Needed < 0 && d.Capacity >= 0 && d.asked > d.Capacity }
 
 func always(*Diagnosis) bool { return true }
 

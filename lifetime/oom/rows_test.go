@@ -19,6 +19,8 @@ var rareTexts = []string{
 	"Free memory on device cuda:1 (10.50/40.00 GiB) on startup is less than desired GPU memory utilization (0.9, 36.0 GiB).",
 	"RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
 	"Ran out of memory in memory space vmem while allocating on stack for %my.1 = f32[2048,2048]{1,0} custom-call(%p0). Scoped allocation with size 24.00M and limit 16.00M exceeded.",
+	"Ran out of memory in memory space hbm. Used 20.00G of 15.75G hbm. Exceeded hbm capacity by 4.25G.\n  1. Size: 20.00G\n     Shape: f32[9,70]{1,0:T(8,128)}\n     Unpadded size: 11.00G\n" +
+		"     Extra memory due to padding: 9.00G (1.8x expansion)\n     ==========================\n",
 	"Error loading program 'jit_g': Attempting to reserve 6.00G at the bottom of memory. That was not possible. There are 6.50G free, 0B reserved, and 3.00G reservable.",
 	"ggml_cuda_host_malloc: failed to allocate 900.00 MiB of pinned memory: invalid argument",
 	table(8000, 3000, 2500), // as much is free in whole segments as in pieces
@@ -63,6 +65,24 @@ func recorded(t *testing.T, device string, capacity, requested, free int64) *lif
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestAlone: one buffer that is larger than the memory is computed in blocks. The text names it by its tag.
+func TestAlone(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "x.log")
+	text := "ValueError: Allocation (size=107374182400) would exceed memory (size=17179869184) :: #allocation0 [shape = 'u8[327680,327680]{1,0:T(8,128)(4,1)}', space=hbm, " +
+		"size = 0xffffffffffffffff, tag = 'output of xor_convert_fusion@{}'] :: <no-hlo-instruction>"
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := formats.Open(log, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "Compute xor_convert_fusion u8[327680,327680] in blocks and keep only a reduction: it alone is 100 GiB. Or shard it over at least 7 times as many devices."
+	if d := oom.Of(&c.Tables, c.Spaces[0], 0, oom.Facts{}); len(d) != 1 || d[0].Advice != want || d[0].Reason != oom.Larger {
+		t.Errorf("%+v", d)
+	}
 }
 
 // TestRows: each row decides about a failure, and without the row another reason, other words or other advice would be given.

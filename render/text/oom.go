@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/keyed"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
@@ -17,6 +18,14 @@ const maxFailures = 8
 func OOMs(w io.Writer, a *answer.OOMs, s Style) error {
 	p := NewPage(s)
 	p.failures(a.OOMs)
+	for i := range a.Fits[:min(len(a.Fits), maxFailures)] {
+		f := &a.Fits[i]
+		p.Line("%s %s", Printable(f.File), Printable(f.Space))
+		p.Line("fits: needs %s, %s", units.Bytes(f.NeededBytes), OfCapacity(f.NeededBytes, f.CapacityBytes))
+	}
+	if n := len(a.Fits) - maxFailures; n > 0 {
+		p.Line("%s", more(n, "program"))
+	}
 	return p.To(w)
 }
 

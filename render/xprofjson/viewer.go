@@ -261,7 +261,11 @@ func (v *viewer) curves(out *preprocessed) {
 		if b.Begin < 0 {
 			continue
 		}
-		_, unpadded := v.shown(b.Site, b.Requested)
+		requested := b.Requested
+		if value := v.values[v.s.ValueIDs[i]]; value != nil && requested == b.Size { // XProf takes tables of pointers for larger than they are on TPU
+			requested = max(requested, value.Requested)
+		}
+		_, unpadded := v.shown(b.Site, requested)
 		add(b.Begin, b.Size, unpadded)
 		if b.Edge&lifetime.EndOpen == 0 {
 			add(b.End, -b.Size, -unpadded)

@@ -207,6 +207,15 @@ class Finding(TypedDict):
     held_by: list[HeldBy]
 
 
+class Fit(TypedDict):
+    """Fit is a compiled program that the capacity has room for."""
+
+    file: str
+    space: str
+    needed_bytes: int
+    capacity_bytes: int
+
+
 class Frame(TypedDict):
     """Frame is one level of a call stack."""
 
@@ -324,6 +333,7 @@ class OOMs(TypedDict):
     schema: str
     next: str
     ooms: list[Failure]
+    fits: list[Fit]
 
 
 class Operation(TypedDict):
