@@ -116,7 +116,7 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	u.Others(u.o.Height, u.other)
 	u.Footer(u.o.Height, u.explanation())
 	if o.Frame != nil {
-		*o.Frame = u.Plot.Frame(u.o.Height, plot.Scale{})
+		*o.Frame = u.Plot.Frame(u.o.Height, u.Heights(u.ceiling))
 	}
 	return u.Page.Finish(w)
 }

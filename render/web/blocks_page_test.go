@@ -39,7 +39,7 @@ func TestViewerBlocks(t *testing.T) {
 			continue // a memory space that the program does not use
 		}
 		t.Run(m[1]+" space "+m[2], func(t *testing.T) {
-			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/xplane/"+m[1]+".hlo.pb"))+"#space=jit_"+m[1]+"/space"+m[2])
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/xplane/"+m[1]+".hlo.pb"))+"#layout=address&space=jit_"+m[1]+"/space"+m[2])
 			got := map[int64]bufferBlock{}
 			for _, b := range browser.Eval[[]bufferBlock](p, `[...memlane.space.begin.keys()].map((i) => { const s = memlane.space, site = s.capture.sites[s.site[i]], origin = Number(s.origin); return {
 				LogicalBufferID: s.value[i], Offset: memlane.view.places.of[i], Size: s.size[i], StartStep: s.begin[i] + origin, EndStep: s.end[i] + origin, Name: site.instr, ShapeString: site.shape}; })`) {
@@ -81,9 +81,9 @@ func blocksOf(t *testing.T, file string) map[int64]bufferBlock {
 // checkBlockPixel zooms in and hovers over the middle of a rectangle.
 func checkBlockPixel(p *browser.Tab, b bufferBlock) {
 	p.T.Helper()
-	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS(".hero")))
 	p.Set("memlane.view.showBytes(%d, %d)", b.Offset-b.Size, b.Offset+2*b.Size)
-	p.WaitFor("memlane.view.pixels !== null")
+	p.WaitFor("memlane.view.raster !== null")
 	middle := browser.Eval[browser.Point](p, `(() => { const u = memlane.view.plot, box = u.over.getBoundingClientRect(), origin = Number(memlane.space.origin);
 		return {X: box.left + u.valToPos(%d - origin + %f, 'x'), Y: box.top + u.valToPos(%d + %d / 2, 'y')}; })()`, b.StartStep, float64(b.EndStep-b.StartStep)/2, b.Offset, b.Size)
 	p.Mouse(browser.Moved, middle)
@@ -104,9 +104,10 @@ func TestBlockPixels(t *testing.T) {
 	for _, file := range files[:deep.Or(2, len(files))] {
 		t.Run(file, func(t *testing.T) {
 			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			p.Set("memlane.setLayout('stacked')")
 			for _, part := range [][2]float64{{0, 1}, {.3, .4}, {.9, .95}} {
 				p.Set("memlane.timeline.show(memlane.space.length * %f, memlane.space.length * %f)", part[0], part[1])
-				p.WaitFor("memlane.view.pixels !== null")
+				p.WaitFor("memlane.view.raster !== null")
 				if wrong := browser.Eval[string](p, "%s", wrongPixels); wrong != "" {
 					t.Errorf("from %v: %s", part, wrong)
 				}
@@ -120,13 +121,13 @@ func TestBlockPixels(t *testing.T) {
 
 // wrongPixels describes the first pixel of a column whose buffer is not the one at its level at any instant of the column.
 const wrongPixels = `(() => {
-	const {space, view: {pixels, width, height, low, high}, timeline: {from, to}} = memlane;
+	const {space, view: {raster: {pixels, width, height}, low, high}, timeline: {from, to}} = memlane;
 	for (let x = 3; x < width; x += 37) {
 		const begin = Math.max(0, from + (to - from) * x / width), end = from + (to - from) * (x + 1) / width;
 		let t = begin, most = -1;
 		const level = (t) => space.liveAt(t).reduce((sum, i) => sum + space.size[i], 0);
 		for (const at of [begin, ...space.curve.at.filter((at) => at > begin && at < end)]) if (level(at) > most) [t, most] = [at, level(at)];
-		const live = space.liveAt(t), foot = space.base + space.stackAt(t);
+		const tier = memlane.options.legend.tierOf, live = space.liveAt(t).sort((a, b) => tier(a) - tier(b) || a - b), foot = space.base + space.stackAt(t);
 		for (let y = 1; y < height; y += 11) {
 			const bytes = low + (high - low) * (height - y - .5) / height, slack = (high - low) / height;
 			let top = foot, near = bytes < foot + slack;
@@ -146,7 +147,7 @@ const wrongPixels = `(() => {
 const wrongColours = `(() => {
 	const {view, options: {legend}} = memlane, n = legend.rows.map(() => 0), same = [...n], image = new Uint32Array(view.paint().data.buffer);
 	let all = 0;
-	view.pixels.forEach((id, p) => {
+	view.raster.pixels.forEach((id, p) => {
 		if (id < 0) return;
 		const row = legend.classes[id], rgb = '#' + [0, 8, 16].map((s) => (image[p] >> s & 255).toString(16).padStart(2, '0')).join('');
 		all++;
@@ -170,7 +171,7 @@ func TestAddressPixels(t *testing.T) {
 				p.Set("memlane.setColor('%s')", color)
 				for _, part := range [][2]float64{{0, 1}, {.3, .4}} {
 					p.Set("memlane.timeline.show(memlane.space.length * %f, memlane.space.length * %f)", part[0], part[1])
-					p.WaitFor("memlane.view.pixels !== null")
+					p.WaitFor("memlane.view.raster !== null")
 					if wrong := browser.Eval[string](p, "%s", wrongAreas); wrong != "" {
 						t.Errorf("%s from %v: %s", color, part, wrong)
 					}
@@ -182,7 +183,7 @@ func TestAddressPixels(t *testing.T) {
 
 // wrongAreas describes the first column in which a colour, or reserved memory without buffers, has another area than its bytes over time.
 const wrongAreas = `(() => {
-	const {space, view: {pixels, width, height, low, high, places}, timeline: {from, to}, options: {legend: {classes, rows}}} = memlane;
+	const {space, view: {raster: {pixels, width, height}, low, high, places}, timeline: {from, to}, options: {legend: {classes, rows}}} = memlane;
 	const overlap = (a, b, c, d) => Math.max(0, Math.min(b, d) - Math.max(a, c));
 	for (let x = 0; x < width; x++) {
 		const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width, row = (high - low) / height;

@@ -14,10 +14,10 @@
 // uPlot draws all curves, axes and bars, and handles the mouse. The rest is drawn here because uPlot has no such chart,
 // and a second library would be larger than the page:
 //
-//   - blocks (raster.js, blocks.js): up to a million rectangles. Each pixel looks up its buffer, so the cost depends on the screen.
+//   - blocks (raster.js, view.js): up to a million rectangles. Each pixel looks up its buffer, so the cost depends on the screen.
 //   - segments (map.js): rows with lengths of their own, with blocks at addresses.
 //   - the difference of two captures (compare.js): bands above and below zero, whose groups change their order.
-//   - marks, labels and the pinned buffer on curves (usage.js): they must not cover each other.
+//   - marks, labels and the pinned buffer on the picture (view.js): they must not cover each other.
 //   - flame graphs (flame.js): buttons in the document, so that keys and screen readers reach them.
 //   - tables (table.js): only visible rows are in the document; a million rows would not fit.
 //   - the picture to copy and the saved SVG (copy.js, save.js): the same pixels and blocks with titles and legends.

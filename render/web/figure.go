@@ -22,13 +22,16 @@ type picture struct {
 	Right  float64 `json:"right"`
 	Top    float64 `json:"top"`
 	Bottom float64 `json:"bottom"`
+
+	Ceiling uint64 `json:"ceiling"` // bytes at the top of the plot; 0 = by address, or none
+	Address bool   `json:"address"` // whether the vertical axis has addresses
 }
 
 func pictureOf(f *plot.Frame) *picture {
 	if f == nil {
 		return nil
 	}
-	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom}
+	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom, f.Bytes.From, f.Right > 0 && f.Bytes.From == 0}
 }
 
 // lineParts is the number of points of a line over a picture.

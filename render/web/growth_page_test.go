@@ -121,7 +121,7 @@ func TestPageZoomBack(t *testing.T) {
 	p := browser.Open(t, chromium, address)
 	p.WaitFor("location.hash !== ''")
 	entries := browser.Eval[int](p, "history.length")
-	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width / 2, Y: b.top + b.height / 2}; })()")
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.view.plot.over.getBoundingClientRect(); return {X: b.left + b.width / 2, Y: b.top + b.height / 2}; })()")
 	p.Mouse(browser.Pressed, at, chromedp.ButtonLeft)
 	p.Mouse(browser.Moved, browser.Point{X: at.X + 200, Y: at.Y}, chromedp.ButtonLeft)
 	p.Mouse(browser.Released, browser.Point{X: at.X + 200, Y: at.Y}, chromedp.ButtonLeft)
@@ -129,7 +129,7 @@ func TestPageZoomBack(t *testing.T) {
 	brushed := browser.Eval[string](p, "location.hash")
 	p.WaitFor("document.querySelector('#range').textContent.includes(' in use (')")
 	// In one task: on a busy machine, events of the mouse would come so far apart that they are several turns.
-	p.Set("for (let n = 0; n < 3; n++) memlane.graph.plot.over.dispatchEvent(new WheelEvent('wheel', "+
+	p.Set("for (let n = 0; n < 3; n++) memlane.view.plot.over.dispatchEvent(new WheelEvent('wheel', "+
 		"{deltaY: -120, ctrlKey: true, clientX: %v, clientY: %v, bubbles: true, cancelable: true}))", at.X, at.Y)
 	p.WaitFor("history.length === %d", entries+2) // one entry for the turn of a wheel
 	p.Set("history.back()")
@@ -178,7 +178,7 @@ func TestPageMarkdown(t *testing.T) {
 	}
 	p.Set("[...document.querySelectorAll('button')].find((b) => b.textContent === 'Copy as Markdown').click()")
 	p.WaitFor("[...document.querySelectorAll('button')].some((b) => b.textContent === 'copied')")
-	size := browser.Eval[[]int](p, "(() => { const c = memlane.picture(), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return [c.width, c.height, ...memlane.options.legend.rows.map((r) => seen.has(parseInt(r.fill.slice(1), 16)) ? 1 : 0)]; })()")
+	size := browser.Eval[[]int](p, "(() => { memlane.setLayout('stacked'); const c = memlane.view.canvas(), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return [c.width, c.height, ...memlane.options.legend.rows.map((r) => seen.has(parseInt(r.fill.slice(1), 16)) ? 1 : 0)]; })()")
 	if size[0] < 800 || size[1] < 500 || slices.Contains(size[2:], 0) {
 		t.Errorf("the picture has %d x %d pixels; colours of the legend in it: %v", size[0], size[1], size[2:])
 	}
@@ -199,7 +199,7 @@ func TestPageEvents(t *testing.T) {
 				t.Errorf("the axis is %s, want %s", got, want)
 			}
 			p.Set("const choice = document.querySelector('[data-choice=axis]'); choice.value = 'event'; choice.dispatchEvent(new Event('change'))")
-			p.WaitFor("memlane.space.unit === 'event' && memlane.view.pixels !== null")
+			p.WaitFor("memlane.space.unit === 'event'")
 			events := selection.ByEvent(s)
 			type times struct {
 				Length, Peak      float64

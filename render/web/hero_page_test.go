@@ -39,7 +39,7 @@ func TestPagePicture(t *testing.T) {
 			if err != nil || !bytes.Equal(saved, want.Bytes()) {
 				t.Errorf("%d bytes are saved, memlane svg writes %d: %v", len(saved), want.Len(), err)
 			}
-			p.WaitFor("memlane.hero.images.every((image) => image.complete && image.naturalWidth === %f)", frame.Width)
+			p.WaitFor("memlane.view.images.every((image) => image.complete && image.naturalWidth === %f)", frame.Width)
 			if shown := browser.Eval[string](p, "[...document.querySelectorAll('.hero img')].filter((i) => i.offsetWidth).map((i) => i.className).join()"); shown != "light" {
 				t.Errorf("the page shows the pictures %q", shown)
 			}

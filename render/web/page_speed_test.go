@@ -49,13 +49,13 @@ func TestPageSpeed(t *testing.T) {
 		return
 	}
 	for _, layout := range []string{"stacked", "address"} {
-		p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
+		p.Do(chromedp.ScrollIntoView(chromedp.CSS(".hero")))
 		before := mainThread(p)
 		p.Set("memlane.setLayout(%s)", browser.Quote(map[string]string{"stacked": "address", "address": "stacked"}[layout]))
 		p.Set("memlane.setLayout(%s)", browser.Quote(layout))
 		p.Set("await new Promise(requestAnimationFrame); await new Promise((done) => setTimeout(done))")
 		t.Logf("%s, two switches of the layout: %v of CPU", layout, mainThread(p)-before)
-		p.WaitFor("memlane.view.pixels !== null")
+		p.WaitFor("memlane.view.raster !== null")
 		for what, action := range map[string]string{"hover": hoverSpeed, "wheel": wheelSpeed} {
 			before := mainThread(p)
 			times := browser.Eval[[]float64](p, "%s", action)

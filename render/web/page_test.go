@@ -287,8 +287,8 @@ func checkTable(p *browser.Tab) {
 // checkTime clicks on the graph and checks that the table shows this time.
 func checkTime(p *browser.Tab) {
 	p.T.Helper()
-	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#usage")))
-	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.4, Y: b.top + b.height / 2}; })()")
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS(".hero")))
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.view.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.4, Y: b.top + b.height / 2}; })()")
 	p.ClickAt(at)
 	share := browser.Eval[float64](p, "memlane.time / memlane.space.length")
 	length := browser.Eval[float64](p, "memlane.space.length")
@@ -306,9 +306,10 @@ func checkTime(p *browser.Tab) {
 // checkBlocks hovers over a block, and pins it.
 func checkBlocks(p *browser.Tab, s answer.Space) {
 	p.T.Helper()
-	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#blocks")))
-	p.WaitFor("memlane.view.pixels !== null")
-	buffer := browser.Eval[int](p, `(() => { const n = new Map(); for (const id of memlane.view.pixels) if (id >= 0) n.set(id, (n.get(id) || 0) + 1);
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS(".hero")))
+	p.Set("memlane.setLayout('stacked')")
+	p.WaitFor("memlane.view.raster !== null")
+	buffer := browser.Eval[int](p, `(() => { const n = new Map(); for (const id of memlane.view.raster.pixels) if (id >= 0) n.set(id, (n.get(id) || 0) + 1);
 		return [...n].sort((a, b) => b[1] - a[1])[0][0]; })()`)
 	size := browser.Eval[int64](p, "memlane.space.size[%d]", buffer)
 	at := pixelOf(p, buffer)
@@ -331,16 +332,16 @@ func checkBlocks(p *browser.Tab, s answer.Space) {
 	if pinned := p.Text("#pin"); !strings.Contains(pinned, units.Bytes(size)) {
 		p.T.Errorf("the pinned buffer is %q", pinned)
 	}
-	if got := browser.Eval[int](p, "memlane.marks.buffer"); got != buffer {
+	if got := browser.Eval[int](p, "memlane.options.buffer"); got != buffer {
 		p.T.Errorf("the graph marks buffer %d, pinned is %d", got, buffer)
 	}
 	p.Do(chromedp.KeyEvent(kb.Escape))
-	if browser.Eval[bool](p, "memlane.marks.buffer !== null") {
+	if browser.Eval[bool](p, "memlane.options.buffer !== null") {
 		p.T.Error("Escape does not unpin")
 	}
-	for _, layout := range browser.Eval[[]string](p, "memlane.layouts()") {
+	for _, layout := range browser.Eval[[]string](p, "memlane.layouts().filter((layout) => layout !== 'picture')") {
 		p.Set("memlane.setLayout(%s)", browser.Quote(layout))
-		p.WaitFor("memlane.view.pixels !== null && memlane.view.pixels.some((id) => id >= 0)")
+		p.WaitFor("memlane.view.raster !== null && memlane.view.raster.pixels.some((id) => id >= 0)")
 	}
 	p.Enter(".top .find", "no such function")
 	if lit := p.Text("#lit"); !strings.Contains(lit, "0 buffers") {
@@ -353,7 +354,7 @@ func checkBlocks(p *browser.Tab, s answer.Space) {
 func pixelOf(p *browser.Tab, buffer int) browser.Point {
 	p.T.Helper()
 	return browser.Eval[browser.Point](p, `(() => {
-		const v = memlane.view, box = v.plot.over.getBoundingClientRect();
+		const v = memlane.view.raster, box = memlane.view.plot.over.getBoundingClientRect();
 		const inside = [];
 		v.pixels.forEach((id, i) => { if (id === %d) inside.push(i); });
 		const i = inside[inside.length >> 1];
@@ -365,9 +366,9 @@ func pixelOf(p *browser.Tab, buffer int) browser.Point {
 func checkZoom(p *browser.Tab) {
 	p.T.Helper()
 	p.Set("memlane.whole()")
-	p.Do(chromedp.ScrollIntoView(chromedp.CSS("#usage")))
-	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.graph.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.7, Y: b.top + b.height / 2}; })()")
-	timeAt := fmt.Sprintf("memlane.graph.plot.posToVal(%f - memlane.graph.plot.over.getBoundingClientRect().left, 'x')", at.X)
+	p.Do(chromedp.ScrollIntoView(chromedp.CSS(".hero")))
+	at := browser.Eval[browser.Point](p, "(() => { const b = memlane.view.plot.over.getBoundingClientRect(); return {X: b.left + b.width * 0.7, Y: b.top + b.height / 2}; })()")
+	timeAt := fmt.Sprintf("memlane.view.plot.posToVal(%f - memlane.view.plot.over.getBoundingClientRect().left, 'x')", at.X)
 	before := browser.Eval[[]float64](p, "[memlane.timeline.from, memlane.timeline.to, %s]", timeAt)
 	p.Wheel(at, -1)
 	p.Wheel(at, 1)
@@ -400,7 +401,7 @@ func checkMove(p *browser.Tab, at browser.Point) {
 		return // too few instants to move among
 	}
 	p.Set("memlane.timeline.show(memlane.space.length * .4, memlane.space.length * .6)")
-	before := browser.Eval[[]float64](p, "[memlane.timeline.from, (memlane.timeline.to - memlane.timeline.from) / memlane.graph.plot.over.clientWidth]")
+	before := browser.Eval[[]float64](p, "[memlane.timeline.from, (memlane.timeline.to - memlane.timeline.from) / memlane.view.plot.over.clientWidth]")
 	shift := chromedp.ButtonModifiers(chromedp.ModifierShift)
 	p.Mouse(browser.Pressed, at, chromedp.ButtonLeft, shift)
 	p.Mouse(browser.Moved, browser.Point{X: at.X - 100, Y: at.Y}, chromedp.ButtonLeft, shift)

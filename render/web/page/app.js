@@ -1,10 +1,9 @@
 // The page of the captures: combines its parts and holds their state, which the address
 // mirrors.
 
-import {BlockView, layouts} from './blocks.js';
-import {bufferTable, eventTable, siteTable, stackOf} from './breakdown.js';
+import {bufferTable, siteTable, stackOf} from './breakdown.js';
 import {Timeline} from './chart.js';
-import {code, copyPicture, copyText, escape, picture, tableText} from './copy.js';
+import {code, copyPicture, copyText, escape, tableText} from './copy.js';
 import {Legend, modes, usualColor} from './colors.js';
 import {Compare} from './compare.js';
 import {HoverCard, pinned} from './details.js';
@@ -15,11 +14,9 @@ import {findingsList, firstFindings} from './findings.js';
 import {Flame} from './flame.js';
 import {bytes, count, several, since} from './format.js';
 import {Growth, growthText, rangeOf} from './growth.js';
-import {Hero} from './hero.js';
 import {help, listen} from './keys.js';
 import {entry, follow, link, read, write} from './link.js';
 import {MemoryMap} from './map.js';
-import {BufferCharts} from './programs.js';
 import {fileName, save} from './save.js';
 import {hasSegments} from './segments.js';
 import {preferred, Selectors} from './select.js';
@@ -28,7 +25,7 @@ import {allFigures, damage, died, endOnly, headline, losses, settings, summary} 
 import {frameText} from './space.js';
 import {matcher, Table} from './table.js';
 import {setTheme, style} from './theme.js';
-import {describe, UsageGraph} from './usage.js';
+import {describe, layoutsOf, View} from './view.js';
 import {whatIf} from './whatif.js';
 
 export class App {
@@ -75,8 +72,8 @@ export class App {
   close() {
     this.closing.abort();
     this.observer?.disconnect();
-    this.hero?.close();
-    for (const part of [this.graph, this.view, ...(this.tabs ?? []).map((tab) => tab.part)]) for (const plot of part?.plots ?? [part?.plot]) plot?.destroy();
+    this.view?.close();
+    for (const part of (this.tabs ?? []).map((tab) => tab.part)) for (const plot of part?.plots ?? []) plot.destroy();
     for (const element of [this.header, this.help, this.card.element]) element.remove();
     replace(this.main);
   }
@@ -92,7 +89,7 @@ export class App {
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
     const failed = Object.keys(fields).length === 0 && failedSpace(capture);
     if (failed) {
-      await this.open(failed, {t: failed.instant(failed.ooms[0].begin), tab: 'map'});
+      await this.open(failed, {t: failed.instant(failed.ooms[0].begin)});
       return;
     }
     const two = this.captures.filter((c) => c.spaces.length).length === 2 && Object.keys(fields).length === 0;
@@ -104,7 +101,7 @@ export class App {
     const {space, timeline} = this, from = relative(space, fields.from), to = relative(space, fields.to);
     this.setTime(relative(space, fields.t) ?? space.peak);
     timeline.show(from ?? 0, to ?? space.length);
-    if (this.view) this.view.showBytes(...verticalOf(this.view, fields));
+    this.view.showBytes(...verticalOf(this.view, fields));
   }
 
   async open(space, fields = {}) {
@@ -117,26 +114,19 @@ export class App {
     this.function = fields.function || null;
     this.fields = {}; // of the highlight: q, site or finding
     this.color = modes[fields.color] ? fields.color : usualColor(this.space);
-    const layout = this.layouts().includes(fields.layout) ? fields.layout : space.static ? 'address' : 'stacked';
-    this.options = {layout, legend: null, lit: null, buffer: null, time: this.time};
-    this.marks = {time: this.time, buffer: null};
+    const layout = this.layouts().includes(fields.layout) ? fields.layout : this.layouts()[0];
+    this.options = {layout, color: this.color, legend: null, lit: null, buffer: null, time: this.time};
     this.timeline = new Timeline(space, () => this.moved());
-    this.hero?.close();
-    this.hero = svg && new Hero(this.space, svg, {time: (t) => this.setTime(t), range: (from, to) => this.timeline.show(from, to), again: () => this.showOnHero()});
+    this.view?.close();
+    this.view = new View(this.space, svg, this.timeline, this.options, {hover: (id, e) => this.card.show(this.space, id, e), pick: (id, t) => this.pick(id, t), zoomed: () => this.write()});
     this.build();
     const from = relative(space, fields.from), to = relative(space, fields.to);
     if (from !== null && to !== null) this.timeline.show(from, to);
-    if (this.view && fields.low) this.view.showBytes(...verticalOf(this.view, fields));
+    if (fields.low) this.view.showBytes(...verticalOf(this.view, fields));
     this.restore(fields);
-    this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : this.usualTab());
-    this.showOnHero();
+    this.showTab(this.tabs.some((t) => t.key === fields.tab) ? fields.tab : 'sites');
     const failed = this.space.ooms.at(-1);
-    this.hero?.reveal(failed ? failed.begin : this.space.peak);
-  }
-
-  // usualTab returns the tab that a space shows unless the user chooses: without a history, the segments.
-  usualTab() {
-    return this.space.notRecorded && hasSegments(this.space) ? 'map' : 'sites';
+    this.view.reveal(failed ? failed.begin : this.space.peak);
   }
 
   // restore restores the highlight and the pinned buffer of an address.
@@ -159,15 +149,12 @@ export class App {
   }
 
   layouts() {
-    return this.space.addresses ? Object.keys(layouts) : ['stacked'];
+    return Object.keys(layoutsOf(this.space));
   }
 
   // build creates the parts of the page for a space.
   build() {
     const {space} = this;
-    this.graphPlace = el('div', {class: 'graph', id: 'usage', role: 'img', 'aria-label': `memory over time: peak ${bytes(space.info.peak.bytes)}; the table below has the figures`});
-    this.blockPlace = el('div', {class: 'graph', id: 'blocks', role: 'img', 'aria-label': 'every buffer over time; the table below has the same buffers'});
-    this.legendPlace = el('span', {class: 'legend', id: 'legend'});
     this.moment = el('p', {class: 'moment', role: 'status', id: 'moment'});
     this.rangePlace = el('p', {class: 'moment', id: 'range'});
     this.litPlace = el('p', {class: 'lit-bar', role: 'status', id: 'lit'});
@@ -176,46 +163,32 @@ export class App {
     this.panel = el('div', {role: 'tabpanel', class: 'panel', id: 'panel'});
     const choice = (name, names, value, set) => el('label', {}, el('span', {}, name), el('select', {'aria-label': name, 'data-choice': name, onchange: (e) => set(e.target.value)},
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
-    const layoutNames = Object.fromEntries(this.layouts().map((key) => [key, layouts[key]]));
     const markdown = () => doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; });
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
     const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding, space), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
-    const changes = whatIf(space, (line, peak) => this.hero?.outline(line, peak));
+    const changes = whatIf(space, (line, peak) => this.view.outline(line, peak));
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, changes.lower, !leaks && first].filter(Boolean);
-    replace(this.main, headline(space.capture), devices(this.captures, space.time ?? space, (other) => this.open(other, {tab: this.tab === 'map' || this.tab === 'compare' ? undefined : this.tab})), damage(space.capture, () => this.showTab('capture')),
-      el('section', {'aria-label': 'profile summary'}, summary(space, (t) => this.setTime(t))),
-      el('section', {'aria-label': 'the picture', class: 'over'},
-        this.hero && el('div', {class: 'charts'}, el('div', {class: 'bar'}, el('span', {class: 'push'}),
-          button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
-          doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.hero.canvas(style('scheme') === 'dark'))), markdown()), el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.hero.element), changes.switches),
+    const {still} = this.view, timeless = still || timed(space.time ?? space) === false, layouts = layoutsOf(space);
+    replace(this.main, el('section', {class: 'headline', 'aria-label': 'answer'}, headline(space.capture), summary(space, (t) => this.setTime(t))),
+      devices(this.captures, space.time ?? space, (other) => this.open(other, {tab: this.tab === 'map' || this.tab === 'compare' ? undefined : this.tab})), damage(space.capture, () => this.showTab('capture')),
+      el('section', {'aria-label': 'memory over time', class: 'over'},
+        el('div', {class: 'charts'},
+          el('div', {class: 'bar'}, !timeless && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), !still && Object.keys(layouts).length > 1 && choice('layout', layouts, this.options.layout, (v) => this.setLayout(v)),
+            !space.noBlocks && choice('colours', modes, this.color, (v) => this.setColor(v)), !still && button('whole', 'the whole recording (0)', () => this.whole()), el('span', {class: 'push'}),
+            this.view.svg && button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
+            (this.view.svg || !still) && doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.view.canvas())), markdown()),
+          el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.view.element),
+          space.notRecorded && endOnly(space), el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace), this.pinPlace, changes.switches),
         beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
-      el('section', {'aria-label': 'memory over time', hidden: space.notRecorded},
-        el('div', {class: 'bar'}, el('h2', {}, space.static ? 'Memory in program order' : 'Memory over time'), timed(space.time ?? space) && choice('axis', axes, this.axis, (v) => this.open(space, {...this.state(), axis: v})), this.lineKeys = el('span', {class: 'legend'}), el('span', {class: 'push'}),
-          button('whole recording', '0', () => this.whole()), button('peak', 'p', () => this.setTime(space.peak)),
-          doing('Copy charts', 'the graph and the blocks as shown, to paste into an issue', () => copyPicture(space, this.picture())), !this.hero && markdown()),
-        this.graphPlace, el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace),
-        space.noBlocks ? el('p', {class: 'empty'}, space.noBlocks) : !space.notRecorded && [
-          el('div', {class: 'bar'}, el('h2', {}, 'Buffers'), choice('layout', layoutNames, this.options.layout, (v) => this.setLayout(v)), colours, this.legendPlace),
-          this.blockPlace, this.pinPlace]),
-      space.notRecorded && el('section', {'aria-label': 'the end'}, endOnly(space), !space.noBlocks && [el('div', {class: 'bar'}, colours, this.legendPlace), this.pinPlace]),
       el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
-    this.graph = new UsageGraph(this.graphPlace, space, this.timeline, this.marks, (t) => this.setTime(t));
-    this.showLineKeys();
-    this.view = null;
     if (!space.noBlocks) this.setLegend();
-    if (!space.noBlocks && !space.notRecorded) {
-      this.view = new BlockView(this.blockPlace, space, this.timeline, this.options, {hover: (id, e) => this.card.show(space, id, e), pick: (id, t) => this.pick(id, t), zoomed: () => this.write()});
-    }
+    this.view.make();
     this.buildTabs();
     this.observer?.disconnect();
     this.observer = new ResizeObserver(() => this.resized());
-    this.observer.observe(this.graphPlace);
-    this.width = this.graphPlace.clientWidth;
-  }
-
-  showLineKeys() {
-    replace(this.lineKeys, this.graph.lines.map((line) => key(line.name, style(line.color))));
+    this.observer.observe(this.view.element);
+    this.width = this.view.element.clientWidth;
   }
 
   buildTabs() {
@@ -226,12 +199,10 @@ export class App {
     this.tabs = [
       {key: 'sites', name: 'Breakdown', timed: true, make: () => siteTable(space, on)},
       !space.noBlocks && {key: 'buffers', name: 'Each buffer', timed: true, make: () => bufferTable(space, on)},
-      !space.noBlocks && !space.notRecorded && !space.static && {key: 'events', name: 'Events', timed: true, make: () => eventTable(space, this.timeline, {go: (row) => { this.setTime(row.t); if (row.buffer >= 0) this.pin(row.buffer); }})},
       {key: 'flame', name: 'Flame graph', timed: true, make: () => new Flame(space, lit, chosen)},
       space.named && {key: 'names', name: 'Names', timed: true, make: () => new Flame(space, named, () => {}, true)},
       space.length > 1 && !space.notRecorded && {key: 'growth', name: 'What grew', make: () => new Growth(space, this.timeline, lit, chosen, on)},
       hasSegments(space) && {key: 'map', name: 'Memory map', timed: true, make: () => new MemoryMap(space, this.options, {hover: (id, e) => this.card.show(space, id, e), pin: (i) => this.pin(i), go: (t) => this.setTime(t)})},
-      space.static && {key: 'charts', name: 'Buffer charts', timed: true, make: () => new BufferCharts(space, (i) => this.pin(i))},
       {key: 'findings', name: `Findings (${count(n)})`, make: () => ({element: findingsList(space.capture, (i) => link({...this.place(), finding: i, tab: 'findings'}), space)})},
       this.captures.filter((c) => c.spaces.length).length > 1 && {key: 'compare', name: 'Compare', make: () => new Compare(this.captures.filter((c) => c.spaces.length), (shown, sites, name) => this.lightIn(shown, sites, name))},
       {key: 'capture', name: `Recording (${several(space.capture.info.losses.length, 'warning')})`, make: () => ({element: el('div', {}, allFigures(space), losses(space.capture), settings(space.capture))})},
@@ -267,20 +238,14 @@ export class App {
   // setTime moves all parts to time t.
   setTime(t) {
     const {space} = this;
-    this.time = this.marks.time = this.options.time = Math.max(0, Math.min(Math.round(t), space.length - 1));
+    this.time = this.options.time = Math.max(0, Math.min(Math.round(t), space.length - 1));
     if (this.time < this.timeline.from || this.time >= this.timeline.to) {
       const half = (this.timeline.to - this.timeline.from) / 2;
       this.timeline.show(this.time - half, this.time + half);
     }
     this.fillTab();
-    this.redraw();
-    this.showOnHero();
+    this.view.show();
     this.write();
-  }
-
-  // showOnHero marks on the picture the instant and the part of the time that are shown.
-  showOnHero() {
-    this.hero?.show(this.time, this.timeline);
   }
 
   // step goes to the previous or the next change.
@@ -291,9 +256,7 @@ export class App {
   }
 
   moved() {
-    this.graph.update();
-    this.view?.update();
-    this.showOnHero();
+    this.view.update();
     clearTimeout(this.settling); // once the wheel stops: it takes longer than a frame
     this.settling = setTimeout(() => this.settled(), 100);
     this.write();
@@ -305,19 +268,13 @@ export class App {
     const {space, timeline} = this;
     replace(this.rangePlace, timeline.zoomed && space.length > 1 && [`${growthText(space, ...rangeOf(timeline))} `, button('what grew', 'g', () => this.showTab('growth'))]);
     if (this.tab === 'growth') this.current().part.show();
-    if (this.tab === 'events') this.current().part.at(this.time);
   }
 
   whole() {
-    this.view?.whole();
+    this.view.whole();
     this.timeline.from = 0;
     this.timeline.to = this.space.length;
     this.moved();
-  }
-
-  redraw() {
-    this.graph.redraw();
-    this.view?.redraw();
   }
 
   pick(id, t) {
@@ -332,9 +289,9 @@ export class App {
   }
 
   pin(i) {
-    this.options.buffer = this.marks.buffer = i;
+    this.options.buffer = i;
     replace(this.pinPlace, i === null ? null : pinned(this.space, i, () => this.light([this.space.site[i]], this.space.capture.siteName(this.space.site[i]), {site: this.space.site[i]}), () => this.pin(null)));
-    this.redraw();
+    this.view.redraw();
     if (this.tab === 'map') this.current().part.draw();
     this.write();
   }
@@ -403,7 +360,7 @@ export class App {
   }
 
   lightChanged() {
-    this.view?.redraw();
+    this.view.redraw();
     this.current()?.part?.draw?.();
     this.write();
   }
@@ -416,27 +373,34 @@ export class App {
   }
 
   setLayout(layout) {
-    if (!this.view) return;
+    if (this.view.still) return;
     this.options.layout = layout;
-    document.querySelector('[data-choice=layout]').value = layout;
-    this.view?.relayout();
+    this.mirror('layout', layout);
+    this.view.relayout();
     this.write();
   }
 
   setColor(color) {
-    this.color = color;
-    document.querySelector('[data-choice=colours]').value = color;
+    if (this.space.noBlocks) return;
+    this.color = this.options.color = color;
+    this.mirror('colours', color);
     this.setLegend();
-    this.view?.recolor();
+    this.view.recolor();
     if (this.tab === 'map') this.current().part.draw();
     this.write();
+  }
+
+  // mirror shows what is chosen.
+  mirror(choice, value) {
+    const select = document.querySelector(`[data-choice=${choice}]`);
+    if (select) select.value = value;
   }
 
   setLegend() {
     const {space} = this, legend = this.options.legend = new Legend(space, this.color, space.capture.findings);
     const names = shorten(legend.rows.map((row) => row.name), longestKey);
     const text = (row, name) => `${row.leak ? 'leak: ' : ''}${name}${row.bytes ? ` ${bytes(row.bytes)}` : ''}`;
-    replace(this.legendPlace, legend.rows.map((row, i) => key(text(row, names[i]), row.fill, row.leak, row.sites.length && (() => this.light(row.sites, row.name, {})), text(row, row.name))));
+    replace(this.view.keys, legend.rows.map((row, i) => key(text(row, names[i]), row.fill, row.leak, row.sites.length && (() => this.light(row.sites, row.name, {})), text(row, row.name))));
   }
 
   toggleTheme() {
@@ -446,11 +410,9 @@ export class App {
   // restyle makes the page dark or light and redraws it.
   restyle(dark) {
     setTheme(dark);
-    this.graph.make();
-    this.showLineKeys();
-    this.view?.make();
+    this.view.make();
     const tab = this.current();
-    if (tab.key === 'charts' || tab.key === 'compare' || tab.key === 'map') this.showTab(tab.key);
+    if (tab.key === 'compare' || tab.key === 'map') this.showTab(tab.key);
   }
 
   // print prepares the page for printing: light, with the first rows of its table; that of call sites if the tab has none.
@@ -465,17 +427,15 @@ export class App {
   }
 
   resized() {
-    if (!this.graphPlace.clientWidth || this.width === this.graphPlace.clientWidth) return;
-    this.width = this.graphPlace.clientWidth;
-    this.graph.resize();
-    this.view?.resize();
-    const tab = this.current();
-    if (tab?.key === 'charts') tab.part.draw();
+    const {clientWidth} = this.view.element;
+    if (!clientWidth || this.width === clientWidth) return;
+    this.width = clientWidth;
+    this.view.resize();
   }
 
   // svg returns the picture, csv the table.
   svg() {
-    return this.hero.svg;
+    return this.view.svg;
   }
 
   csv() {
@@ -490,14 +450,6 @@ export class App {
     sites.part ||= sites.make();
     sites.part.at(this.time);
     return sites.part;
-  }
-
-  // picture returns the charts as shown on one canvas.
-  picture() {
-    const {space, graph, view, options: {legend}} = this;
-    const lines = {canvas: graph.plot.ctx.canvas, legend: graph.lines.map((line) => ({name: line.name, fill: style(line.color)}))};
-    const title = [...(space.capture.headline || space.capture.name).split('\n'), `${space.capture.name.split(/[\\/]/).pop()} ${space.id}`];
-    return picture(title, view ? [lines, {canvas: view.plot.ctx.canvas, legend: legend.rows}] : [lines]);
   }
 
   // markdown returns the answer, the first rows of the table and the stack of the pinned buffer, else of the first row.
@@ -528,9 +480,9 @@ export class App {
 
   // state returns the fields of the address.
   state() {
-    const {space, view} = this, vertical = view?.zoomed && {low: Math.round(view.low), high: Math.round(view.high)};
-    return {...this.place(), ...vertical, ...this.fields, buffer: this.options.buffer, layout: this.options.layout === (space.static ? 'address' : 'stacked') ? null : this.options.layout,
-      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === this.usualTab() ? null : this.tab, function: this.tab === 'growth' || this.tab === 'flame' ? this.function : null};
+    const {space, view} = this, vertical = view.zoomed && {low: Math.round(view.low), high: Math.round(view.high)};
+    return {...this.place(), ...vertical, ...this.fields, buffer: this.options.buffer, layout: this.options.layout === this.layouts()[0] ? null : this.options.layout,
+      color: this.color === usualColor(this.space) ? null : this.color, tab: this.tab === 'sites' ? null : this.tab, function: this.tab === 'growth' || this.tab === 'flame' ? this.function : null};
   }
 
   async start() {

@@ -1,7 +1,6 @@
 // The Memory Breakdown Table: the memory at a time, by site or by buffer.
 
 import {bytes, count, percent, several, since, span} from './format.js';
-import {Events} from './segments.js';
 import {frameText} from './space.js';
 import {el} from './dom.js';
 import {Table} from './table.js';
@@ -93,41 +92,6 @@ export function bufferTable(space, on) {
     ],
   });
   table.at = (t) => table.show(space.liveAt(t).map((i) => ({...space.rowOf(i), buffer: i, bytes: space.size[i], requested: space.requested[i]})));
-  return table;
-}
-
-const mostEvents = 200_000; // rows
-
-// eventTable is the table of what happened in the part of the time that is shown, in order: allocations, frees, segments and requests that
-// failed. on.go(row) goes to an event.
-export function eventTable(space, timeline, on) {
-  const {capture} = space, all = new Events(space), named = (row) => (row.site ? capture.siteName(row.site) : '');
-  const time = number('time', 'when it happened', (row) => row.order, (row) => since(space, row.t));
-  const table = new Table({
-    label: 'events', sort: time, descending: false, on: {activate: on.go},
-    columns: [
-      time,
-      {name: 'event', always: true, title: 'what happened', text: (row) => row.action, value: (row) => row.action},
-      number('size', 'allocated bytes', (row) => row.size, (row) => bytes(row.size)),
-      number('in use', 'bytes in use right after', (row) => row.level, (row) => bytes(row.level)),
-      number('offset', 'address', (row) => row.addr, (row) => (row.addr >= 0 && space.addresses ? hexOf(space, row.addr) : '')),
-      {name: 'by', always: true, shorten: true, title: 'the innermost function of the program itself, or the operation', text: named, value: (row) => named(row).toLowerCase()},
-      {...text('stack', 'call stack, innermost call first', (row) => (row.site ? stackText(capture, stackOf(space, capture.sites[row.site])) : ''))},
-    ],
-  });
-  table.events = () => {
-    const {rows, left} = all.between(timeline.from, timeline.to, mostEvents);
-    table.show(rows);
-    if (left) table.note.textContent += `; ${several(left, 'more event')}: choose a shorter time`;
-  };
-  let shown = '';
-  table.at = (t) => {
-    const range = `${timeline.from} ${timeline.to}`;
-    if (range !== shown) table.events();
-    shown = range;
-    const i = table.shown.findIndex((row) => row.t >= t);
-    if (table.sort === time && !table.descending && i >= 0) table.reach(i);
-  };
   return table;
 }
 

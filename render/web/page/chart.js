@@ -18,15 +18,13 @@ export const left = () => (narrow() ? 62 : 104);
 // shortPlace cuts the beginning of a label that does not fit on a phone.
 export const shortPlace = (text) => (narrow() && text.length > 9 ? `…${text.slice(-7)}` : text);
 
-// axes returns the axes of a chart of a space: time, bytes, and on the right a share.
-export function axes(space, {grid = true, place = (n) => bytes(n), share = false, space: distance = 34} = {}) {
+// axes returns the axes of a chart of a space: time, and bytes.
+export function axes(space, {grid = true, place = (n) => bytes(n), space: distance = 34} = {}) {
   const line = {stroke: style('grid'), width: 1, show: grid}, font = '11px system-ui, sans-serif';
   const common = {stroke: () => style('muted'), font, ticks: {stroke: style('grid'), size: 4}};
   return [
     {...common, grid: line, size: 26, space: 90, incrs: decimal, splits: (u, _, low, high, step) => ticksOf(space, low, high, step), values: (_, ticks) => timeTicks(space, ticks)},
     {...common, grid: line, size: () => left(), space: distance, incrs: binary, values: (_, ticks) => ticks.map((n) => shortPlace(place(n)))},
-    {...common, grid: {show: false}, side: 1, scale: 'share', size: () => (share || !narrow() ? 50 : 8), show: true, values: (_, ticks) => ticks.map((n) => (share ? `${Math.round(100 * n)} %` : '')),
-      ticks: {show: share}},
   ];
 }
 

@@ -1,6 +1,7 @@
 // Colours of buffers, for people with common colour blindnesses too.
 
 import {BASE, NOTHING, REGION, STACK} from './raster.js';
+import {style} from './theme.js';
 
 // The colours of packages plot and blocks, so that pictures and page agree; a test compares them.
 const palette = ['#699bdd', '#eac971', '#1a8071', '#b2afd9', '#caebf0', '#8b8a3d', '#c39da7', '#546081'];
@@ -24,11 +25,44 @@ export const usualColor = (space) => (space.categories ? 'category' : 'site');
 export class Legend {
   constructor(space, mode, findings) {
     this.space = space;
+    this.mode = mode;
     this.rows = []; // {name, fill, sites, bytes at the peak, leak}
     const make = {site: () => this.bySite(findings), size: () => this.bySize(), category: () => this.byCategory(), leak: () => this.byLeak(findings)};
     const classOf = make[mode]();
     this.classes = new Uint8Array(space.count); // of each buffer: its row
     for (let i = 0; i < space.count; i++) this.classes[i] = classOf(i);
+  }
+
+  // tiers returns the buffers in tiers, the lowest first, each with those that end in the order of their ends, as package blocks stacks them: by
+  // category, or if most of the picture would be stripes, those that live longest are at the bottom. px are pixels per byte.
+  tiers(px) {
+    if (this.stacks) return this.stacks;
+    const {space, classes, rows, mode} = this, area = rows.map(() => 0), held = rows.map(() => 0);
+    let all = 0, stripes = 0;
+    for (let i = 0; i < space.count; i++) {
+      const one = space.size[i] * (Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0));
+      area[classes[i]] += one;
+      held[classes[i]] += space.size[i];
+      all += one;
+      if (space.size[i] * px < 4) stripes += one;
+    }
+    const life = (k) => area[k] / Math.max(held[k], 1), order = [...rows.keys()].sort((a, b) => life(b) - life(a) || a - b);
+    const leaking = mode === 'leak' && rows.some((row) => row.leak);
+    const tiers = rows.map((row, k) => (leaking ? Number(!row.leak) : mode === 'category' || mode !== 'leak' && stripes >= all / 2 ? order.indexOf(k) : 0));
+    this.tierOf = (i) => tiers[classes[i]];
+    const parts = (n, of) => {
+      const counts = rows.map(() => 0);
+      for (let k = 0; k < n; k++) counts[this.tierOf(of(k))]++;
+      const out = counts.map((n) => new Uint32Array(n));
+      counts.fill(0);
+      for (let k = 0; k < n; k++) {
+        const tier = this.tierOf(of(k));
+        out[tier][counts[tier]++] = of(k);
+      }
+      return out;
+    };
+    const ends = parts(space.byEnd.length, (k) => space.byEnd[k]);
+    return this.stacks = parts(space.count, (i) => i).map((buffers, k) => ({buffers, ends: ends[k]})).filter(({buffers}) => buffers.length);
   }
 
   row(name, fill, {sites = [], bytes = 0, leak = false} = {}) {
@@ -122,21 +156,51 @@ function byName(space) {
 }
 
 // Colours of areas without buffers, for light and dark pages.
-export function grounds(dark) {
+function grounds(dark) {
   return {
     [NOTHING]: dark ? '#16181d' : '#ffffff', [BASE]: dark ? '#59616b' : '#9aa3ad', [STACK]: dark ? '#6e6860' : '#b8b1a7', [REGION]: dark ? '#2b2f37' : '#e6e9ed',
   };
 }
 
 // pixelColor converts "#rrggbb" to a 32-bit number for ImageData.
-export function pixelColor(hex, alpha = 255) {
+function pixelColor(hex, alpha = 255) {
   const n = parseInt(hex.slice(1), 16);
   return (alpha << 24 | (n & 255) << 16 | (n >> 8 & 255) << 8 | n >> 16) >>> 0;
 }
 
 // mix returns a mixture of two colours, with this share of the second.
-export function mix(hex, other, share) {
+function mix(hex, other, share) {
   const a = parseInt(hex.slice(1), 16), b = parseInt(other.slice(1), 16);
   const part = (shift) => Math.round((a >> shift & 255) * (1 - share) + (b >> shift & 255) * share);
   return '#' + (part(16) << 16 | part(8) << 8 | part(0)).toString(16).padStart(6, '0');
+}
+
+// colored colours the map of pixels. The first pixels of a block that is large enough are darker, and leaks are hatched. If
+// sites are highlighted, all others are paler.
+export function colored(space, {width, height, pixels}, {legend, lit, buffer}) {
+  const dark = style('scheme') === 'dark', grounded = grounds(dark), paper = grounded[-1];
+  const ground = new Uint32Array(8); // by -id
+  for (const [id, color] of Object.entries(grounded)) ground[-id] = pixelColor(color);
+  const tones = new Uint32Array(8 * legend.rows.length); // of each row: the fill, its edge, its hatch; the same paler
+  legend.rows.forEach(({fill, leak}, row) => {
+    const colors = [fill, mix(fill, dark ? '#000000' : '#28323c', 0.35), leak ? mix(fill, '#ffffff', 0.35) : fill];
+    [...colors, fill, ...[0.82, 0.7, 0.82].map((share) => mix(fill, paper, share))].forEach((color, k) => { tones[8 * row + k] = pixelColor(color); });
+  });
+  const chosen = pixelColor(style('accent')), pinned = buffer ?? -1;
+  const {classes} = legend, {site} = space, thick = 3;
+  const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
+  for (let y = 0, p = 0; y < height; y++) {
+    const top = y > 0 && y + thick < height;
+    for (let x = 0; x < width; x++, p++) {
+      const id = pixels[p];
+      if (id < 0) {
+        out[p] = ground[-id];
+        continue;
+      }
+      const edge = top && pixels[p - width] !== id && pixels[p + thick * width] === id || x > 0 && x + thick < width && pixels[p - 1] !== id && pixels[p + thick] === id;
+      const tone = 8 * classes[id] + (lit !== null && !lit[id] ? 4 : 0);
+      out[p] = id === pinned ? chosen : tones[tone + (edge ? 1 : (x + y & 7) < 2 ? 2 : 0)];
+    }
+  }
+  return image;
 }

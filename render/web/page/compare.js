@@ -278,7 +278,7 @@ export class Compare {
     lines[0] = {...lines[0], splits: undefined, incrs: undefined, values: names};
     const plot = new uPlot({
       width: parent.clientWidth, height, legend: {show: !draw, live: false}, cursor: cursor('compare', false),
-      scales: {x: {time: false, range: () => [timeline.from, timeline.to]}, y: {range}, share: {range: [0, 1]}}, axes: lines,
+      scales: {x: {time: false, range: () => [timeline.from, timeline.to]}, y: {range}}, axes: lines, padding: [null, innerWidth > 720 ? 50 : 8, null, null],
       series: [{}, ...series.map((one) => ({scale: 'y', points: {show: false}, ...one}))],
       hooks: {draw: [(u) => { draw?.(u); this.mark(u); }], setSelect: [(u) => this.brushed(u)]},
     }, [this.drawn.sample.at, ...values], parent);

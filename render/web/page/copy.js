@@ -1,8 +1,6 @@
 // What is shown, for an issue: text as Markdown, and the charts as a picture.
 
-import {grounds} from './colors.js';
 import {fileName, saveBlob} from './save.js';
-import {style} from './theme.js';
 
 const marks = {'<': '&lt;', '>': '&gt;', '&': '&amp;', '@': '\\@&#8203;', '#': '\\#&#8203;'};
 
@@ -51,56 +49,4 @@ export async function copyPicture(space, canvas) {
     saveBlob(`${fileName(space)}.png`, blob);
     return 'saved';
   }
-}
-
-// picture returns the charts as shown on one canvas: below titles their pixels and legends, lists of {name, fill}.
-export function picture(titles, charts) {
-  const scale = devicePixelRatio, width = charts[0].canvas.width, canvas = document.createElement('canvas'), ctx = canvas.getContext('2d');
-  const font = (size, weight = '') => `${weight} ${size * scale}px system-ui, sans-serif`, pad = 10 * scale, line = 18 * scale;
-  const texts = []; // {text, x, y, font, fill of the box before it}
-  const put = (text, x, y, size, weight, fill) => texts.push({text, x, y, font: font(size, weight), fill});
-  ctx.font = font(14, 'bold');
-  let y = pad + line;
-  for (const part of titles.flatMap((title) => linesOf(ctx, title, width - 2 * pad))) {
-    put(part, pad, y, 14, 'bold');
-    y += line;
-  }
-  const images = [];
-  for (const {canvas: image, legend} of charts) {
-    ctx.font = font(11);
-    let x = pad;
-    for (const {name, fill} of legend) {
-      const wide = ctx.measureText(name).width + 30 * scale;
-      if (x > pad && x + wide > width - pad) [x, y] = [pad, y + line];
-      put(name, x + 15 * scale, y, 11, '', fill);
-      x += wide;
-    }
-    y += pad;
-    images.push([image, y]);
-    y += image.height + line;
-  }
-  canvas.width = width;
-  canvas.height = y;
-  ctx.fillStyle = grounds(style('scheme') === 'dark')[-1];
-  ctx.fillRect(0, 0, width, y);
-  for (const [image, top] of images) ctx.drawImage(image, 0, top);
-  for (const one of texts) {
-    ctx.font = one.font;
-    ctx.fillStyle = one.fill ?? '';
-    if (one.fill) ctx.fillRect(one.x - 15 * scale, one.y - 10 * scale, 11 * scale, 11 * scale);
-    ctx.fillStyle = style('fg');
-    ctx.fillText(one.text, one.x, one.y);
-  }
-  return canvas;
-}
-
-// linesOf breaks a text at spaces into lines of at most this width.
-function linesOf(ctx, text, width) {
-  const lines = [''];
-  for (const word of text.split(' ')) {
-    const last = lines[lines.length - 1], longer = last ? `${last} ${word}` : word;
-    if (last && ctx.measureText(longer).width > width) lines.push(word);
-    else lines[lines.length - 1] = longer;
-  }
-  return lines;
 }

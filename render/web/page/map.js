@@ -1,7 +1,7 @@
 // The memory map: the segments at an instant, in rows by pool and stream, with their blocks and holes, and the events before and after it.
 
-import {colored} from './blocks.js';
 import {hexOf} from './breakdown.js';
+import {colored} from './colors.js';
 import {stackList} from './details.js';
 import {button, el, replace} from './dom.js';
 import {bytes, count, several, since} from './format.js';
@@ -283,7 +283,7 @@ export class MemoryMap {
     past.height = view.height;
     past.style.width = `${width}px`;
     past.style.height = `${pastHeight}px`;
-    ctx.putImageData(colored(space, {...view, pixels: stackedAt(space, view, times)}, options), 0, 0);
+    ctx.putImageData(colored(space, {...view, pixels: stackedAt(space, view, options.legend.tiers(0), times)}, options), 0, 0);
     ctx.scale(devicePixelRatio, devicePixelRatio);
     const yOf = (n) => pastHeight - (n - low) / (top - low) * pastHeight;
     if (request) hatched(ctx, width - room + 2, Math.max(yOf(now + request.requested), 1), room - 4, yOf(now) - Math.max(yOf(now + request.requested), 1));

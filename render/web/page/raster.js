@@ -9,13 +9,13 @@ export const NOTHING = -1, BASE = -2, STACK = -3, REGION = -4;
 // A view is the visible part of a space: times [from, to), and bytes or places [low, high),
 // on width x height pixels.
 
-// stacked puts the live buffers on top of each other, oldest first, so that the upper edge
+// stacked puts the live buffers of each tier on top of each other, oldest first, so that the upper edge
 // is the memory in use. A pixel column shows the time of its highest level, so no peak is
-// lost.
-export function stacked(space, view) {
+// lost. tiers are those of a legend.
+export function stacked(space, view, tiers) {
   const {from, to, width} = view;
   let first = 0;
-  return columns(space, view, (x) => {
+  return columns(space, view, tiers, (x) => {
     const begin = from + (to - from) * x / width, end = from + (to - from) * (x + 1) / width;
     if (end <= 0 || begin >= space.length) return null;
     first = Math.max(lastUpTo(space.curve.at, Math.max(begin, 0), first), 0);
@@ -24,15 +24,15 @@ export function stacked(space, view) {
 }
 
 // stackedAt is stacked for a list of times, each as wide as any other: the view has no from and to.
-export function stackedAt(space, view, times) {
-  return columns(space, view, (x) => times[Math.floor(x * times.length / view.width)]);
+export function stackedAt(space, view, tiers, times) {
+  return columns(space, view, tiers, (x) => times[Math.floor(x * times.length / view.width)]);
 }
 
 // columns puts the live buffers on top of each other at the time of each column of pixels. Times increase; null is outside of the window.
-function columns(space, view, timeOf) {
+function columns(space, view, tiers, timeOf) {
   const {low, high, width, height} = view;
   const pixels = new Int32Array(width * height).fill(NOTHING);
-  const live = new Stack(space);
+  const live = tiers.map((tier) => new Stack(space, tier));
   const scale = height / (high - low);
   const rowOf = (bytes) => Math.max(0, Math.min(height, Math.round(height - (bytes - low) * scale)));
   const level = (row) => (height - row + 0.5) / scale + low;
@@ -41,32 +41,41 @@ function columns(space, view, timeOf) {
   for (let x = 0; x < width; x++) {
     const t = timeOf(x);
     if (t === null) continue;
-    let changed = live.goTo(t);
+    let first = -1, changed = 0; // the lowest tier that changed, and the place in it
+    live.forEach((stack, k) => {
+      const at = stack.goTo(t);
+      if (at >= 0 && first < 0) [first, changed] = [k, at];
+    });
     const stackBytes = space.stackAt(t);
     if (foot !== space.base + stackBytes) {
       foot = space.base + stackBytes;
-      changed = 0;
+      first = changed = 0;
       column.fill(BASE, rowOf(space.base), rowOf(0));
       column.fill(STACK, rowOf(foot), rowOf(space.base));
     }
-    if (changed >= 0) paint(column, live, changed, foot, rowOf, level);
+    if (first >= 0) paint(column, live, first, changed, foot, rowOf, level);
     for (let y = 0; y < height; y++) pixels[y * width + x] = column[y];
   }
   return pixels;
 }
 
-// paint fills a column with the buffers of a stack, starting with buffer first. A pixel
+// paint fills a column with the buffers of stacks, starting with buffer k of the stack first. A pixel
 // shows the first of its buffers. level(row) is the level that extends into the row above.
-function paint(column, live, first, foot, rowOf, level) {
-  const {ids, tops, n} = live;
-  let bottom = rowOf(first ? foot + tops[first - 1] : foot);
-  for (let k = first; bottom > 0;) {
-    const enough = level(bottom) - foot;
-    while (k < n && tops[k] < enough) k++;
-    if (k === n) break;
-    const top = Math.min(bottom - 1, rowOf(foot + tops[k]));
-    column.fill(ids[k++], top, bottom);
-    bottom = top;
+function paint(column, live, first, k, foot, rowOf, level) {
+  for (const below of live.slice(0, first)) foot += below.bytes;
+  let bottom = rowOf(k ? foot + live[first].tops[k - 1] : foot);
+  for (const stack of live.slice(first)) {
+    const {ids, tops, n} = stack;
+    while (bottom > 0) {
+      const enough = level(bottom) - foot;
+      while (k < n && tops[k] < enough) k++;
+      if (k === n) break;
+      const top = Math.min(bottom - 1, rowOf(foot + tops[k]));
+      column.fill(ids[k++], top, bottom);
+      bottom = top;
+    }
+    foot += stack.bytes;
+    k = 0;
   }
   column.fill(NOTHING, 0, bottom);
 }
@@ -84,31 +93,33 @@ function highest(space, first, begin, end) {
 // Stack is the list of live buffers at a time that only increases, with the top of each.
 // It recomputes only buffers above a change.
 class Stack {
-  constructor(space) {
-    this.space = space;
-    this.n = 0;
+  constructor(space, {buffers, ends}) {
+    Object.assign(this, {space, buffers, ends, n: 0});
     this.ids = new Int32Array(1024);
     this.tops = new Float64Array(1024);
-    this.next = 0; // buffer to be born
-    this.ended = 0; // place in byEnd
+    this.next = 0; // place in buffers of the one to be born
+    this.ended = 0; // place in ends
+  }
+
+  get bytes() {
+    return this.n ? this.tops[this.n - 1] : 0;
   }
 
   // goTo moves to time t and returns the first place that changed, or -1.
   goTo(t) {
-    const {begin, end, byEnd, endAt, count, size} = this.space, before = this.n;
-    let {ended, next} = this, oldest = next; // buffer that ended
-    if (!before) ended = lastUpTo(endAt, t, ended) + 1; // nothing is live that could end
-    for (; ended < endAt.length && endAt[ended] <= t; ended++) if (byEnd[ended] < oldest) oldest = byEnd[ended];
-    const changed = oldest < next ? this.placeOf(oldest) : before;
+    const {buffers, ends, space: {begin, end, size}, n: before} = this;
+    let {ended, next} = this, oldest = Infinity; // buffer that ended
+    for (; ended < ends.length && end[ends[ended]] <= t; ended++) if (ends[ended] < oldest) oldest = ends[ended];
+    const changed = this.placeOf(oldest);
     let n = changed;
     for (let k = changed; k < before; k++) {
       if (end[this.ids[k]] > t) this.ids[n++] = this.ids[k];
     }
     const left = n;
-    for (; next < count && begin[next] <= t; next++) {
-      if (end[next] <= t) continue;
+    for (; next < buffers.length && begin[buffers[next]] <= t; next++) {
+      if (end[buffers[next]] <= t) continue;
       if (n === this.ids.length) this.grow();
-      this.ids[n++] = next;
+      this.ids[n++] = buffers[next];
     }
     const any = changed < before || n > left;
     Object.assign(this, {n, next, ended});

@@ -97,32 +97,6 @@ export class Events {
     return freeSite ? freeSite[i] || site[i] : 0;
   }
 
-  // between returns the first events of a part of the time in their order, at most n, and how many are left: {rows, left}.
-  between(from, to, n) {
-    const {space} = this, {begin, endAt, byEnd, size, addr, site, count, regions, ooms} = space, rows = [];
-    const inside = (t) => t >= from && t < to && t > 0;
-    const add = (t, action, size, addr, buffer, site) => rows.push({t, action, size, addr, buffer, site});
-    for (const r of regions) {
-      if (inside(r.end) && r.end < space.length) add(r.end, 'segment returned', r.size, r.addr, -1, 0);
-      if (inside(r.begin)) add(r.begin, 'segment reserved', r.size, r.addr, -1, 0);
-    }
-    let left = 0, i = this.unseen, k = 0; // buffer to be allocated, and place of the one to be freed
-    while (i < count && begin[i] < from) i++;
-    while (k < endAt.length && endAt[k] < from) k++;
-    for (;;) {
-      const born = i < count && begin[i] < to ? begin[i] : Infinity, dies = k < endAt.length && endAt[k] < to ? endAt[k] : Infinity;
-      if (born === Infinity && dies === Infinity) break;
-      const frees = dies <= born && byEnd[k] < i, b = frees ? byEnd[k++] : i++; // at one time, frees come first, but for buffers that did not live
-      if (rows.length >= n) left++;
-      else if (frees) add(dies, 'free', size[b], addr[b], b, this.freeSite(b));
-      else add(born, 'allocation', size[b], addr[b], b, site[b]);
-    }
-    for (const m of ooms) if (inside(m.begin)) add(m.begin, 'request failed', Math.max(m.requested, 0), -1, -1, m.site);
-    rows.sort((a, b) => a.t - b.t);
-    rows.forEach((row, order) => Object.assign(row, {order, level: space.curve.bytes[Math.max(0, space.levelAt(row.t))]}));
-    return {rows, left};
-  }
-
   // at returns what happened at t: {action, size, addr, buffer, site, stackOf}.
   at(t) {
     const {space} = this, found = [];

@@ -6,7 +6,8 @@ import {bytes, count, exact, percent, several, since, span} from './format.js';
 // headline returns the name of the capture and the answer: what to do, why, and what filled the memory, a line for each.
 export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
-  return el('section', {class: 'headline', 'aria-label': 'answer'}, el('h1', {title: capture.name}, name), el('div', {id: 'headline'}, capture.headline.split('\n').filter(Boolean).map((line) => el('p', {}, line))));
+  const [first, ...rest] = capture.headline.split('\n').filter(Boolean);
+  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, first ?? name), rest.map((line) => el('p', {}, line)));
 }
 
 const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));

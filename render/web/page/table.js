@@ -13,8 +13,8 @@ const longest = 60; // characters of a name, which fit the cells of page.css
 // shorten show names, shortened so that visible rows stay different.
 // Clicks and Enter call on.activate(row). on.lit(row) returns whether to highlight a row.
 export class Table {
-  constructor({columns, sort, descending = true, on = {}, label}) {
-    Object.assign(this, {columns, all: columns, sort, descending, on});
+  constructor({columns, sort, on = {}, label}) {
+    Object.assign(this, {columns, all: columns, sort, on, descending: true});
     this.rows = this.shown = [];
     this.active = -1;
     this.needle = null;
@@ -89,13 +89,6 @@ export class Table {
   activate(i) {
     this.active = i;
     this.on.activate?.(this.shown[i]);
-    this.draw();
-  }
-
-  // reach scrolls to a row.
-  reach(i) {
-    this.active = i;
-    this.scroller.scrollTop = Math.max(0, i * rowHeight - this.scroller.clientHeight / 3);
     this.draw();
   }
 
