@@ -158,13 +158,14 @@ export function byAddress(space, view, places, {classes, rows}) {
   const {from, to, low, high, width, height} = view, {begin, end, size, count} = space;
   const pixels = new Int32Array(width * height), sx = width / (to - from), sy = height / (high - low);
   const x = (t) => (t - from) * sx, y = (place) => (place - low) * sy; // pixels from the left, and from the bottom
-  const seen = new Int32Array(count), bottom = new Float64Array(count), top = new Float64Array(count);
-  let n = 0;
+  const bands = Math.ceil(height / bandRows), seen = places.seen ||= [], n = new Uint32Array(bands); // buffers by band, and how many
+  while (seen.length < bands) seen.push(new Int32Array(count));
   for (let i = 0; i < count && begin[i] < to; i++) {
-    if (end[i] <= from || places.of[i] >= high || places.of[i] + size[i] <= low) continue;
-    seen[n] = i;
-    bottom[n] = y(places.of[i]);
-    top[n++] = y(places.of[i] + size[i]);
+    if (end[i] <= from) continue;
+    const bottom = places.of[i], top = bottom + size[i];
+    if (bottom >= high || top <= low) continue;
+    const last = Math.min(Math.ceil((top - low) * sy / bandRows), bands);
+    for (let k = Math.max(0, Math.floor((bottom - low) * sy / bandRows)); k < last; k++) seen[k][n[k]++] = i;
   }
   const owed = new Float64Array(width * (rows.length + 2));
   const band = new Band(width, rows.length);
@@ -174,10 +175,10 @@ export function byAddress(space, view, places, {classes, rows}) {
       const place = places.ofRegion[i];
       if (r.begin < to && r.end > from && place < high && place + r.size > low) band.cover(x(r.begin), x(r.end), y(place), y(place + r.size), rows.length, REGION);
     });
-    for (let k = 0; k < n; k++) {
-      if (top[k] <= first || bottom[k] >= first + bandRows) continue;
-      const i = seen[k];
-      band.cover(x(begin[i]), x(end[i]), bottom[k], top[k], classes[i], i);
+    const some = seen[first / bandRows].subarray(0, n[first / bandRows]);
+    for (let k = 0; k < some.length; k++) {
+      const i = some[k];
+      band.cover(x(begin[i]), x(end[i]), y(places.of[i]), y(places.of[i] + size[i]), classes[i], i);
     }
     for (let row = 0; row < band.rows; row++) band.choose(row, owed, pixels, (height - 1 - first - row) * width, classes);
   }
@@ -188,8 +189,7 @@ export function byAddress(space, view, places, {classes, rows}) {
 class Band {
   constructor(width, kinds) {
     const cells = width * bandRows;
-    Object.assign(this, {width, kinds, parts: [], ids: [], whole: new Int32Array(cells), touched: new Uint8Array(cells)});
-    this.parts[kinds] = new Float32Array(cells);
+    Object.assign(this, {width, kinds, cells, parts: new Float32Array(cells * (kinds + 1)), ids: new Int32Array(cells * kinds), whole: new Int32Array(cells), touched: new Uint8Array(cells)});
   }
 
   begin(first, rows) {
@@ -197,45 +197,35 @@ class Band {
     this.rows = rows;
     this.whole.fill(NOTHING);
     this.touched.fill(0);
-    for (const parts of this.parts) parts?.fill(0);
+    this.parts.fill(0);
   }
 
   // cover adds a rectangle with exact edges, in pixels from the left and from the bottom of the view.
   cover(left, right, bottom, top, kind, id) {
-    const {width, rows, first, whole} = this;
+    const {width, rows, first, whole, parts, ids, touched} = this, at = kind * this.cells;
     left = Math.max(left, 0);
     right = Math.min(right, width);
     bottom = Math.max(bottom - first, 0);
     top = Math.min(top - first, rows);
     if (right <= left || top <= bottom) return;
-    this.parts[kind] ||= new Float32Array(whole.length);
-    this.ids[kind] ||= new Int32Array(whole.length);
     const inner = Math.ceil(left), until = Math.floor(right);
     for (let y = Math.floor(bottom); y < top; y++) {
-      const high = Math.min(top, y + 1) - Math.max(bottom, y), row = y * width;
-      if (high < 1 || until <= inner) {
-        this.part(row, left, right, high, kind, id);
-        continue;
+      const high = Math.min(top, y + 1) - Math.max(bottom, y), row = y * width, full = high === 1 && until > inner;
+      if (full && id === REGION) parts.fill(1, at + row + inner, at + row + until);
+      else if (full) whole.fill(id, row + inner, row + until);
+      for (let x = Math.floor(left); x < right; x++) {
+        if (full && x >= inner) x = until;
+        if (x >= right) break;
+        parts[at + row + x] += high * (Math.min(right, x + 1) - Math.max(left, x));
+        if (id !== REGION) ids[at + row + x] = id;
+        touched[row + x] = 1;
       }
-      if (id === REGION) this.parts[kind].fill(1, row + inner, row + until);
-      else whole.fill(id, row + inner, row + until);
-      if (left < inner) this.part(row, left, inner, 1, kind, id);
-      if (right > until) this.part(row, until, right, 1, kind, id);
-    }
-  }
-
-  part(row, left, right, high, kind, id) {
-    const {touched} = this, parts = this.parts[kind], ids = this.ids[kind];
-    for (let x = Math.floor(left); x < right; x++) {
-      parts[row + x] += high * (Math.min(right, x + 1) - Math.max(left, x));
-      ids[row + x] = id;
-      touched[row + x] = 1;
     }
   }
 
   // choose writes the buffers of a row to pixels. owed has for each column the area owed to each class, to regions and to nothing.
   choose(row, owed, pixels, out, classes) {
-    const {width, kinds, parts, ids, whole, touched} = this, reserved = parts[kinds], none = kinds + 1;
+    const {width, kinds, cells, parts, ids, whole, touched} = this, reserved = cells * kinds, none = kinds + 1;
     let before = none; // the class on the left
     for (let x = 0, p = row * width; x < width; x++, p++) {
       if (whole[p] >= 0) {
@@ -243,14 +233,14 @@ class Band {
         continue;
       }
       if (!touched[p]) {
-        before = reserved[p] > 0 ? kinds : none;
+        before = parts[reserved + p] > 0 ? kinds : none;
         pixels[out + x] = before === kinds ? REGION : NOTHING;
         continue;
       }
       const at = x * (kinds + 2);
       let covered = 0, best = -1, again = false;
       for (let kind = 0; kind <= none; kind++) {
-        const part = kind < kinds ? parts[kind] ? parts[kind][p] : 0 : kind === kinds ? Math.min(reserved[p], 1) - covered : 1 - Math.max(covered, reserved[p]);
+        const part = kind < kinds ? parts[kind * cells + p] : kind === kinds ? Math.min(parts[reserved + p], 1) - covered : 1 - Math.max(covered, parts[reserved + p]);
         if (part <= least) continue;
         if (kind < kinds) covered += part;
         owed[at + kind] += part;
@@ -260,7 +250,7 @@ class Band {
       if (x > 0 && again && owed[at + before] + near >= owed[at + best]) best = before;
       owed[at + best]--;
       before = best;
-      pixels[out + x] = best < kinds ? ids[best][p] : best === kinds ? REGION : NOTHING;
+      pixels[out + x] = best < kinds ? ids[best * cells + p] : best === kinds ? REGION : NOTHING;
     }
   }
 }
