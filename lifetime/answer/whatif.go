@@ -73,6 +73,14 @@ func (r *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
 	return r.e.Levels(r.edits, on)
 }
 
+// Changes returns the buffers of the space, in order, that the change makes larger or smaller, moves or does without. nil if they are groups.
+func (r *Remedy) Changes(s *lifetime.Space) []int {
+	if s.Ungrouped != nil {
+		return nil
+	}
+	return r.e.Changes(r.edits)
+}
+
 // WhatIfRoom is a range of factors.
 type WhatIfRoom struct {
 	Low  float64 `json:"low_factor"`  // fits, also if the prediction is as much too low as the worst that was measured; 0 = not even as recorded, or not known
@@ -130,52 +138,19 @@ func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
 	})
 }
 
-// toggle is a kind of change with the values that a program allows.
-type toggle struct {
-	Name    string
-	Choices []string // edits; the first, "", changes nothing
-}
+// tries are the changes that a page offers, in the order in which people try them. All combinations of them take many times as long as all else.
+var tries = [...]string{"batch=0.5", "batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "shard=8:optimizer", "shard=8:parameters"}
 
-// switches are the changes that a page offers, in the order in which people try them.
-var switches = [...]toggle{
-	{"batch", []string{"", "batch=0.5", "batch=2"}},
-	{"checkpoint", []string{"", "checkpoint=blocks"}},
-	{"optimizer", []string{"", "optimizer=adam8bit", "optimizer.device=host"}},
-	{"shard", []string{"", "shard=8:optimizer", "shard=8:parameters"}},
-}
-
-// HasSwitches reports whether changes of a space can be predicted, and all combinations of switches in time.
-func HasSwitches(c *judge.Capture, s *lifetime.Space) bool {
-	return len(cmp.Or(s.Ungrouped, s).Buffers) <= c.Limits.Switches && autoEngine(c, s) != nil
-}
-
-// SwitchesOf returns the switches that a space allows, and what it would need with each combination of their choices:
-// those of the last switch change first. The first combination is the recording. A combination may be refused. The
-// space must have them: see HasSwitches.
-func SwitchesOf(c *judge.Capture, s *lifetime.Space) (allowed []toggle, all iter.Seq[Remedy]) {
+// TriesOf returns what a space would need with each change that people try and it allows; nil if they cannot be predicted in time.
+func TriesOf(c *judge.Capture, s *lifetime.Space) iter.Seq[Remedy] {
 	e := autoEngine(c, s)
-	try := func(edits string) Remedy {
-		scenario, _ := whatif.Parse(edits) // none of ""
-		return Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}
+	if e == nil || len(cmp.Or(s.Ungrouped, s).Buffers) > c.Limits.Tries {
+		return nil
 	}
-	combinations := []string{""}
-	for _, of := range switches {
-		choices := slices.DeleteFunc(slices.Clone(of.Choices), func(edits string) bool { return try(edits).Refused != "" })
-		if len(choices) < 2 {
-			continue
-		}
-		allowed = append(allowed, toggle{of.Name, choices})
-		var longer []string
-		for _, edits := range combinations {
-			for _, choice := range choices {
-				longer = append(longer, strings.Trim(edits+","+choice, ","))
-			}
-		}
-		combinations = longer
-	}
-	return allowed, func(yield func(Remedy) bool) {
-		for _, edits := range combinations {
-			if len(allowed) == 0 || !yield(try(edits)) {
+	return func(yield func(Remedy) bool) {
+		for _, edit := range tries {
+			scenario, _ := whatif.Parse(edit)
+			if r := (Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}); r.Refused == "" && !yield(r) {
 				return
 			}
 		}

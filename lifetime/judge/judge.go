@@ -37,9 +37,9 @@ type Capture struct {
 
 // Limits are the numbers of buffers of a space up to which memlane computes what the command did not name.
 type Limits struct {
-	Replays  int // the allocator is replayed: seconds
-	Changes  int // changes of the program are tried: about a second
-	Switches int // all combinations of switches are tried: about two seconds
+	Replays int // the allocator is replayed: seconds
+	Changes int // changes of the program are tried: about a second
+	Tries   int // the page tries changes: about a quarter of a second
 }
 
 // Asked are the limits of what the command names.
@@ -82,7 +82,7 @@ func New(c *lifetime.Capture, settings finding.Settings) *Capture {
 
 // Of returns the judgement of a capture, or of a part of one, whose categories are known.
 func Of(c *lifetime.Capture) *Capture {
-	return &Capture{Capture: c, known: map[part]any{}, Limits: Limits{Replays: 2_000_000, Changes: 50_000, Switches: 20_000}}
+	return &Capture{Capture: c, known: map[part]any{}, Limits: Limits{Replays: 2_000_000, Changes: 50_000, Tries: 20_000}}
 }
 
 // Mark finds the leaks and marks their buffers: see finding.Mark.

@@ -1,6 +1,8 @@
 package whatif
 
 import (
+	"slices"
+
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
@@ -115,4 +117,42 @@ func (e *Engine) Levels(s Scenario, on *lifetime.Space) (all []lifetime.Level) {
 	}
 	until(now, last)
 	return all
+}
+
+// Changes returns the recorded buffers, in order, that a scenario does without, or that have another size or other ends in it; none if it is refused.
+func (e *Engine) Changes(s Scenario) (all []int) {
+	m, r := e.whole(s)
+	if r.Refused != "" || len(s) == 0 {
+		return nil
+	}
+	m.settle() // from here on, moments are events
+	type call struct {
+		like       int32
+		size       int64
+		begin, end int
+	}
+	recorded := func(m *model, b *buffer) call { // what is after the recording is one event
+		last := m.axis[len(m.axis)-1]
+		return call{b.like, b.size, min(b.begin.event, last+1), min(b.end.event, last+1)}
+	}
+	kept, now := map[call]bool{}, map[int]int{e.program.axis[len(m.axis)-1] + 1: m.axis[len(m.axis)-1] + 1}
+	for _, b := range m.buffers {
+		kept[recorded(m, b)] = true
+	}
+	for k, event := range e.program.axis {
+		now[event] = m.axis[k]
+	}
+	at := func(event int) int {
+		if event, ok := now[event]; ok {
+			return event
+		}
+		return event // before the recording
+	}
+	for _, b := range e.program.buffers {
+		if c := recorded(e.program, b); !kept[call{c.like, c.size, at(c.begin), at(c.end)}] {
+			all = append(all, int(b.like))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -2,12 +2,14 @@ package whatif_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/replay"
+	"github.com/memlane/memlane/lifetime/whatif"
 )
 
 // pending reports whether the program freed a buffer before its memory was free: the replay frees it at another moment of the same call.
@@ -71,5 +73,40 @@ func TestLevels(t *testing.T) {
 	}
 	if scenarios < 50 {
 		t.Errorf("only %d scenarios", scenarios)
+	}
+}
+
+// TestChanges: what a change edits is marked, and nothing else: by category, and only in steps that train.
+func TestChanges(t *testing.T) {
+	c, err := judged.Open("../../testdata/meaning/a17.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.Spaces[0]
+	e, _ := c.WhatIf(s)
+	at := s.Peak(lifetime.Occupied).At
+	for edit, want := range map[string][]string{
+		"optimizer=adam8bit": {"optimizer_state", "unknown", "workspace"}, "optimizer.device=host": {"optimizer_state", "unknown", "workspace"}, "checkpoint=blocks": {"activation"},
+		"batch=2": {"activation", "input", "temporary", "unknown"}, "batch=1": {},
+	} {
+		scenario, err := whatif.Parse(edit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed, all := e.Changes(scenario), int64(0)
+		for _, i := range changed {
+			b := &s.Buffers[i]
+			if b.Begin > at || b.End <= at {
+				continue
+			}
+			all += b.Size
+			if name := c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); !slices.Contains(want, name) {
+				t.Errorf("%s changes buffer %d, %s", edit, i, name)
+			}
+		}
+		// A replay also counts what the allocator does not split off.
+		if saved := e.Needs.Peak - e.Run(scenario, replay.Device{}).Peak; saved > all+2<<20 || (all == 0) != (len(want) == 0) {
+			t.Errorf("%s: the buffers that it changes have %d bytes at the peak, it saves %d", edit, all, saved)
+		}
 	}
 }

@@ -89,18 +89,19 @@ type space struct {
 	Picture     *picture      `json:"picture"`     // nil = none
 	Without     string        `json:"without"`     // what the peak would be without the leaks; only of the main space, empty if not known
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
-	Switches    bool          `json:"switches"`    // whether a part has its switches; only of the main space
+	Tries       bool          `json:"tries"`       // whether a part has changes to try; only of the main space
 }
 
 // saving is a change of the program that would lower the peak, or that a reader may try.
 type saving struct {
-	Change string `json:"change"` // with what it costs, or why it is refused
-	Peak   string `json:"peak"`   // with the change, in words; empty if it is refused
+	Change string `json:"change"` // with what it costs
+	Peak   string `json:"peak"`   // with the change, in words
 	Advice string `json:"advice"`
 	Low    int64  `json:"low"` // bytes of the peak, at least and at most
 	High   int64  `json:"high"`
 
-	Line []float64 `json:"line"` // the bytes in use with it, see lineOf
+	Line  []float64 `json:"line"`  // the bytes in use with it, see lineOf
+	Marks []int     `json:"marks"` // buffers that it changes, each as the distance from the one before
 }
 
 // savingsOf returns remedies of s, whose picture has the frame f, nil for none.
@@ -108,10 +109,6 @@ func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy
 	all := []saving{}
 	var on *lifetime.Space
 	for remedy := range remedies {
-		if remedy.Refused != "" {
-			all = append(all, saving{Change: "cannot predict " + remedy.Refused, Line: []float64{}})
-			continue
-		}
 		peak, change := text.Saving(&remedy.WhatIfScenario)
 		line := []float64{}
 		if f != nil {
@@ -120,25 +117,13 @@ func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy
 			}
 			line = lineOf(remedy.Levels(on), f)
 		}
-		all = append(all, saving{change, peak, remedy.Advice, remedy.LowBytes, remedy.HighBytes, line})
+		marks, last := []int{}, 0
+		for _, i := range remedy.Changes(s) {
+			marks, last = append(marks, i-last), i
+		}
+		all = append(all, saving{change, peak, remedy.Advice, remedy.LowBytes, remedy.HighBytes, line, marks})
 	}
 	return all
-}
-
-// switches are changes of a program that a reader may try.
-type switches struct {
-	Choices  [][]string `json:"choices"`  // of each switch, its name and the edits after the first choice, which changes nothing
-	Switched []saving   `json:"switched"` // for each combination of choices; those of the last switch change first
-}
-
-// switchesOf returns the switches of s, whose picture has the frame f, nil for none.
-func switchesOf(c *judge.Capture, s *lifetime.Space, f *plot.Frame) switches {
-	allowed, combinations := answer.SwitchesOf(c, s)
-	out := switches{[][]string{}, savingsOf(s, f, combinations)}
-	for _, one := range allowed {
-		out.Choices = append(out.Choices, append([]string{one.Name}, one.Choices[1:]...))
-	}
-	return out
 }
 
 type shownFinding struct {
@@ -196,8 +181,10 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
 		}
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
-		of.Savings = savingsOf(s, frame, slices.Values(answer.RemediesOf(c, s)))
-		of.Switches = answer.HasSwitches(c, s)
+		const most = 4 // changes beside the picture
+		remedies := answer.RemediesOf(c, s)
+		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]))
+		of.Tries = answer.TriesOf(c, s) != nil
 	}
 	for _, f := range c.Findings() {
 		d.Findings = append(d.Findings, findingOf(&f, index))

@@ -3,8 +3,8 @@ package web_test
 import (
 	"bytes"
 	"encoding/base64"
-	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,71 +99,65 @@ func TestPageRemedy(t *testing.T) {
 	}
 }
 
-// TestPageSwitches: the switches of the page say and draw for each combination what memlane whatif predicts, and nothing for the recording.
-func TestPageSwitches(t *testing.T) {
+// TestPageTries: what people try first says, draws and marks on the page what memlane whatif predicts, and nothing for the recording.
+func TestPageTries(t *testing.T) {
 	c := open(t, "../../testdata/meaning/a17.pickle.zst")
 	p := browser.Open(t, browser.Start(t), writePage(t, c))
-	switches, _ := answer.SwitchesOf(c, c.Spaces[0])
-	if len(switches) < 3 {
-		t.Fatalf("switches %v", switches)
+	names := []string{""}
+	higher := false
+	for r := range answer.TriesOf(c, c.Spaces[0]) {
+		names = append(names, strings.Join(r.Edits, ","))
 	}
-	p.WaitFor("document.querySelectorAll('.switches select').length === %d", len(switches))
-	chosen, higher := make([]int, len(switches)), false
-	for done := false; !done; {
-		var edits []string
-		for k, i := range chosen {
-			if i > 0 {
-				edits = append(edits, switches[k].Choices[i])
-			}
-		}
-		p.Set("document.querySelectorAll('.switches select').forEach((s, k) => { s.value = %v[k]; s.dispatchEvent(new Event('change')); })", strings.ReplaceAll(fmt.Sprint(chosen), " ", ","))
+	if len(names) < 6 {
+		t.Fatalf("changes to try: %v", names)
+	}
+	p.WaitFor("document.querySelectorAll('.switches option').length === %d", len(names))
+	choose := "(() => { const s = document.querySelector('.switches select'); s.value = %d; s.dispatchEvent(new Event('change')); })()"
+	engine, _ := c.WhatIf(c.Spaces[0])
+	for i, edits := range append(names, "") {
+		p.Set(choose, i%len(names))
 		got, lines := p.Text(".switches [role=status]"), browser.Eval[int](p, "document.querySelectorAll('.hero .outline').length")
-		if edits == nil {
-			if got != "" || lines != 0 {
-				t.Errorf("of the recording, it says %q with %d lines", got, lines)
+		lit := browser.Eval[[]int](p, "[...(memlane.options.lit ?? []).keys()].filter((i) => memlane.options.lit[i])")
+		if edits == "" {
+			if got != "" || lines != 0 || len(lit) > 0 {
+				t.Errorf("of the recording, it says %q with %d lines and %d buffers", got, lines, len(lit))
 			}
-		} else if want, refused := predicted(t, c.Capture, strings.Join(edits, ",")); !strings.Contains(got, want) || (lines == 1) == refused {
+			continue
+		}
+		scenario, err := whatif.Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := predicted(t, c.Capture, scenario); !strings.Contains(got, want) || lines != 1 {
 			t.Errorf("%v: it says %q with %d lines, want %q", edits, got, lines, want)
 		}
-		if lines == 1 { // all of the line is inside, on the scale of the picture
-			high := browser.Eval[[]float64](p, "(() => { const svg = document.querySelector('.hero .outline'), ys = [...svg.querySelector('polyline').points].map((q) => q.y); return [Math.min(...ys), svg.viewBox.baseVal.y, memlane.space.picture.top]; })()")
-			if higher = higher || high[0] < high[2]; high[0] < high[1] {
-				t.Errorf("%v: the line is cut off: %v", edits, high)
-			}
+		if want := engine.Changes(scenario); !slices.Equal(lit, want) {
+			t.Errorf("%v: it marks %d buffers, want %d", edits, len(lit), len(want))
 		}
-		done = true
-		for k := range chosen { // the next combination
-			if chosen[k] = (chosen[k] + 1) % len(switches[k].Choices); chosen[k] > 0 {
-				done = false
-				break
-			}
+		// All of the line is inside, on the scale of the picture.
+		high := browser.Eval[[]float64](p, "(() => { const svg = document.querySelector('.hero .outline'), ys = [...svg.querySelector('polyline').points].map((q) => q.y); return [Math.min(...ys), svg.viewBox.baseVal.y, memlane.space.picture.top]; })()")
+		if higher = higher || high[0] < high[2]; high[0] < high[1] {
+			t.Errorf("%v: the line is cut off: %v", edits, high)
 		}
 	}
 	if !higher {
-		t.Error("no combination is higher than the picture")
+		t.Error("no change is higher than the picture")
 	}
+	p.Set(choose, 1)
 	p.Set("document.querySelector('.outlines').click()")
-	if left := browser.Eval[string](p, "[...document.querySelectorAll('.switches select')].map((s) => s.value).join()"); strings.Trim(left, "0,") != "" {
-		t.Errorf("with another change, the switches are at %s", left)
+	if left := browser.Eval[string](p, "document.querySelector('.switches select').value"); left != "0" {
+		t.Errorf("with another change, the first one stays: %s", left)
 	}
 }
 
-// predicted returns the peak of a changed program in words, as memlane whatif tells it, or why it refuses.
-func predicted(t *testing.T, c *lifetime.Capture, edits string) (words string, refused bool) {
-	scenario, err := whatif.Parse(edits)
-	if err != nil {
-		t.Fatal(err)
-	}
+// predicted returns the peak of a changed program in words, as memlane whatif says it.
+func predicted(t *testing.T, c *lifetime.Capture, scenario whatif.Scenario) string {
 	spaces, err := answer.WhatIfOf(judge.Of(c), answer.WhatIfAsked{Scenarios: []whatif.Scenario{scenario}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := &spaces[0].Scenarios[1]
-	if of.Refused != "" {
-		return of.Refused, true
-	}
-	words, _ = text.Saving(of)
-	return words, false
+	words, _ := text.Saving(&spaces[0].Scenarios[1])
+	return words
 }
 
 // TestPageWithoutLeaks: beside its leaks, the page says what the peak would be without them, as memlane leaks does.

@@ -119,8 +119,8 @@ func hash(text string) string {
 }
 
 // Parts passes the data of the page of captures to take, one part after the other: for each capture the pictures and
-// the columns of its spaces, and its document. Then it calls complete: the page can be shown, and only switches of
-// changes follow, which take longer. It returns the first error of take.
+// the columns of its spaces, and its document. Then it calls complete: the page can be shown, and only changes to
+// try follow, which take longer. It returns the first error of take.
 func Parts(captures []*judge.Capture, take func(Part) error, complete func()) error {
 	frames := make([][]*plot.Frame, len(captures))
 	for number, c := range captures {
@@ -149,15 +149,16 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 	complete()
 	for number, c := range captures {
 		s, _ := mainOf(c.Spaces)
-		if s == nil || !answer.HasSwitches(c, s) {
+		tries := answer.TriesOf(c, s)
+		if tries == nil {
 			continue
 		}
 		i := slices.Index(c.Spaces, s)
-		data, err := Encode(switchesOf(c, s, frames[number][i]))
+		data, err := Encode(savingsOf(s, frames[number][i], tries))
 		if err != nil {
 			return err
 		}
-		if err := take(Part{fmt.Sprintf("capture-%d-%d-switches", number, i), data}); err != nil {
+		if err := take(Part{fmt.Sprintf("capture-%d-%d-tries", number, i), data}); err != nil {
 			return err
 		}
 	}

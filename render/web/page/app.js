@@ -167,7 +167,7 @@ export class App {
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
     const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding, space), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
-    const changes = whatIf(space, (line, peak) => this.view.outline(line, peak));
+    const changes = whatIf(space, (saving) => this.change(saving));
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, changes.lower, !leaks && first].filter(Boolean);
     const {still} = this.view, timeless = still || timed(space.time ?? space) === false, layouts = layoutsOf(space);
     replace(this.main, el('section', {class: 'headline', 'aria-label': 'answer'}, headline(space.capture), summary(space, (t) => this.setTime(t))),
@@ -329,11 +329,26 @@ export class App {
     if (!sites) return this.unlight(fields);
     const {space} = this, mask = (list, n) => { const one = new Uint8Array(n); for (const k of list) one[k] = 1; return one; };
     this.lit = {sites: mask(sites, space.capture.sites.length), holders: mask(holders, space.capture.holders.length)};
-    const lit = this.options.lit = new Uint8Array(space.count);
+    this.shine(name, fields, (i) => this.lit.sites[space.site[i]] || this.lit.holders[space.holder[i]]);
+  }
+
+  // change draws what would be in use after a change, and highlights the buffers that it changes; null removes both.
+  change(saving) {
+    this.view.outline(saving?.line, saving?.peak);
+    if (!saving?.marks.length) return this.unlight();
+    const marked = new Set();
+    saving.marks.reduce((last, step) => { marked.add(last + step); return last + step; }, 0);
+    this.lit = {sites: [], holders: []};
+    this.shine(saving.change, {}, (i) => marked.has(i));
+  }
+
+  // shine highlights the buffers that are chosen.
+  shine(name, fields, chosen) {
+    const {space} = this, lit = this.options.lit = new Uint8Array(space.count);
     this.fields = fields;
     let n = 0, at = 0;
     for (let i = 0; i < space.count; i++) {
-      if (!this.lit.sites[space.site[i]] && !this.lit.holders[space.holder[i]]) continue;
+      if (!chosen(i)) continue;
       lit[i] = 1;
       n++;
       if (space.aliveAt(i, this.time)) at += space.size[i];

@@ -39,10 +39,10 @@ export class Space {
     return this.svg ?? null;
   }
 
-  // tried returns what the program would need with each choice of switches.
+  // tried returns changes to try, with what the program would need.
   async tried() {
     const {parts, number} = this.capture, on = this.time ?? this;
-    on.trying ||= parts.take(`capture-${number}-${this.number}-switches`).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+    on.trying ||= parts.take(`capture-${number}-${this.number}-tries`).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
     return on.trying;
   }
 
