@@ -81,6 +81,24 @@ func TestPools(t *testing.T) {
 	})
 }
 
+// TestMoments: a space with only what is alive at an instant has the same level, reserved memory and pools there.
+func TestMoments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, s := range anyCapture(t, usual).Spaces {
+			now := region.Moments(s)
+			for _, at := range slices.Sorted(slices.Values(instants(t, s))) {
+				some := now(at)
+				if got, want := some.LevelAt(at, lifetime.Occupied), s.LevelAt(at, lifetime.Occupied); got != want {
+					t.Fatalf("%s: level %d at %d, want %d", s.ID(), got, at, want)
+				}
+				if got, want := region.PoolsAt(some, at), region.PoolsAt(s, at); !slices.Equal(got, want) || region.ReservedAt(some, at) != region.ReservedAt(s, at) {
+					t.Fatalf("%s: pools %+v at %d, want %+v", s.ID(), got, at, want)
+				}
+			}
+		}
+	})
+}
+
 // poolsOver returns the pools of the regions that contain the address of b when it begins.
 func poolsOver(s *lifetime.Space, b *lifetime.Buffer) (pools []region.PoolID) {
 	for i := range s.Regions {

@@ -46,7 +46,7 @@ func Judge(c *lifetime.Capture) (all []string) {
 		for i := range s.Marks {
 			if s.Marks[i].Kind == lifetime.OOM {
 				d := Diagnosis{Space: s, Mark: &s.Marks[i]}
-				d.judge(&c.Tables, survived(d.Mark))
+				d.judge(&c.Tables, s, survived(d.Mark))
 				all = append(all, fmt.Sprintf("%s: %s. %s", d.Reason, d.Words, d.Advice))
 			}
 		}

@@ -29,7 +29,7 @@ type Diagnosis struct {
 	Proof      string  // how it is known that the advice helps; "" if it is not
 
 	Inferred bool // no failed request was recorded: a peak is compared with a limit
-	Brief    bool // one of very many failures: only its request and whether it was survived are known
+	Brief    bool // one of very many failures: who held memory is not listed
 
 	Leak     *Grown    // the largest leak below it; nil if there is none
 	Released int64     // bytes given back to the device right before, to make room
@@ -84,7 +84,7 @@ func (d *Diagnosis) Why() string {
 func (d *Diagnosis) Caught() bool { return d.Reason == Survived }
 
 // Of many failures in one space only the first are described as a whole, and fewer are judged with a replay: each costs as much as
-// reading the space again.
+// reading the space again. The state at an instant costs what is alive then.
 const (
 	leastWhole = 8
 	mostWork   = 10_000_000 // buffers to look at
@@ -121,7 +121,7 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, facts Facts) []Di
 	var all []Diagnosis
 	most := max(leastWhole, mostWork/(len(s.Buffers)+1))
 	whole, judged := map[bool]int{}, 0 // survived ones apart: they must not hide the one that ended the program
-	survivor := Survivors(s)
+	survivor, now, work := Survivors(s), region.Moments(s), 0
 	for i := range s.Marks {
 		m := &s.Marks[i]
 		if m.Kind != lifetime.OOM {
@@ -130,7 +130,12 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, facts Facts) []Di
 		survived := survivor(m)
 		d := Diagnosis{Space: s, Mark: m, Brief: whole[survived] >= most}
 		whole[survived]++
-		d.judge(t, survived)
+		var state *lifetime.Space
+		if !d.Brief || work < mostWork {
+			state = now(m.Begin)
+			work += len(state.Buffers) + len(state.Regions)
+		}
+		d.judge(t, state, survived)
 		if m.Failure == nil && !d.Brief && !survived && judged < maxJudged {
 			judged++
 			judgeRecording(t, &d, facts)
@@ -155,15 +160,16 @@ func Of(t *lifetime.Tables, s *lifetime.Space, capacity int64, facts Facts) []Di
 	return all
 }
 
-// judge sets what is known of the failure, its reason, and for a compiled program the changes that help.
-func (d *Diagnosis) judge(t *lifetime.Tables, survived bool) {
+// judge sets what is known of the failure, its reason, and for a compiled program the changes that help. now is the space with what is
+// alive then; nil if there are too many failures to look at it.
+func (d *Diagnosis) judge(t *lifetime.Tables, now *lifetime.Space, survived bool) {
 	because := &row{reason: Unknown}
 	switch d.Failure = failure.Unknown(""); {
-	case !d.Brief || d.Mark.Failure != nil:
-		d.Failure = stateAt(d.Space, d.Mark, survived)
+	case now != nil || d.Mark.Failure != nil:
+		d.state(cmp.Or(now, d.Space), survived)
 		d.look(t)
 		because = d.rowOf()
-	case survived: // nothing else is known of one that is told briefly
+	case survived:
 		because = &row{reason: Survived}
 	}
 	d.because(t, because)
@@ -214,9 +220,9 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, facts Facts) []Diagnosis {
 		space := *s
 		space.Marks = append(slices.Clone(s.Marks), *d.Mark)
 		d.Space = &space
-		d.judge(t, false)
+		d.judge(t, d.Space, false)
 	case !program && float64(peak.Bytes) >= close*float64(capacity) && float64(peak.At-s.Begin) >= late*float64(s.End-s.Begin):
-		d.Failure = stateAt(s, d.Mark, false)
+		d.state(s, false)
 		d.because(t, &row{reason: Exhausted})
 		judgeRecording(t, &d, facts)
 		d.Words = fmt.Sprintf("no failed request was recorded, but the peak is %s below the capacity", units.Bytes(max(capacity-peak.Bytes, 0)))

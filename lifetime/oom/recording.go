@@ -46,7 +46,7 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, facts Facts) {
 		j.replay()
 	}
 	if d.Reason == Fragmented && d.Mark.Requested <= mib {
-		if usable, _ := freeFor(j.until, j.Mark); usable.Largest >= d.Mark.Requested {
+		if d.usable.Largest >= d.Mark.Requested {
 			d.Words += "; the largest free block is for requests of more than 1 MiB"
 		}
 	}

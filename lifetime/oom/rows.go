@@ -194,7 +194,6 @@ func (d *Diagnosis) look(t *lifetime.Tables) {
 			}
 		}
 	case "":
-		d.usable, d.privatePools = freeFor(s, d.Mark)
 		d.reachable = units.AddSat(max(d.Reserved, d.Live), d.Mark.Free.Or(0))
 	}
 	if d.pool = d.Unallocated; d.Requested >= 0 && d.Live >= d.Requested {

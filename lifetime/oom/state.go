@@ -13,47 +13,39 @@ import (
 // manyCaught is the number of equal failures that a program survived, from which the next one is no surprise to it.
 const manyCaught = 4
 
-// stateAt returns what is known about a failed allocation: what a text says, and else the state of the space at that
-// instant, whatever was freed later. Figures that are not known are -1.
-func stateAt(s *lifetime.Space, m *lifetime.Mark, survived bool) failure.Failure {
-	if m.Failure != nil {
-		return *m.Failure
+// state sets what is known about a failed allocation: what a text says, and else the state of the space at that instant, whatever was freed
+// later. now has what is alive then. Figures that are not known are -1. Without recorded pools, a request could use all free memory of its
+// stream; never that of private pools.
+func (d *Diagnosis) state(now *lifetime.Space, survived bool) {
+	s, m := d.Space, d.Mark
+	f, free := failure.Unknown(""), region.Holes{}
+	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
+		for _, use := range region.PoolsAt(now, m.Begin) {
+			free.Total, free.Largest = units.AddSat(free.Total, use.Free.Total), max(free.Largest, use.Free.Largest)
+			switch {
+			case use.Pool != "":
+				d.privatePools = units.AddSat(d.privatePools, use.Free.Total)
+			case use.Stream == m.Stream && use.Free.Total > 0:
+				d.usable.Total, d.usable.Largest = units.AddSat(d.usable.Total, use.Free.Total), max(d.usable.Largest, use.Free.Largest)
+			}
+		}
+		f.LargestFree = free.Largest
+		if f.Unallocated = free.Total; d.privatePools > 0 {
+			f.Idle, f.Unallocated = d.privatePools, max(free.Total-d.privatePools, 0)
+		}
 	}
-	f := failure.Unknown("")
-	f.Survived, f.Absurd = survived, m.Requested >= absurd
-	f.Live = s.LevelAt(m.Begin, lifetime.Occupied)
+	if d.Failure = f; m.Failure != nil {
+		d.Failure = *m.Failure
+		return
+	}
+	d.Survived, d.Absurd = survived, m.Requested >= absurd
+	d.Live = now.LevelAt(m.Begin, lifetime.Occupied)
 	if s.Limit > 0 {
-		f.Capacity = s.Limit
+		d.Capacity = s.Limit
 	}
 	if len(s.Regions) > 0 {
-		f.Reserved = region.ReservedAt(s, m.Begin)
+		d.Reserved = region.ReservedAt(now, m.Begin)
 	}
-	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
-		holes := region.FreeAt(s, m.Begin)
-		f.Unallocated, f.LargestFree = holes.Total, holes.Largest
-		if _, idle := freeFor(s, m); idle > 0 {
-			f.Idle, f.Unallocated = idle, max(holes.Total-idle, 0)
-		}
-	}
-	return f
-}
-
-// freeFor returns the reserved but free memory that a request could use, and the free memory of private pools, which it could
-// not. Without recorded pools, all is usable.
-func freeFor(s *lifetime.Space, m *lifetime.Mark) (usable region.Holes, idle int64) {
-	if len(s.Regions) == 0 || s.Facts&lifetime.Addresses == 0 {
-		return usable, 0
-	}
-	for _, use := range region.PoolsAt(s, m.Begin) {
-		switch {
-		case use.Pool != "":
-			idle = units.AddSat(idle, use.Free.Total)
-		case use.Stream == m.Stream && use.Free.Total > 0:
-			usable.Total = units.AddSat(usable.Total, use.Free.Total)
-			usable.Largest = max(usable.Largest, use.Free.Largest)
-		}
-	}
-	return usable, idle
 }
 
 const mib = 1 << 20

@@ -34,6 +34,33 @@ func ReservedAt(s *lifetime.Space, t int64) (bytes int64) {
 	return bytes
 }
 
+// Moments returns a function that returns a space with only what is alive at an instant: its buffers and regions, or its last total. The
+// instants must not fall; each costs what is alive then, and all together the space once. A result is valid until the next one.
+func Moments(s *lifetime.Space) func(t int64) *lifetime.Space {
+	now, buffers, regions, totals := *s, s.Buffers, s.Regions, s.Totals
+	now.Buffers, now.Regions, now.Totals, now.EndOrder = nil, nil, nil, nil
+	return func(t int64) *lifetime.Space {
+		for ; len(buffers) > 0 && buffers[0].Begin <= t; buffers = buffers[1:] {
+			now.Buffers = append(now.Buffers, buffers[0])
+		}
+		kept := now.Buffers[:0]
+		for _, b := range now.Live(t) {
+			kept = append(kept, *b)
+		}
+		now.Buffers = kept
+		for ; len(regions) > 0 && regions[0].Begin <= t; regions = regions[1:] {
+			now.Regions = append(now.Regions, regions[0])
+		}
+		now.Regions = slices.DeleteFunc(now.Regions, func(r lifetime.Region) bool { return !aliveAt(&r, t) })
+		for ; s.UsageOnly() && len(totals) > 0 && totals[0].T <= t; totals = totals[1:] {
+			if totals[0].Measure != lifetime.Reserved {
+				now.Totals = totals[:1]
+			}
+		}
+		return &now
+	}
+}
+
 // Planned returns the bytes that a compiled program needs of the memory of a space: all that XLA placed, also what lies between
 // buffers. That must fit. It is 0 for other spaces.
 func Planned(s *lifetime.Space) (bytes int64) {
