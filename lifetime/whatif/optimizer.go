@@ -69,7 +69,7 @@ func (m *model) trained() (all []*buffer, first int) {
 		}
 	}
 	m.withStates(need)
-	return m.parametersOf(need), first
+	return parametersOf(filter(m.buffers, isParameter), need), first
 }
 
 // gradients returns how many gradients of each size each round has. Those from before the recording are of all rounds.
@@ -114,10 +114,11 @@ func (m *model) withStates(need map[int64]int) {
 	}
 }
 
-func (m *model) parametersOf(need map[int64]int) []*buffer {
+// parametersOf returns the first of all parameters that have as many of each size as gradients are.
+func parametersOf(all []*buffer, need map[int64]int) []*buffer {
 	need = maps.Clone(need)
-	return filter(m.buffers, func(b *buffer) bool {
-		is := isParameter(b) && need[b.size] > 0
+	return filter(all, func(b *buffer) bool {
+		is := need[b.size] > 0
 		if is {
 			need[b.size]--
 		}
@@ -172,10 +173,11 @@ func (m *model) optimizer(per states, of temporaries) string {
 		}
 		m.addStates(parameters, made, per)
 	}
+	all := filter(m.buffers, isParameter)
 	for k, in := range gradients {
 		trained := parameters
 		if len(in) > 0 {
-			trained = m.parametersOf(in)
+			trained = parametersOf(all, in)
 		}
 		for q, p := range trained {
 			m.addTemporaries(of, p, q, k)
