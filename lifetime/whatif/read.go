@@ -61,13 +61,16 @@ func (m *model) readCalls(all []buffer) (instants []int64) {
 
 func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 	event := func(t int64) int { return sort.Search(m.n, func(i int) bool { return instants[i] >= t }) }
-	failure := func(t int64) int { // that of a request that failed
-		return slices.IndexFunc(m.others, func(o other) bool { return o.kind == replay.Fail && instants[o.at.event] == t })
+	failures := map[int64]int{} // events by instants
+	for _, o := range slices.Backward(m.others) {
+		if o.kind == replay.Fail {
+			failures[instants[o.at.event]] = o.at.event
+		}
 	}
 	m.closure = w.Closure
 	for _, t := range w.Cuts {
-		if i := failure(t); i >= 0 {
-			m.cuts = append(m.cuts, m.others[i].at.event)
+		if failed, ok := failures[t]; ok {
+			m.cuts = append(m.cuts, failed)
 		}
 	}
 	for _, r := range w.Rounds {
@@ -75,8 +78,8 @@ func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 	}
 	for _, p := range w.Passes {
 		of := pass{event(p.Begin), event(p.Backward), event(p.End), p.Round, p.Cut}
-		if i := failure(p.End - 1); i >= 0 && p.Cut {
-			of.end = m.others[i].at.event
+		if failed, ok := failures[p.End-1]; ok && p.Cut {
+			of.end = failed
 			of.backward = min(of.backward, of.end)
 		}
 		m.passes = append(m.passes, of)
@@ -169,19 +172,18 @@ func (m *model) findFailed() {
 
 // madeAt returns what a program makes at an event, as its place in a pass or a round tells.
 func (m *model) madeAt(event int) (category purpose.Category, phase purpose.Phase) {
-	if slices.ContainsFunc(m.rounds, func(r round) bool { return r.optimizer <= event && event <= r.end && r.optimizer < r.end }) {
-		return purpose.TemporaryData, purpose.OptimizerPhase
-	}
-	for _, p := range m.passes {
-		switch {
-		case event < p.begin || event > p.end:
-		case p.trains():
-			category, phase = purpose.TemporaryData, purpose.Backward
-		default:
-			category, phase = purpose.Activation, purpose.Forward
+	for k := sort.Search(len(m.rounds), func(i int) bool { return m.rounds[i].optimizer > event }) - 1; k >= 0 && event <= m.rounds[k].end; k-- {
+		if m.rounds[k].optimizer < m.rounds[k].end {
+			return purpose.TemporaryData, purpose.OptimizerPhase
 		}
 	}
-	return category, phase
+	switch k := sort.Search(len(m.passes), func(i int) bool { return m.passes[i].begin > event }) - 1; {
+	case k < 0 || event > m.passes[k].end:
+		return purpose.UnknownCategory, purpose.UnknownPhase
+	case m.passes[k].trains():
+		return purpose.TemporaryData, purpose.Backward
+	}
+	return purpose.Activation, purpose.Forward
 }
 
 // isOpen reports whether pass k ends in its forward part: the recording ends there, or a request failed.
