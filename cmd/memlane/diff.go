@@ -37,7 +37,7 @@ func diffCommand() *cli.Command {
 			"  memlane diff --fail-on 'peak>+5%' --fail-on new-leak old.pickle new.pickle",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.GenericFlag{Name: "fail-on", Value: &texts{},
-				Usage: "exit status 1 if `RULE` is met: 'peak>+5%',\n'end>+64MiB', new-leak; can be repeated"}, named(diff.NewLeak)...),
+				Usage: "exit status 1 if `RULE` is met: 'peak>+5%', 'end>+64MiB', new-leak; can be repeated"}, named(diff.NewLeak)...),
 			toggle("per-step", "compare bytes allocated per step, not in total"),
 			formatFlag(),
 			jsonFlag(), outputFlag(), forceFlag()),
@@ -84,11 +84,8 @@ func gatesOf(all []string) (gates []diff.Gate, err error) {
 	for _, text := range all {
 		g, err := diff.ParseGate(text)
 		if err != nil {
-			hint := ""
-			if metric, _, ok := strings.Cut(strings.TrimSpace(text), ">+"); !ok || !hasWord(words, metric) {
-				hint = suggestion(metric, words)
-			}
-			return nil, usage("--fail-on %q: %w%s", text, err, hint)
+			metric, _, _ := strings.Cut(strings.TrimSpace(text), ">")
+			return nil, usage("--fail-on %q: %w%s", text, err, suggestion(metric, words))
 		}
 		gates = append(gates, g)
 	}

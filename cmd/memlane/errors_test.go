@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/memlane/memlane/internal/pickletest"
 )
 
@@ -88,7 +86,16 @@ func TestErrors(t *testing.T) {
 		{"peak --at 5s good", 2, `good: --at 5s: the recording of cuda:0 is 1.82 ms long`},
 		{"peak --at -5ms good", 2, `--at "-5ms": use peak, end, oom, a duration`},
 		{"peak --at 5ms clockless", 2, `clockless: --at "5ms": cuda:0 has no clock; use .* or the number of an event`},
-		{"peak --at 7 good", 2, `good: --at 7: the recording of cuda:0 is from \d+ to \d+`},
+		{"peak --at 7 good", 2, `good: --at 7: the recording of cuda:0 is 1.82 ms long; give a duration since its beginning with a unit: 7ms`},
+		{"peak --at peek good", 2, `did you mean peak\?`},
+		{"peak --by sites good", 2, `name or holder; did you mean line\?`},
+		{"whatif --set batch=2,chekpoint=blocks good", 2, `did you mean checkpoint\?`},
+		{"whatif --set checkpoint=block good", 2, `use blocks, every:N such as every:2, .*module:\*.mlp\n$`},
+		{"export --to svgg good", 2, `; did you mean memlane svg\?`},
+		{"report --format jsn good", 2, `; did you mean --json\?`},
+		{"svg --view timeline good", 2, `--view "timeline": use blocks, peak or usage\n$`},
+		{"leaks --threshold critical_byte=1GiB good", 2, `; did you mean critical_bytes\?`},
+		{"diff --fail-on peek>5% good good", 2, `; did you mean peak\?`},
 		{"ops", 2, `ops: no capture given; see memlane ops --help`},
 		{"ops --sort size good", 2, `--sort "size": use calls, memory or time`},
 		{"ops --space cuda:0 good", 2, `memlane ops has no flag --space; see`},
@@ -159,13 +166,13 @@ func TestFlagsFirst(t *testing.T) {
 	app := newApp(nil, nil, nil)
 	for _, c := range []struct{ in, want string }{
 		{"", ""},
-		{"--help", "--help"},
+		{"--help", "help"},
 		{"nosuch a --json", "nosuch a --json"},
 		{"info", "info --"},
 		{"info a b", "info -- a b"},
 		{"info a --json", "info --json -- a"},
 		{"info --json a", "info --json -- a"},
-		{"info a --help b", "info --help"},
+		{"info a --help b", "help info"},
 		{"info a -json=false b", "info -json=false -- a b"},
 		{"info a --space cuda:* b", "info --space cuda:* -- a b"},
 		{"info a --space=cuda:* b", "info --space=cuda:* -- a b"},
@@ -193,29 +200,37 @@ func TestFlagsFirst(t *testing.T) {
 	}
 }
 
-// TestHelp checks that every command has examples, and that no line is wider than a terminal.
+// TestHelp checks that every command has examples, and that no line is wider than a terminal. A command's own flags stand
+// once and first, with all descriptions in one column; what most commands have is described on one page.
 func TestHelp(t *testing.T) {
-	pages := [][]string{{}, {"--help"}, {"help"}, {"help", "info"}}
 	app := newApp(nil, nil, nil)
+	overview := succeed(t, "--help")
+	pages := map[string]string{"": succeed(t), "--help": overview, "help": succeed(t, "help"), "help info": succeed(t, "help", "info")}
 	for _, command := range app.Commands {
-		pages = append(pages, []string{command.Name, "--help"}, []string{command.Name, "a", "-h"})
-		for _, f := range command.Flags {
-			if text := f.String(); strings.Contains(text, "default: false") {
-				t.Errorf("%s: %s", command.Name, text)
+		page := succeed(t, command.Name, "--help")
+		pages[command.Name+" --help"], pages[command.Name+" a -h"] = page, succeed(t, command.Name, "a", "-h")
+		own, shared := flagsOf(app, command)
+		for i, d := range describeAll(append(own, shared...)) {
+			if d.doc == "" || strings.Contains(d.doc, `default: "`) || strings.Contains(d.doc, "default: default") || strings.HasPrefix(d.doc, d.name[strings.LastIndex(d.name, " ")+1:]) {
+				t.Errorf("%s: %s: %s", command.Name, d.name, d.doc)
 			}
-			if d, ok := f.(cli.DocGenerationFlag); !ok || d.GetUsage() == "" {
-				t.Errorf("%s: --%s has no usage", command.Name, f.Names()[0])
+			where := page
+			if i >= len(own) {
+				where = overview
+			}
+			rows := regexp.MustCompile(`(?m)^  `+regexp.QuoteMeta(d.name)+`(\s+)\S`).FindAllStringSubmatch(where, -1)
+			if len(rows) != 1 || len(d.name) < flagColumn-2 && len(rows[0][1]) != flagColumn-2-len(d.name) {
+				t.Errorf("%s: %s is described %d times, or not in its column:\n%s", command.Name, d.name, len(rows), where)
 			}
 		}
 	}
-	for _, args := range pages {
-		page := succeed(t, args...)
+	for args, page := range pages {
 		if !strings.Contains(page, "Examples:\n") {
-			t.Errorf("memlane %s: no examples", strings.Join(args, " "))
+			t.Errorf("memlane %s: no examples", args)
 		}
 		for line := range strings.Lines(page) {
 			if len(line) > 81 {
-				t.Errorf("memlane %s: too wide: %s", strings.Join(args, " "), line)
+				t.Errorf("memlane %s: too wide: %s", args, line)
 			}
 		}
 	}

@@ -22,7 +22,7 @@ func exportCommand() *cli.Command {
 	var to []word
 	for _, e := range render.Exports {
 		to = append(to, word{e.Name, e.Doc})
-		fmt.Fprintf(&list, "  %-20s %s\n", e.Name, text.Wrap(e.Doc, strings.Repeat(" ", 23)))
+		printColumn(&list, 24, to[len(to)-1])
 	}
 	tableNames := named(tables.Names()...)
 	return &cli.Command{

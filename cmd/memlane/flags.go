@@ -25,6 +25,8 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		command = app.Command(briefName)
 	}
 	switch {
+	case isHelp(args[1]):
+		return []string{args[0], "help"}, nil
 	case command == nil && isFlag(args[1]):
 		return args, misplacedFlag(app, args[1])
 	case command == nil:
@@ -41,8 +43,8 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 			captures = append(captures, arg)
 			continue
 		}
-		if slices.Contains(cli.HelpFlag.Names(), flagName(arg)) {
-			return []string{args[0], args[1], arg}, nil // with captures, cli looks for a subcommand
+		if isHelp(arg) {
+			return []string{args[0], "help", args[1]}, nil
 		}
 		f, err := flagOf(command, arg)
 		if err != nil {
@@ -51,7 +53,7 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 		flags = append(flags, arg)
 		if takesValue(f) && !strings.Contains(arg, "=") {
 			if len(rest) == 1 {
-				return nil, usage("%s needs a value: %s; see memlane %s --help", arg, usageOf(f), command.Name)
+				return nil, usage("%s needs a value: %s; see memlane %s --help", arg, describe(f).name, command.Name)
 			}
 			rest = rest[1:]
 			flags = append(flags, rest[0])
@@ -63,6 +65,10 @@ func flagsFirst(app *cli.App, args []string) ([]string, error) {
 // isFlag reports whether an argument is a flag. - is standard input.
 func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && arg != "-" }
 
+func isHelp(arg string) bool {
+	return isFlag(arg) && slices.Contains(cli.HelpFlag.Names(), flagName(arg))
+}
+
 // flagName returns "view" for "--view=usage" and "-view=usage".
 func flagName(arg string) string {
 	name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
@@ -72,13 +78,6 @@ func flagName(arg string) string {
 func takesValue(f cli.Flag) bool {
 	_, isSwitch := f.(*cli.BoolFlag)
 	return !isSwitch
-}
-
-// usageOf returns a flag and the name of its value, if it has one: "--space GLOB".
-func usageOf(f cli.Flag) string {
-	names, _, _ := strings.Cut(f.String(), "\t") // "--output FILE, -o FILE"
-	first, _, _ := strings.Cut(names, ", ")
-	return first
 }
 
 // dashed returns the name of a flag as typed.
@@ -92,9 +91,8 @@ func dashed(name string) string {
 // flagWords returns flags as typed, with their usage.
 func flagWords(visible []cli.Flag) (words []word) {
 	for _, f := range visible {
-		doc := strings.NewReplacer("`", "", "\n", " ").Replace(f.(cli.DocGenerationFlag).GetUsage())
 		for _, name := range f.Names() {
-			words = append(words, word{dashed(name), doc})
+			words = append(words, word{dashed(name), describe(f).doc})
 		}
 	}
 	return words
@@ -154,7 +152,7 @@ func misplacedFlag(app *cli.App, arg string) error {
 	}
 	for _, command := range app.Commands {
 		if f, err := flagOf(command, arg); err == nil {
-			return usage("%s: put flags after the command: memlane %s %s; see memlane --help", arg, command.Name, usageOf(f))
+			return usage("%s: put flags after the command: memlane %s %s; see memlane --help", arg, command.Name, describe(f).name)
 		}
 	}
 	return usage("memlane has no flag %s; see memlane --help", dashed(flagName(arg)))

@@ -63,55 +63,41 @@ func man(c *cli.Context) error {
 	return err
 }
 
-// commonTo is the number of commands from which on a shared flag is described only once.
-const commonTo = 5
-
 // commandsMarkdown returns the reference of all commands and their flags.
 func commandsMarkdown(app *cli.App) string {
-	uses := map[string]int{}
-	for _, command := range app.VisibleCommands() {
-		for _, f := range command.VisibleFlags() {
-			uses[f.String()]++
+	table := func(flags []cli.Flag) string {
+		rows := "\n| flag | |\n|---|---|\n"
+		for _, f := range describeAll(flags) {
+			rows += fmt.Sprintf("| `%s` | %s |\n", f.name, strings.ReplaceAll(f.doc, "|", `\|`))
 		}
+		return rows
 	}
 	var page strings.Builder
 	page.WriteString("# Commands\n")
-	var common []string
 	for _, command := range app.VisibleCommands() {
 		fmt.Fprintf(&page, "\n## memlane %s\n\n%s\n\n```\n%s\n```\n", command.Name, sentence(command.Usage),
 			strings.TrimSpace(command.UsageText))
-		describe(&page, command.Description)
-		var own, shared []string
-		for _, f := range command.VisibleFlags() {
-			if f == cli.HelpFlag { // cli adds it when it runs
-				continue
-			}
-			names, usage, _ := strings.Cut(f.String(), "\t")
-			row := fmt.Sprintf("| `%s` | %s |\n", names, strings.ReplaceAll(strings.Join(strings.Fields(usage), " "), "|", `\|`))
-			if uses[f.String()] < commonTo {
-				own = append(own, row)
-				continue
-			}
-			shared = append(shared, "`--"+f.Names()[0]+"`")
-			if !slices.Contains(common, row) {
-				common = append(common, row)
-			}
-		}
+		writeMarkdown(&page, command.Description)
+		own, shared := flagsOf(app, command)
 		if own != nil {
-			page.WriteString("\n| flag | |\n|---|---|\n" + strings.Join(own, ""))
+			page.WriteString(table(own))
+		}
+		var names []string
+		for _, f := range shared {
+			names = append(names, "`--"+f.Names()[0]+"`")
 		}
 		if len(shared) > 1 {
-			page.WriteString("\nAnd [common flags](#common-flags): " + strings.Join(shared, ", ") + ".\n")
+			page.WriteString("\nAnd [common flags](#common-flags): " + strings.Join(names, ", ") + ".\n")
 		}
 	}
-	page.WriteString("\n## Common flags\n\n| flag | |\n|---|---|\n" + strings.Join(common, ""))
+	page.WriteString("\n## Common flags\n" + table(commonFlags(app)))
 	return page.String()
 }
 
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
-// describe writes the description of a command as Markdown. Indented lines are commands and lists; they become code.
-func describe(page *strings.Builder, text string) {
+// writeMarkdown writes the description of a command as Markdown. Indented lines are commands and lists; they become code.
+func writeMarkdown(page *strings.Builder, text string) {
 	fenced := false
 	for line := range strings.Lines("\n" + strings.TrimRight(text, "\n") + "\n") {
 		indented := strings.HasPrefix(line, "  ")

@@ -24,8 +24,8 @@ func mcpCommand() *cli.Command {
 			"  memlane mcp --root .\n" +
 			"  claude mcp add memlane -- memlane mcp --root ~/captures",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "root", Usage: "captures below `FOLDER` may\nbe read (default: this folder)", TakesFile: true},
-			&cli.StringFlag{Name: "max-memory", Usage: "stop a question that\nneeds more than `SIZE`"},
+			&cli.StringSliceFlag{Name: "root", Usage: "captures below `FOLDER` may be read; can be repeated", DefaultText: "this folder", TakesFile: true},
+			&cli.StringFlag{Name: "max-memory", Usage: "stop a question that needs more than `SIZE`"},
 		},
 		Action: serveMCP,
 	}

@@ -42,7 +42,7 @@ func peak(c *cli.Context) error {
 	}
 	moment, err := selection.ParseMoment(c.String("at"))
 	if err != nil {
-		return usage("--at %w", err)
+		return usage("--at %w%s", err, suggestion(c.String("at"), named(selection.Moments...)))
 	}
 	all := []answer.Peak{}
 	if moment.OfOutline() && chosen.AllBuffers() && chosen.By == "" {

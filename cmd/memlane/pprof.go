@@ -36,10 +36,10 @@ func pprofCommand() *cli.Command {
 			"  memlane pprof --module jit_step -o step.pb.gz host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			suggesting(&cli.StringFlag{Name: "at", Value: "peak",
-				Usage: "`WHEN` inuse is measured: peak, end, or instants\nsuch as 20ms,40ms with one file each"},
+				Usage: "measure inuse at `WHEN`: peak, end, or instants such as 20ms,40ms with one file each"},
 				named("peak", "end")...),
 			&cli.StringFlag{Name: "every", Usage: "one file for the beginning of every `N`th step"},
-			oneOf(&cli.StringFlag{Name: "frames", Value: "user", Usage: "`WHICH` frames of stacks: user or all"}, named("user", "all")...),
+			oneOf(&cli.StringFlag{Name: "frames", Value: "user", Usage: "`WHICH`: user, or all frames of stacks"}, named("user", "all")...),
 			rankFlag(), outputFlag(), forceFlag()),
 		Action: writePprof,
 	}

@@ -37,7 +37,7 @@ func formatFlag() cli.Flag {
 		}
 	}
 	return oneOf(&cli.StringFlag{Name: "format",
-		Usage: "`FORMAT`: text, markdown, html, sarif or github;\ndefault: by the name of -o"}, named(names...)...)
+		Usage: "`FORMAT`: text, markdown, html, sarif or github", DefaultText: "by the name of -o"}, named(names...)...)
 }
 
 func reportCommand() *cli.Command {

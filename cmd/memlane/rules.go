@@ -32,12 +32,12 @@ func ruleFlags() []cli.Flag {
 		choices = append(choices, word{preset.Presets[i].Name, preset.Presets[i].Doc})
 	}
 	return []cli.Flag{
-		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, DefaultText: defaultRules,
+		oneOf(&cli.StringFlag{Name: "rules", Value: defaultRules, DefaultText: "memlane's own",
 			Usage: "`RULES`: " + orList(choices)}, choices...),
 		&cli.GenericFlag{Name: "threshold", Value: &texts{}, Usage: "set the threshold `NAME=V`; can be repeated"},
 		&cli.StringFlag{Name: "function", Usage: "only functions that match `REGEXP`, and their callees"},
 		suggesting(&cli.StringFlag{Name: "fail-on",
-			Usage: "exit status 1 for findings of `LEVEL` or above:\ncritical, warning, info; or of the rule LEVEL"},
+			Usage: "exit status 1 for findings of `LEVEL` or above: critical, warning, info; or of the rule LEVEL"},
 			append(severities(), (&rules{}).list()...)...),
 	}
 }
@@ -153,14 +153,14 @@ func (r *rules) set(name, value string) error {
 		}
 		return r.thresholds.Set(name, v)
 	}
-	var names []string
+	var names []word
 	for _, t := range ownThresholds {
 		if t.name == name {
 			return t.set(&r.settings, value)
 		}
-		names = append(names, t.name)
+		names = append(names, word{t.name, t.doc})
 	}
-	return fmt.Errorf("unknown threshold %q; memlane's rules have %s; see memlane leaks --list-rules", name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown threshold %q; use %s, which memlane leaks --list-rules explains%s", name, orList(names), suggestion(name, names))
 }
 
 // list returns every rule.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/pprof"
@@ -173,10 +172,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		}
 		return usage("%w; see memlane --help", err)
 	}
-	var readers strings.Builder
-	for _, f := range formats.All() {
-		fmt.Fprintf(&readers, "  %-15s %s\n", f.Name, text.Wrap(f.Doc, strings.Repeat(" ", 18)))
-	}
 	app := &cli.App{
 		Name:      "memlane",
 		Usage:     "show which buffers hold GPU memory, and which of them leak",
@@ -188,11 +183,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			"  memlane snapshot.pickle\n" +
 			"  memlane leaks snapshot.pickle\n" +
 			"  memlane peak --at oom snapshot.pickle\n" +
-			"  memlane COMMAND --help\n\n" +
-			"Formats of captures:\n" + readers.String() + "\n" +
-			"Exit status: 0 success, 1 --fail-on is met, 2 wrong command line, 3 a capture\n" +
-			"cannot be read (or is damaged, with --strict), 4 a capture does not contain\n" +
-			"the requested data, 5 the output cannot be written, 130 interrupted.",
+			"  memlane COMMAND --help",
 		Reader: stdin, Writer: stdout, ErrWriter: &notices{to: stderr, seen: map[string]bool{}},
 		HideVersion: true,
 		Flags: []cli.Flag{
@@ -212,7 +203,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 			case c.Bool("version"):
 				return printVersion(c)
 			}
-			return cli.ShowAppHelp(c)
+			return appHelp(c)
 		},
 	}
 	for _, command := range app.Commands {
@@ -221,27 +212,6 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 		command.HideHelpCommand = true // a capture may be called "help"
 	}
 	return app
-}
-
-func helpCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "help",
-		Usage:     "show the flags and examples of a command",
-		ArgsUsage: commandArg,
-		Description: "Without a command: an overview of memlane and its commands.\n\n" +
-			"Examples:\n" +
-			"  memlane help leaks",
-		Action: func(c *cli.Context) error {
-			name := c.Args().First()
-			switch {
-			case name == "":
-				return cli.ShowAppHelp(c)
-			case c.App.Command(name) == nil:
-				return unknownCommand(c.App, name)
-			}
-			return cli.ShowCommandHelp(c, name)
-		},
-	}
 }
 
 // commandWords returns the names of the commands and their one-line descriptions.

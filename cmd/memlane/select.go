@@ -29,28 +29,33 @@ func captureFlags(more ...cli.Flag) []cli.Flag {
 // functionFlag returns --function of the commands that show buffers. leaks and report have another one.
 func functionFlag() cli.Flag {
 	return &cli.StringFlag{Name: "function",
-		Usage: "only allocations by functions that match `REGEXP`,\nand by the functions that they call"}
+		Usage: "only allocations by functions that match `REGEXP`, and by the functions that they call"}
 }
 
 // nameFlag returns --name of the same commands.
 func nameFlag() cli.Flag {
-	return &cli.StringFlag{Name: "name", Usage: "only buffers whose recorded name or holder matches\n`REGEXP`, such as 'layers\\.3\\.'"}
+	return &cli.StringFlag{Name: "name", Usage: "only buffers whose recorded name or holder matches `REGEXP`, such as 'layers\\.3\\.'"}
 }
 
 // byFlag returns --by of the commands that sum up buffers.
 func byFlag() cli.Flag {
 	var names []word
 	for _, by := range selection.Bys {
-		names = append(names, word{string(by), ""})
+		names = append(names, word{string(by), map[selection.By]string{selection.ByLine: "call site", selection.ByOp: "operator",
+			selection.ByName: "variable", selection.ByCategory: "kind"}[by]})
 	}
 	return oneOf(&cli.StringFlag{Name: "by", Value: string(selection.ByLine),
-		Usage: "sum up buffers by `KEY`: line, function, file, stack,\nop, module, layer, shape, category, phase, pool,\nstream, name or holder"}, names...)
+		Usage: "sum up buffers by `KEY`: line, function, file, stack, op, module, layer, shape, category, phase, pool, stream, name or holder"}, names...)
+}
+
+func spaceFlag() cli.Flag {
+	return &cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'; '*/space0': main memory of programs"}
 }
 
 // spaceFlags returns the flags of captureFlags except those that limit the window.
 func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
-		&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*';\n'*/space0': main memory of programs"},
+		spaceFlag(),
 		&cli.StringFlag{Name: "module", Usage: "only programs named `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "memory-space", Hidden: true, Usage: "only memory space `N` of programs, as --space '*/spaceN'"},
 		&cli.StringFlag{Name: "min-size", Usage: "only buffers of at least `SIZE`, such as 1MiB"},
@@ -62,7 +67,7 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 // categoriesFlag returns --categories.
 func categoriesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "categories", TakesFile: true,
-		Usage: "categories of your own: lines of `FILE` such as\n'teacher frame=teacher.py size=1MiB..'"}
+		Usage: "categories of your own: lines of `FILE` such as 'teacher frame=teacher.py size=1MiB..'"}
 }
 
 // categoriesOf reads the file of --categories; nil without the flag.

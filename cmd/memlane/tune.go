@@ -35,15 +35,14 @@ func tuneCommand() *cli.Command {
 			"  memlane tune --json before.pickle after.pickle | jq -r .recommended",
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
-				Usage: "replay only `CONF`, a value of\nPYTORCH_CUDA_ALLOC_CONF, or default; can be repeated"},
+				Usage: "replay only `CONF`, a value of PYTORCH_CUDA_ALLOC_CONF, or default; can be repeated"},
 				named("default", "expandable_segments:True", "max_split_size_mb:128", "roundup_power2_divisions:4")...),
 			&cli.StringFlag{Name: "capacity",
-				Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM, else unlimited"},
-			&cli.Float64Flag{Name: "fraction", Usage: "`F` of set_per_process_memory_fraction,\nsuch as 0.9", DefaultText: "not set"},
+				Usage: "the device has `SIZE`, less what others use", DefaultText: "known from an OOM, else unlimited"},
+			&cli.Float64Flag{Name: "fraction", Usage: "set_per_process_memory_fraction was `F`, such as 0.9", DefaultText: "not set"},
 			&cli.StringFlag{Name: "scale",
-				Usage: "batch sizes `N,M` of two captures: the largest\nbatch that fits --capacity; or activations=F for\none: what F times its activations need", DefaultText: "not predicted"},
-			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
-			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
+				Usage: "batch sizes `N,M` of two captures: the largest batch that fits --capacity; or activations=F for one: what F times its activations need", DefaultText: "not predicted"},
+			spaceFlag(), jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
 		Action: tune,
 	}
 }

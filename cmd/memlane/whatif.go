@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"strings"
 
@@ -22,7 +22,7 @@ import (
 func whatifCommand() *cli.Command {
 	var kinds strings.Builder
 	for _, k := range whatif.Kinds() {
-		fmt.Fprintf(&kinds, "\n  %-23s  %s", strings.TrimSuffix(k.Name+"="+k.Values, "="), k.Doc)
+		printColumn(&kinds, 27, word{strings.TrimSuffix(k.Name+"="+k.Values, "="), k.Doc})
 	}
 	return &cli.Command{
 		Name:      "whatif",
@@ -36,20 +36,27 @@ func whatifCommand() *cli.Command {
 			"  memlane whatif --search --capacity 24GiB snapshot.pickle\n" +
 			"  memlane whatif --set checkpoint=blocks -o changed.svg snapshot.pickle\n" +
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
-			"Changes:" + kinds.String(),
+			"Changes:\n" + kinds.String(),
 		Flags: append([]cli.Flag{
 			suggesting(&cli.GenericFlag{Name: "set", Value: &texts{},
-				Usage: "predict these `CHANGES`, separated by\ncommas; can be repeated"}, named(commonEdits...)...),
-			&cli.StringFlag{Name: "capacity", Usage: "`SIZE` of the device, less what others use;\ndefault: known from an OOM"},
-			toggle("search", "find the cheapest changes that fit the\ncapacity, and the largest batch of each"),
-			&cli.StringFlag{Name: "space", Usage: "only memory IDs that match `GLOB`, such as 'cuda:*'"},
-			jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
+				Usage: "predict these `CHANGES`, separated by commas; can be repeated"}, named(commonEdits...)...),
+			&cli.StringFlag{Name: "capacity", Usage: "the device has `SIZE`, less what others use", DefaultText: "known from an OOM"},
+			toggle("search", "find the cheapest changes that fit the capacity, and the largest batch of each"),
+			spaceFlag(), jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
 		Action: predict,
 	}
 }
 
 // commonEdits are what completion suggests.
 var commonEdits = []string{"batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations"}
+
+// edits are the names of changes.
+func edits() (names []word) {
+	for _, k := range whatif.Kinds() {
+		names = append(names, word{k.Name, k.Doc})
+	}
+	return names
+}
 
 // predict is memlane whatif.
 func predict(c *cli.Context) error {
@@ -62,11 +69,16 @@ func predict(c *cli.Context) error {
 		return err
 	}
 	for _, given := range *c.Generic("set").(*texts) {
-		edits, err := whatif.Parse(given)
+		scenario, err := whatif.Parse(given)
 		if err != nil {
-			return usage("--set %w", err)
+			hint := ""
+			for part := range strings.SplitSeq(given, ",") {
+				name, _, _ := strings.Cut(strings.TrimSpace(part), "=")
+				hint = cmp.Or(hint, suggestion(name, edits()))
+			}
+			return usage("--set %w%s", err, hint)
 		}
-		asked.Scenarios = append(asked.Scenarios, edits)
+		asked.Scenarios = append(asked.Scenarios, scenario)
 	}
 	if err := checkName(c, append(pictureExtensions, ".json", ".txt", ".native")...); err != nil {
 		return err

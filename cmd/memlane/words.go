@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -28,11 +29,15 @@ type visibleFlag interface {
 
 // oneOf returns a flag that accepts only these words.
 func oneOf(f *cli.StringFlag, words ...word) cli.Flag {
-	f.Action = func(_ *cli.Context, value string) error {
+	f.Action = func(c *cli.Context, value string) error {
 		if value == f.Value || hasWord(words, value) { // f.Value may be "", as for --input-format
 			return nil
 		}
-		return usage("--%s %q: use %s%s", f.Name, value, orList(words), suggestion(value, words))
+		others := flagWords(c.Command.VisibleFlags()) // json is a flag and svg a command, no formats
+		for _, command := range c.App.VisibleCommands() {
+			others = append(others, word{name: "memlane " + command.Name})
+		}
+		return usage("--%s %q: use %s%s", f.Name, value, orList(words), cmp.Or(suggestion(value, words), inDoc(value, words), suggestion(value, others)))
 	}
 	return wordFlag{f, words}
 }
@@ -73,16 +78,29 @@ func orList(words []word) string {
 // minSimilarity is the similarity (Jaro-Winkler, 1 = equal) from which on a word counts as mistyped.
 const minSimilarity = 0.82
 
-// suggestion asks whether the most similar of the words was meant; "" if no word is similar.
+// suggestion asks whether the most similar of the words was meant; "" if no word is similar, or the given one is among them.
 func suggestion(given string, words []word) string {
+	plain := func(s string) string {
+		return strings.TrimPrefix(strings.TrimLeft(strings.ToLower(s), "-"), "memlane ")
+	}
 	best, most := "", minSimilarity
 	for _, w := range words {
-		if similarity := smetrics.JaroWinkler(strings.ToLower(given), w.name, 0.7, 4); similarity >= most {
+		if similarity := smetrics.JaroWinkler(plain(given), plain(w.name), 0.7, 4); similarity >= most {
 			best, most = w.name, similarity
 		}
 	}
-	if best == "" {
+	if best == "" || hasWord(words, given) {
 		return ""
 	}
 	return "; did you mean " + best + "?"
+}
+
+// inDoc asks whether the word was meant whose description has the given one, or it in the singular: line is a call site.
+func inDoc(given string, words []word) string {
+	for _, w := range words {
+		if slices.Contains(strings.Fields(strings.ToLower(w.doc)), strings.TrimSuffix(given, "s")) {
+			return "; did you mean " + w.name + "?"
+		}
+	}
+	return ""
 }

@@ -91,7 +91,12 @@ func (m Moment) In(file string, s *lifetime.Space) (int64, error) {
 	case m.at.Since:
 		return s.Begin + m.at.T, nil
 	case m.at.T < s.Begin || m.at.T >= s.End:
-		return 0, MomentError(fmt.Sprintf("%d: the recording of %s is from %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd()))
+		why := fmt.Sprintf("%d: the recording of %s is from %d to %d", m.at.T, s.ID(), s.Begin, s.AtEnd())
+		if s.Axis == lifetime.Time {
+			why = fmt.Sprintf("%d: the recording of %s is %s long; give a duration since its beginning with a unit: %dms", m.at.T, s.ID(),
+				units.Span(s.AtEnd()-s.Begin, s.Axis.Unit()), m.at.T)
+		}
+		return 0, MomentError(why)
 	}
 	return m.at.T, nil
 }
