@@ -14,12 +14,14 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/memlane/memlane/docs/manual"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
 	failures "github.com/memlane/memlane/lifetime/oom"
+	render "github.com/memlane/memlane/render/text"
 )
 
 // manualFolder contains the pages of the manual.
@@ -535,6 +537,22 @@ func TestMan(t *testing.T) {
 			}
 			if name != "" {
 				text := manual.Text(name)
+				plain := manual.Plain(name, "", text, render.Wrap)
+				for _, markup := range []string{"](", "|---", "```", "\n| ", "\n#"} {
+					if strings.Contains(plain, markup) {
+						t.Errorf("Markdown is left on a terminal: %q", markup)
+					}
+				}
+				for line := range strings.Lines(plain) {
+					if utf8.RuneCountInString(line) > 81 {
+						t.Errorf("too wide for a terminal: %s", line)
+					}
+				}
+				for line := range strings.Lines(text) {
+					if heading, is := strings.CutPrefix(line, "## "); is && !strings.Contains(plain, "\n"+strings.ReplaceAll(heading, "`", "")) {
+						t.Errorf("%s is missing on a terminal", heading)
+					}
+				}
 				rows := strings.Count(text, "\n|") - 2*strings.Count(text, "\n|---")
 				if n := strings.Count(page, "\n.TP\n"); n != rows {
 					t.Errorf("%d entries of lists, %d rows of tables", n, rows)

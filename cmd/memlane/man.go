@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/memlane/memlane/docs/manual"
+	"github.com/memlane/memlane/render/text"
 )
 
 // pageList lists the pages, eight per line.
@@ -58,6 +59,8 @@ func man(c *cli.Context) error {
 	}
 	if terminalOf(c.App.Writer) == nil {
 		page = string(manual.Roff(name, c.App.Usage, page))
+	} else {
+		page = manual.Plain(name, c.App.Usage, page, text.Wrap)
 	}
 	_, err := fmt.Fprint(c.App.Writer, page)
 	return err
@@ -97,9 +100,9 @@ func commandsMarkdown(app *cli.App) string {
 func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // writeMarkdown writes the description of a command as Markdown. Indented lines are commands and lists; they become code.
-func writeMarkdown(page *strings.Builder, text string) {
+func writeMarkdown(page *strings.Builder, about string) {
 	fenced := false
-	for line := range strings.Lines("\n" + strings.TrimRight(text, "\n") + "\n") {
+	for line := range strings.Lines("\n" + strings.TrimRight(about, "\n") + "\n") {
 		indented := strings.HasPrefix(line, "  ")
 		if indented != fenced {
 			if indented {
