@@ -114,6 +114,13 @@ def test_shown_in_a_sandbox() -> None:
     assert bundle["image/svg+xml"].startswith("<svg") and "make_activation" in bundle["text/plain"]
 
 
+def test_capture_in_a_cell() -> None:
+    cell = memlane.open(LEAK)._repr_html_()
+    assert "make_activation (leak.py:8)" in cell and cell.count('<img alt="buffers over time"') == 1 and "<script" not in cell
+    log = memlane.open(ROOT / "testdata/oomtext/torchrun_4ranks.log")._repr_html_()  # nothing to draw
+    assert "rank 0" in log and "<img" not in log
+
+
 def test_notebook() -> None:
     nbclient = pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
@@ -121,7 +128,7 @@ def test_notebook() -> None:
     cells = ["import memlane", f"capture = memlane.open({str(LEAK)!r})", "capture", "capture.show()"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    assert "cuda:0" in notebook.cells[2].outputs[0].data["text/plain"]
+    assert "cuda:0" in notebook.cells[2].outputs[0].data["text/plain"] and "make_activation" in notebook.cells[2].outputs[0].data["text/html"]
     assert set(notebook.cells[3].outputs[0].data) == {"text/html", "image/svg+xml", "text/plain"}
 
 

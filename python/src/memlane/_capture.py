@@ -43,6 +43,14 @@ class Capture:
         spaces = [s for c in self._info["captures"] for s in c["spaces"]]
         return f"<memlane.Capture {self.path!r}: {', '.join(s['id'] for s in spaces[:4])}{', ...' if len(spaces) > 4 else ''}>"
 
+    def _repr_html_(self) -> str:
+        """Called by IPython for a cell that ends in a capture: the answer, and the picture if there is one. show() gives the interactive page."""
+        try:
+            picture = _picture(self.svg())
+        except _program.NothingError:
+            picture = ""
+        return f"<pre style='white-space:pre-wrap'>{html.escape(self.text('brief'))}</pre>{picture}"
+
     def _answer(self, command: str, options: dict[str, Any]) -> Any:
         return _program.answer(command, *_flags(options), "--", self.path)
 
@@ -123,6 +131,12 @@ class Capture:
         return Shown(self.page(**options), self.svg(**options), height, self.text(**options))
 
 
+def _picture(svg: str) -> str:
+    """Returns a picture as HTML in which nothing of a capture can be markup of the notebook."""
+    code = base64.b64encode(svg.encode("utf-8")).decode("ascii")
+    return f'<img alt="buffers over time" width="100%" src="data:image/svg+xml;base64,{code}">'
+
+
 class Shown:
     """The result of a notebook's cell."""
 
@@ -137,8 +151,7 @@ class Shown:
 
         The picture is shown where frames are removed from outputs, and inside the frame where scripts are off.
         """
-        code = base64.b64encode(self._svg.encode("utf-8")).decode("ascii")
-        picture = f'<img alt="buffers over time" width="100%" src="data:image/svg+xml;base64,{code}">'
+        picture = _picture(self._svg)
         page = html.escape(self._page.replace("<noscript>", "<noscript>" + picture, 1))
         frame = (
             f'<div style="position:relative;min-height:{self._height}px">{picture}'

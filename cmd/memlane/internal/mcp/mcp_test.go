@@ -85,6 +85,38 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestCorrected: a call without a right tool or argument is answered with those that there are.
+func TestCorrected(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "a"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	client := connected(t, folder, func(context.Context, []string) (stdout, stderr string, failed bool) { return "ran", "", false })
+	for _, q := range []struct {
+		tool      string
+		arguments map[string]any
+		want      []string
+	}{
+		{"peak", map[string]any{"file": "a"}, []string{`["file"]`, "peak takes:", "path (needed), string: a capture", "by, string: line (default)"}},
+		{"what_if", map[string]any{"path": "a", "set": "batch=2"}, []string{"what_if takes:", "set, array: changes to predict, such as batch=2"}},
+		{"diff", map[string]any{"before": "a"}, []string{"after (needed), string: the capture after it"}},
+		{"peak", map[string]any{"path": "b"}, []string{"b: no such file; captures lists what there is"}},
+	} {
+		result, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: q.tool, Arguments: q.arguments})
+		if err != nil || !result.IsError {
+			t.Fatalf("%s %v: %v, %v", q.tool, q.arguments, result, err)
+		}
+		for _, want := range q.want {
+			if text := result.Content[0].(*sdk.TextContent).Text; !strings.Contains(text, want) {
+				t.Errorf("%s %v: %s\nlacks %s", q.tool, q.arguments, text, want)
+			}
+		}
+	}
+	if _, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: "peek"}); err == nil || !strings.Contains(err.Error(), "the tools: captures, diff, leaks, peak, summary") {
+		t.Errorf("no tool peek: %v", err)
+	}
+}
+
 // TestPaths: nothing outside of the roots is read, and a path is never a flag, a pattern or standard input.
 func TestPaths(t *testing.T) {
 	folder := t.TempDir()
