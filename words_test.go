@@ -27,7 +27,6 @@ var words = []struct {
 // allowedWords are texts with such a word, by the end of their file.
 var allowedWords = []struct{ file, text, why string }{
 	{"cmd/memlane/peak.go", "memory space", "XLA numbers the memories of a compiled program"},
-	{"cmd/memlane/select.go", "only memory space `N` of programs", "the same"},
 	{"docs/manual/json.md", "memory space of a compiled program", "the same"},
 	{"lifetime/answer/schema.json", "memory space of a compiled program", "the same"},
 	{"docs/manual/numbers.md", "compiled program and memory space", "the same"},
@@ -38,7 +37,6 @@ var allowedWords = []struct{ file, text, why string }{
 	{"docs/manual/formats.md", "Memory Space: default", "XLA prints it"},
 	{"docs/manual/formats.md", "Ran out of memory in memory space", "XLA prints it"},
 	{"docs/evidence/input.md", "memory spaces", "XLA numbers the memories of a compiled program"},
-	{"lifetime/selection/selection.go", "memory space", "the same"},
 	{"page/select.js", "memory space", "the same"},
 	{"cmd/memlane/output.go", `"windows"`, "the operating system"},
 	{"cmd/memlane/serve.go", `"windows"`, "the operating system"},

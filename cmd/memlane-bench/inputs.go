@@ -74,7 +74,7 @@ func inputOf(args []string) (in input, err error) {
 
 // write makes the input. The file is not there until it is complete.
 func (in input) write(ctx context.Context, file string) error {
-	return atomicfile.Write(ctx, []string{file}, func(w io.Writer, _ int) error {
+	return atomicfile.Write(ctx, file, func(w io.Writer) error {
 		_, err := kinds[in.kind].write(w, in)
 		return err
 	})

@@ -96,7 +96,7 @@ func trendCommand() *cli.Command {
 				groups[group].Add(rest, f, given)
 			}
 			if page := c.String("page"); page != "" {
-				err := atomicfile.Write(ctx, []string{page}, func(w io.Writer, _ int) error { return report.WriteTrendPage(w, groups) })
+				err := atomicfile.Write(ctx, page, func(w io.Writer) error { return report.WriteTrendPage(w, groups) })
 				if err != nil {
 					return fail(statusFailed, "--page: %w", err)
 				}

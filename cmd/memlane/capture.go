@@ -242,10 +242,10 @@ func filesOf(c *cli.Context) ([]string, error) {
 	if err != nil {
 		return nil, inputError(err)
 	}
-	if toStdout(c) || c.Command.Name == "pprof" && isSeries(c) { // writePprof checks the names of a series
+	if toStdout(c) {
 		return files, nil
 	}
-	return files, checkOverwrite(c, files, c.String("output"))
+	return files, checkOverwrite(c, files)
 }
 
 // check returns the selected part of a capture that was read or failed with err, and warns about its losses.

@@ -49,7 +49,7 @@ func TestCandidates(t *testing.T) {
 		{"info --input-format x", "xplane"},
 		{"report --format m", "markdown"},
 		{"peak --at o", "oom"},
-		{"pprof --at o", ""},
+		{"pprof --at o", "oom"},
 		{"ops --sort c", "calls"},
 		{"info --category o", "output"},
 	} {
@@ -73,8 +73,8 @@ func TestCandidates(t *testing.T) {
 
 // free are the flags that take any value.
 var free = map[string]bool{
-	"from": true, "space": true, "module": true, "memory-space": true, "min-size": true, "max-memory": true, "function": true, "threshold": true,
-	"rank-from": true, "buffer": true, "width": true, "height": true, "every": true, "capacity": true, "fraction": true, "scale": true, "http": true, "output": true, "word": true,
+	"from": true, "space": true, "module": true, "min-size": true, "max-memory": true, "function": true, "threshold": true,
+	"rank-from": true, "buffer": true, "width": true, "height": true, "capacity": true, "fraction": true, "scale": true, "http": true, "output": true, "word": true,
 	"categories": true, "root": true, "name": true,
 }
 

@@ -46,6 +46,9 @@ func diffCommand() *cli.Command {
 }
 
 func diffCaptures(c *cli.Context) error {
+	wrongCount := func(got int) error {
+		return usage("diff takes two captures, BEFORE and AFTER (got %d); see memlane diff --help", got)
+	}
 	if c.NArg() != 2 {
 		return wrongCount(c.NArg())
 	}
@@ -103,10 +106,6 @@ func checkGates(gates []diff.Gate, d *diff.Result) error {
 		}
 	}
 	return nil
-}
-
-func wrongCount(got int) error {
-	return usage("diff takes two captures, BEFORE and AFTER (got %d); see memlane diff --help", got)
 }
 
 // writeDiff writes a comparison in a format.

@@ -101,7 +101,7 @@ func TestErrors(t *testing.T) {
 		{"ops --space cuda:0 good", 2, `memlane ops has no flag --space; see`},
 		{"svg", 2, `svg: no capture given`},
 		{"svg --view peak good good", 2, `svg --view peak takes one capture \(got 2\)`},
-		{"svg --layout address good good", 2, `svg --layout takes one capture \(got 2\)`},
+		{"svg --layout address good good", 2, `svg --layout address takes one capture \(got 2\)`},
 		{"svg --view pie good", 2, `--view "pie": use blocks`},
 		{"svg --view bloks good", 2, `--view "bloks": use blocks, peak or usage; did you mean blocks\?`},
 		{"svg --view good", 2, `--view "good": use blocks`}, // without a value
@@ -111,7 +111,7 @@ func TestErrors(t *testing.T) {
 		{"leaks --fail-on waring good", 2, `--fail-on "waring": use critical, warning or info, or a rule from memlane leaks --list-rules; did you mean warning\?`},
 		{"report --format md good", 2, `--format "md": use text, markdown, `},
 		{"pprof", 2, `pprof: no capture given`},
-		{"pprof --at 1ms,2ms good", 2, `a series needs -o FILE`},
+		{"pprof --at 1ms,2ms good", 2, `--at "1ms,2ms": use peak, end, oom, a duration`},
 		{"export good", 2, `export: no format given; use --to, for example --to json; see memlane export --help`},
 		{"export --to x good", 2, `--to "x": use native, json, `},
 		{"export --to json good good", 2, `export takes one capture \(got 2\)`},
@@ -210,7 +210,7 @@ func TestHelp(t *testing.T) {
 		page := succeed(t, command.Name, "--help")
 		pages[command.Name+" --help"], pages[command.Name+" a -h"] = page, succeed(t, command.Name, "a", "-h")
 		own, shared := flagsOf(app, command)
-		for i, d := range describeAll(append(own, shared...)) {
+		for i, d := range append(own, shared...) {
 			if d.doc == "" || strings.Contains(d.doc, `default: "`) || strings.Contains(d.doc, "default: default") || strings.HasPrefix(d.doc, d.name[strings.LastIndex(d.name, " ")+1:]) {
 				t.Errorf("%s: %s: %s", command.Name, d.name, d.doc)
 			}

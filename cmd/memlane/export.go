@@ -69,21 +69,14 @@ func export(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r, memorySpace := captures(build.Operations), chosen.MemorySpace
-	switch to.Needs {
-	case render.Program: // also for a memory space that the program does not use
-		chosen.MemorySpace = nil
-		r.in.Keep |= build.Overlaps
-	case render.Reports:
-		r.in.Keep |= build.Reports
-	}
+	r := captures(build.Operations | map[render.Need]build.Keep{render.Program: build.Overlaps, render.Reports: build.Reports}[to.Needs])
 	capture, err := r.openOne(c, files, &chosen)
 	if err != nil {
 		return err
 	}
 	o := render.Options{Table: c.String("table")}
 	if to.Needs == render.Program {
-		if o, err = programOptions(c, capture, memorySpace); err != nil {
+		if o, err = programOptions(c, capture); err != nil {
 			return err
 		}
 	}
@@ -103,11 +96,8 @@ func export(c *cli.Context) error {
 
 // programOptions returns the compiled program and memory space that the flags select:
 // by default the program with the highest peak, and main memory.
-func programOptions(c *cli.Context, capture *judge.Capture, memorySpace *int64) (render.Options, error) {
+func programOptions(c *cli.Context, capture *judge.Capture) (render.Options, error) {
 	o := render.Options{Module: c.String("module")}
-	if memorySpace != nil {
-		o.MemorySpace = *memorySpace
-	}
 	chosen := c.String("space") != ""
 	if o.Module != "" && !chosen {
 		return o, nil
@@ -115,7 +105,7 @@ func programOptions(c *cli.Context, capture *judge.Capture, memorySpace *int64) 
 	var programs, there []*lifetime.Space
 	for _, s := range capture.Spaces {
 		if n, ok := s.MemorySpace(); ok {
-			if programs = append(programs, s); n == o.MemorySpace || chosen && memorySpace == nil {
+			if programs = append(programs, s); n == 0 || chosen {
 				there = append(there, s)
 			}
 		}
@@ -132,7 +122,7 @@ func programOptions(c *cli.Context, capture *judge.Capture, memorySpace *int64) 
 		noteChoice(c.App.ErrWriter, "writing", &s.SpaceInfo, of)
 	}
 	o.Module = s.Module
-	if n, _ := s.MemorySpace(); chosen && memorySpace == nil {
+	if n, _ := s.MemorySpace(); chosen {
 		o.MemorySpace = n
 	}
 	return o, nil

@@ -37,10 +37,10 @@ func helpCommand() *cli.Command {
 // appHelp prints the overview of memlane.
 func appHelp(c *cli.Context) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "memlane: %s\n\n%s\n\n%s\n\nCommands:\n", c.App.Usage, indented(c.App.UsageText), c.App.Description)
+	fmt.Fprintf(&b, "memlane: %s\n\n%s\n\n%s\n\nCommands:\n", c.App.Usage, c.App.UsageText, c.App.Description)
 	printColumn(&b, 14, commandWords(c.App)...)
 	b.WriteString("\nFlags of most commands:\n")
-	printColumn(&b, flagColumn, describeAll(commonFlags(c.App))...)
+	printColumn(&b, flagColumn, commonFlags(c.App)...)
 	b.WriteString("\nFormats of captures:\n")
 	for _, f := range formats.All() {
 		printColumn(&b, 18, word{f.Name, f.Doc})
@@ -63,14 +63,10 @@ func commandHelp(w io.Writer, app *cli.App, command *cli.Command) error {
 	own, shared := flagsOf(app, command)
 	if own != nil {
 		b.WriteString("\nFlags:\n")
-		printColumn(&b, flagColumn, describeAll(own)...)
+		printColumn(&b, flagColumn, own...)
 	}
 	if shared != nil {
-		var names []string
-		for _, f := range shared {
-			names = append(names, dashed(f.Names()[0]))
-		}
-		fmt.Fprintf(&b, "\nFlags of most commands, which memlane --help describes:\n  %s\n", text.Wrap(strings.Join(names, ", "), "  "))
+		fmt.Fprintf(&b, "\nFlags of most commands, which memlane --help describes:\n  %s\n", text.Wrap(longNames(shared), "  "))
 	}
 	for _, part := range []string{about, more} {
 		if part = strings.TrimSpace(part); part != "" {
@@ -80,8 +76,6 @@ func commandHelp(w io.Writer, app *cli.App, command *cli.Command) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-func indented(lines string) string { return "  " + strings.ReplaceAll(lines, "\n", "\n  ") }
 
 // flagColumn is the column in which the descriptions of flags begin, in all help.
 const flagColumn = 24
@@ -102,11 +96,11 @@ func printColumn(w io.Writer, column int, words ...word) {
 const commonTo = 5
 
 // commonFlags returns the flags that many commands share, in the order of their first command.
-func commonFlags(app *cli.App) (common []cli.Flag) {
+func commonFlags(app *cli.App) (common []word) {
 	for _, command := range app.VisibleCommands() {
 		_, shared := flagsOf(app, command)
 		for _, f := range shared {
-			if !slices.ContainsFunc(common, func(c cli.Flag) bool { return describe(c) == describe(f) }) {
+			if !slices.Contains(common, f) {
 				common = append(common, f)
 			}
 		}
@@ -115,7 +109,7 @@ func commonFlags(app *cli.App) (common []cli.Flag) {
 }
 
 // flagsOf returns the flags of a command, and those that it shares with many others.
-func flagsOf(app *cli.App, command *cli.Command) (own, shared []cli.Flag) {
+func flagsOf(app *cli.App, command *cli.Command) (own, shared []word) {
 	for _, f := range command.VisibleFlags() {
 		uses := 0
 		for _, other := range app.VisibleCommands() {
@@ -123,16 +117,24 @@ func flagsOf(app *cli.App, command *cli.Command) (own, shared []cli.Flag) {
 				uses++
 			}
 		}
-		if f == cli.HelpFlag { // cli adds it when it runs
-			continue
-		}
-		if uses < commonTo {
-			own = append(own, f)
-		} else {
-			shared = append(shared, f)
+		switch {
+		case f == cli.HelpFlag: // cli adds it when it runs
+		case uses < commonTo:
+			own = append(own, describe(f))
+		default:
+			shared = append(shared, describe(f))
 		}
 	}
 	return own, shared
+}
+
+// longNames returns the names of described flags, separated by commas: "--json, --output".
+func longNames(flags []word) string {
+	var names []string
+	for _, f := range flags {
+		names = append(names, strings.Fields(f.name[strings.Index(f.name, "--"):])[0])
+	}
+	return strings.Join(names, ", ")
 }
 
 // describe returns a flag as people read it: "-o, --output FILE", and what it does.
@@ -148,11 +150,4 @@ func describe(f cli.Flag) word {
 		doc += " (default: " + usual + ")"
 	}
 	return word{strings.TrimSpace(names[2:] + " " + value), doc}
-}
-
-func describeAll(flags []cli.Flag) (words []word) {
-	for _, f := range flags {
-		words = append(words, describe(f))
-	}
-	return words
 }

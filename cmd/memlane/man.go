@@ -11,15 +11,6 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// pageList lists the pages, eight per line.
-func pageList() string {
-	var b strings.Builder
-	for some := range slices.Chunk(manual.Names(), 8) {
-		b.WriteString("  " + strings.Join(some, ", ") + "\n")
-	}
-	return b.String()
-}
-
 func manCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "man",
@@ -27,7 +18,7 @@ func manCommand() *cli.Command {
 		ArgsUsage: "[PAGE]",
 		Description: "Prints the manual in the format of man: memlane(1) with all commands and\n" +
 			"flags, or one of its pages. On a terminal it prints plain text.\n\n" +
-			"Pages:\n" + pageList() + "\n" +
+			"Pages:\n  " + text.Wrap(strings.Join(manual.Names(), ", "), "  ") + "\n\n" +
 			"Examples:\n" +
 			"  memlane man | man -l -\n" +
 			"  memlane man faq\n" +
@@ -68,9 +59,9 @@ func man(c *cli.Context) error {
 
 // commandsMarkdown returns the reference of all commands and their flags.
 func commandsMarkdown(app *cli.App) string {
-	table := func(flags []cli.Flag) string {
+	table := func(flags []word) string {
 		rows := "\n| flag | |\n|---|---|\n"
-		for _, f := range describeAll(flags) {
+		for _, f := range flags {
 			rows += fmt.Sprintf("| `%s` | %s |\n", f.name, strings.ReplaceAll(f.doc, "|", `\|`))
 		}
 		return rows
@@ -78,26 +69,20 @@ func commandsMarkdown(app *cli.App) string {
 	var page strings.Builder
 	page.WriteString("# Commands\n")
 	for _, command := range app.VisibleCommands() {
-		fmt.Fprintf(&page, "\n## memlane %s\n\n%s\n\n```\n%s\n```\n", command.Name, sentence(command.Usage),
+		fmt.Fprintf(&page, "\n## memlane %s\n\n%s\n\n```\n%s\n```\n", command.Name, strings.ToUpper(command.Usage[:1])+command.Usage[1:]+".",
 			strings.TrimSpace(command.UsageText))
 		writeMarkdown(&page, command.Description)
 		own, shared := flagsOf(app, command)
 		if own != nil {
 			page.WriteString(table(own))
 		}
-		var names []string
-		for _, f := range shared {
-			names = append(names, "`--"+f.Names()[0]+"`")
-		}
 		if len(shared) > 1 {
-			page.WriteString("\nAnd [common flags](#common-flags): " + strings.Join(names, ", ") + ".\n")
+			page.WriteString("\nAnd [common flags](#common-flags): `" + strings.ReplaceAll(longNames(shared), ", ", "`, `") + "`.\n")
 		}
 	}
 	page.WriteString("\n## Common flags\n" + table(commonFlags(app)))
 	return page.String()
 }
-
-func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
 
 // writeMarkdown writes the description of a command as Markdown. Indented lines are commands and lists; they become code.
 func writeMarkdown(page *strings.Builder, about string) {

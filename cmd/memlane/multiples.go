@@ -40,16 +40,10 @@ type memory struct{ rank, file, id string }
 
 // drawMultiples draws several captures side by side.
 func drawMultiples(c *cli.Context, files []string) error {
-	if view := c.String("view"); c.IsSet("view") && view != "usage" {
-		return usage("svg --view %s takes one capture (got %d); several captures are drawn as usage", view, len(files))
-	}
-	for _, flag := range []string{"layout", "color", "buffer"} { // how to draw buffers
-		if c.IsSet(flag) {
-			return usage("svg --%s takes one capture (got %d); several captures are drawn as usage, without buffers", flag, len(files))
+	for _, flag := range []string{"view", "layout", "color", "buffer", "height"} {
+		if c.IsSet(flag) && c.String(flag) != "usage" {
+			return usage("svg --%s %s takes one capture (got %d); several captures are drawn as usage, in panels of one height", flag, c.String(flag), len(files))
 		}
-	}
-	if c.IsSet("height") {
-		return usage("svg --height takes one capture (got %d); the panels of several determine the height", len(files))
 	}
 	ranks, err := ranksOf(c)
 	if err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +76,8 @@ func checkName(c *cli.Context, written ...string) error {
 
 // checkOverwrite refuses an output that is one of the files to read, also by another name, or a capture that another
 // program wrote. Unlike an output of memlane, it cannot be made again.
-func checkOverwrite(c *cli.Context, captures []string, output string) error {
+func checkOverwrite(c *cli.Context, captures []string) error {
+	output := c.String("output")
 	info, err := os.Stat(output)
 	if c.Bool("force") || err != nil { // an error: it does not exist, or cannot be written either
 		return nil
@@ -144,12 +144,7 @@ func writeOutput(c *cli.Context, write func(io.Writer) error) error {
 			return z.Close()
 		}
 	}
-	return writeFiles(c.Context, []string{c.String("output")}, func(w io.Writer, _ int) error { return write(w) })
-}
-
-// writeFiles calls write for each file, with its index. The files get their names when all are complete.
-func writeFiles(ctx context.Context, files []string, write func(w io.Writer, i int) error) error {
-	err := atomicfile.Write(ctx, files, write)
+	err := atomicfile.Write(c.Context, c.String("output"), write)
 	e, ok := errors.AsType[*atomicfile.Error](err)
 	switch {
 	case !ok:

@@ -29,10 +29,18 @@ func peakCommand() *cli.Command {
 			"  memlane peak --at oom snapshot.pickle\n" +
 			"  memlane peak --space 'jit_step*/space0' host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
-			suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME"},
-				named(selection.Moments...)...), jsonFlag()),
+			atFlag(), jsonFlag()),
 		Action: peak,
 	}
+}
+
+func atFlag() cli.Flag {
+	return suggesting(&cli.StringFlag{Name: "at", Value: "peak", Usage: "`WHEN`: peak, end, oom or a TIME such as 20ms"}, named(selection.Moments...)...)
+}
+
+// wrongMoment returns the error of an --at that is none.
+func wrongMoment(c *cli.Context, err error) error {
+	return usage("--at %w%s", err, suggestion(c.String("at"), named(selection.Moments...)))
 }
 
 func peak(c *cli.Context) error {
@@ -42,7 +50,7 @@ func peak(c *cli.Context) error {
 	}
 	moment, err := selection.ParseMoment(c.String("at"))
 	if err != nil {
-		return usage("--at %w%s", err, suggestion(c.String("at"), named(selection.Moments...)))
+		return wrongMoment(c, err)
 	}
 	all := []answer.Peak{}
 	if moment.OfOutline() && chosen.AllBuffers() && chosen.By == "" {

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 )
 
@@ -90,22 +92,28 @@ func TestDiffProfile(t *testing.T) {
 	}
 }
 
-// TestSeries checks that each instant gets a profile, and that pprof can compare them.
-func TestSeries(t *testing.T) {
+// TestInstants checks that pprof can compare two instants of a capture, and that an instant must have been recorded.
+func TestInstants(t *testing.T) {
 	dir := t.TempDir()
+	early, late := filepath.Join(dir, "early.pb.gz"), filepath.Join(dir, "late.pb.gz")
 	file := "../../testdata/labelled/d01_list_act.pickle.zst"
-	succeed(t, "pprof", "--every", "10", "-o", filepath.Join(dir, "heap.pb.gz"), file)
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(files) != 4 {
-		t.Fatalf("%v, %v", files, err)
+	capture, err := formats.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	// There are 30 steps of 4 MiB between the first and the last.
-	got := top(t, "-diff_base", files[0], files[3])
-	if got["project (train_mlp.py:33)"] != 125829120 {
+	s := capture.Spaces[0]
+	var steps []int64 // their beginnings
+	for _, m := range s.Marks {
+		if m.Kind == lifetime.Step {
+			steps = append(steps, m.Begin)
+		}
+	}
+	succeed(t, "pprof", "--at", strconv.FormatInt(steps[1], 10), "-o", early, file)
+	succeed(t, "pprof", "--at", strconv.FormatInt(steps[31], 10), "-o", late, file)
+	if got := top(t, "-diff_base", early, late); got["project (train_mlp.py:33)"] != 30*4<<20 {
 		t.Errorf("%v", got)
 	}
-	succeed(t, "pprof", "--at", "1ms,2ms", "-o", filepath.Join(dir, "at.pb.gz"), file)
-	if _, stderr, status := memlane("", "pprof", "--every", "2", "-o", filepath.Join(dir, "x.pb.gz"), pickles(t)["leak_loss"]); status != statusNothing {
+	if _, stderr, status := memlane("", "pprof", "--at", "oom", "-o", late, file); status != statusNothing {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 }

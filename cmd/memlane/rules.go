@@ -46,7 +46,7 @@ func severities() []word {
 	return named(finding.Critical.String(), finding.Warning.String(), finding.Info.String())
 }
 
-// texts is the value of a flag that can be repeated.
+// texts is the value of a flag that can be repeated. Commas are part of a text.
 type texts []string
 
 func (t *texts) String() string { return strings.Join(*t, " ") }
@@ -180,28 +180,22 @@ func (r *rules) list() (all []word) {
 // listRules prints all rules with their thresholds.
 func listRules(w io.Writer) {
 	fmt.Fprintf(w, "--rules %s: the rules of memlane\n", defaultRules)
-	printWords(w, (&rules{}).list()...)
+	printColumn(w, 6, (&rules{}).list()...)
 	for _, t := range ownThresholds {
-		printWords(w, word{t.name + "=" + t.usual, t.doc})
+		printColumn(w, 6, word{t.name + "=" + t.usual, t.doc})
 	}
 	for i := range preset.Presets {
 		p := &preset.Presets[i]
 		fmt.Fprintf(w, "\n%s\n", text.Wrap(fmt.Sprintf("--rules %s: %s", p.Name, p.Doc), "  "))
 		if i == 0 {
-			printWords(w, (&rules{preset: p}).list()...)
+			printColumn(w, 6, (&rules{preset: p}).list()...)
 		} else {
 			fmt.Fprintf(w, "  the same rules\n")
 		}
 		fmt.Fprintf(w, "  thresholds\n")
 		for _, name := range p.Thresholds.Names() {
-			printWords(w, word{fmt.Sprintf("%s=%v", name, p.Thresholds[name]), preset.DocOf(name)})
+			printColumn(w, 6, word{fmt.Sprintf("%s=%v", name, p.Thresholds[name]), preset.DocOf(name)})
 		}
-	}
-}
-
-func printWords(w io.Writer, words ...word) {
-	for _, word := range words {
-		fmt.Fprintf(w, "  %s\n      %s\n", word.name, text.Wrap(word.doc, "      "))
 	}
 }
 

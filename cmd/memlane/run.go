@@ -175,7 +175,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *cli.App {
 	app := &cli.App{
 		Name:      "memlane",
 		Usage:     "show which buffers hold GPU memory, and which of them leak",
-		UsageText: "memlane CAPTURE...\nmemlane COMMAND [flags] CAPTURE...",
+		UsageText: "  memlane CAPTURE...\n  memlane COMMAND [flags] CAPTURE...",
 		Description: "memlane reads captures of GPU memory and writes text, JSON, pictures and\n" +
 			"pprof heap profiles. A CAPTURE may be compressed with gzip or zstd; - is\n" +
 			"standard input.\n\n" +

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -57,7 +56,6 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 	return append(append(more,
 		spaceFlag(),
 		&cli.StringFlag{Name: "module", Usage: "only programs named `NAME`: jit_f or 'jit_f(5)'"},
-		&cli.StringFlag{Name: "memory-space", Hidden: true, Usage: "only memory space `N` of programs, as --space '*/spaceN'"},
 		&cli.StringFlag{Name: "min-size", Usage: "only buffers of at least `SIZE`, such as 1MiB"},
 		categoriesFlag(),
 		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of category `NAME`, as listed by peak"}, categories...),
@@ -120,13 +118,6 @@ func selectionOf(c *cli.Context) (s selection.Selection, err error) {
 	}
 	if s.Name, err = regexpOf(c, "name"); err != nil {
 		return s, err
-	}
-	if number := c.String("memory-space"); number != "" {
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 {
-			return s, usage("--memory-space %q: use a number such as 0", number)
-		}
-		s.MemorySpace = &n
 	}
 	return s, nil
 }

@@ -56,11 +56,9 @@ func serve(c *cli.Context) error {
 		return usage("serve: no capture given, and this program was built without the page that opens captures in the browser; " +
 			"see memlane serve --help and memlane man browser")
 	}
-	if c.NArg() == 0 {
-		for _, flag := range c.LocalFlagNames() {
-			if flag != "http" && flag != "no-browser" {
-				return usage("serve: --%s needs a capture", flag)
-			}
+	for _, flag := range c.LocalFlagNames() {
+		if c.NArg() == 0 && flag != "http" && flag != "no-browser" {
+			return usage("serve: --%s needs a capture", flag)
 		}
 	}
 	host, _, err := net.SplitHostPort(c.String("http"))

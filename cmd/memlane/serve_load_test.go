@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/trainingtest"
 	"github.com/memlane/memlane/lifetime/native"
@@ -104,7 +105,7 @@ func replacing(t *testing.T, file string, n int) func() {
 	t.Helper()
 	c := trainingtest.Capture(t, n)
 	return func() {
-		if err := writeFiles(t.Context(), []string{file}, func(w io.Writer, _ int) error { return native.Write(w, c) }); err != nil {
+		if err := atomicfile.Write(t.Context(), file, func(w io.Writer) error { return native.Write(w, c) }); err != nil {
 			t.Error(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/memlane/memlane/internal/atomicfile"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/trainingtest"
 	"github.com/memlane/memlane/lifetime/native"
@@ -75,11 +76,9 @@ func TestInterruptedWhileWriting(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ctx, done := untilSignal(io.Discard)
 	defer done()
-	err := writeFiles(ctx, []string{"out-1", "out-2"}, func(w io.Writer, i int) error {
-		if i == 1 {
-			syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
-			<-ctx.Done()
-		}
+	err := atomicfile.Write(ctx, "out", func(w io.Writer) error {
+		syscall.Kill(syscall.Getpid(), syscall.SIGTERM)
+		<-ctx.Done()
 		fmt.Fprint(w, "some of it") // most printing code ignores errors
 		return nil
 	})
@@ -106,7 +105,7 @@ func TestStoppedAnywhere(t *testing.T) {
 	}
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, args := range []string{"svg -o out.svg", "svg -o out.png", "report -o out.html", "pprof --at 10ms,20ms,30ms -o out.pb.gz", "export --to parquet -o out"} {
+	for _, args := range []string{"svg -o out.svg", "svg -o out.png", "report -o out.html", "pprof --at 10ms -o out.pb.gz", "export --to parquet -o out"} {
 		command := func() *exec.Cmd {
 			cmd := exec.Command("memlane", append(strings.Fields(args), large)...)
 			cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir)

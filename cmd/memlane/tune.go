@@ -48,7 +48,7 @@ func tuneCommand() *cli.Command {
 }
 
 func tune(c *cli.Context) error {
-	selection, err := selectionOf(c)
+	chosen, err := selectionOf(c)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func tune(c *cli.Context) error {
 		return err
 	}
 	var out *answer.Tune
-	if err = captures(0).each(c, &selection, func(capture *judge.Capture) error { return t.Add(capture) }); err == nil {
+	if err = captures(0).each(c, &chosen, func(capture *judge.Capture) error { return t.Add(capture) }); err == nil {
 		out, err = t.Tune(given, func() error { return context.Cause(c.Context) })
 	}
 	if err != nil {
@@ -73,20 +73,15 @@ func tune(c *cli.Context) error {
 		case outputEndsIn(c, ".md"):
 			return report.WriteTune(w, out)
 		case outputIsPicture(c):
-			return drawTune(c, w, t)
+			p, ok := t.Picture()
+			if !ok {
+				return &selection.NothingError{Why: "no settings to compare: nothing could be replayed"}
+			}
+			return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded},
+				&chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
 		}
 		return text.Tune(w, out, styleOf(w))
 	})
-}
-
-// drawTune draws the recorded settings against the recommended ones.
-func drawTune(c *cli.Context, w io.Writer, t *answer.Tuning) error {
-	p, ok := t.Picture()
-	if !ok {
-		return &selection.NothingError{Why: "no settings to compare: nothing could be replayed"}
-	}
-	return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded},
-		&chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
 }
 
 // tuningOf reads the flags: the device, and the settings of --set.
@@ -128,19 +123,16 @@ const maxGrowth = 10_000
 // batchesOf returns the batch sizes of --scale; nil without it.
 func batchesOf(c *cli.Context) (sizes []int64, err error) {
 	text := c.String("scale")
-	if text == "" {
-		return nil, nil
-	}
-	for _, part := range strings.Split(text, ",") {
-		n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 32)
-		if err != nil || n <= 0 {
-			return nil, usage("--scale %q: use two batch sizes such as 8,16, or activations=2", text)
+	for part := range strings.SplitSeq(text, ",") {
+		if n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 32); err == nil && n > 0 {
+			sizes = append(sizes, n)
 		}
-		sizes = append(sizes, n)
 	}
 	switch {
-	case len(sizes) != 2 || sizes[0] == sizes[1]:
-		return nil, usage("--scale %q: use two different batch sizes such as 8,16", text)
+	case text == "":
+		return nil, nil
+	case len(sizes) != 2 || sizes[0] == sizes[1] || strings.Count(text, ",") != 1:
+		return nil, usage("--scale %q: use two different batch sizes such as 8,16, or activations=2", text)
 	case c.String("capacity") == "":
 		return nil, usage("--scale needs --capacity")
 	}

@@ -69,10 +69,7 @@ func orList(words []word) string {
 		names = append(names, w.name)
 	}
 	last := len(names) - 1
-	if last == 0 {
-		return names[0]
-	}
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return strings.TrimPrefix(strings.Join(names[:last], ", ")+" or "+names[last], " or ")
 }
 
 // minSimilarity is the similarity (Jaro-Winkler, 1 = equal) from which on a word counts as mistyped.

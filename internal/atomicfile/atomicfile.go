@@ -1,7 +1,7 @@
 // Package atomicfile writes files that are complete or not there. An existing file is replaced in one step and keeps its mode;
 // its other names (hard links) keep the old content. Its place in the pipeline: below everything that programs write.
 //
-// [Write] writes files; a program that ends without returning from it, as after a signal, calls [Abandon] first.
+// [Write] writes a file; a program that ends without returning from it, as after a signal, calls [Abandon] first.
 package atomicfile
 
 import (
@@ -29,47 +29,37 @@ type Error struct {
 func (e *Error) Error() string { return e.File + ": " + e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Write calls write for each file, with its index. Files get their names when all are complete: half a series would look complete.
-// It returns an *Error if one cannot be written, even if write ignored that, else the cause of ctx if it ended, or the error of write.
-func Write(ctx context.Context, files []string, write func(w io.Writer, i int) error) error {
-	done := make([]*unfinishedFile, len(files))
-	for i, file := range files {
-		d := &unfinishedFile{ctx: ctx}
-		if err := d.create(file); err != nil {
-			return fileError(ctx, file, err)
-		}
-		defer func() {
-			unfinished.Lock()
-			d.remove() // does nothing to a file with its name
-			unfinished.Unlock()
-		}()
-		done[i] = d
-		err := write(d, i)
-		if d.f != os.Stdout && d.f != os.Stderr {
-			d.err = cmp.Or(d.err, Inject("close"), d.f.Close()) // some file systems report errors only then
-		}
-		switch {
-		case d.err != nil:
-			return fileError(ctx, file, d.err)
-		case err != nil:
-			return err
-		}
+// Write calls write with a file that gets its name when it is complete. It returns an *Error if the file cannot be written,
+// even if write ignored that, else the cause of ctx if it ended, or the error of write.
+func Write(ctx context.Context, file string, write func(w io.Writer) error) error {
+	d := &unfinishedFile{ctx: ctx}
+	if err := d.create(file); err != nil {
+		return fileError(ctx, file, err)
+	}
+	defer func() {
+		unfinished.Lock()
+		d.remove() // does nothing to a file with its name
+		unfinished.Unlock()
+	}()
+	err := write(d)
+	if d.f != os.Stdout && d.f != os.Stderr {
+		d.err = cmp.Or(d.err, Inject("close"), d.f.Close()) // some file systems report errors only then
+	}
+	switch {
+	case d.err != nil:
+		return fileError(ctx, file, d.err)
+	case err != nil || d.temp == "":
+		return err
 	}
 	unfinished.Lock() // a signal cannot end the program in between
 	defer unfinished.Unlock()
-	for i, d := range done {
-		if d.temp == "" {
-			continue
-		}
-		err := Inject("rename")
-		if err == nil {
-			err = os.Rename(d.temp, d.target)
-		}
-		if err != nil {
-			return fileError(ctx, files[i], err)
-		}
-		d.temp = ""
+	if err = Inject("rename"); err == nil {
+		err = os.Rename(d.temp, d.target)
 	}
+	if err != nil {
+		return fileError(ctx, file, err)
+	}
+	d.temp = ""
 	return nil
 }
 

@@ -34,27 +34,25 @@ func TestHalfWritten(t *testing.T) {
 		t.Skip(err)
 	}
 	before := listing()
-	files := []string{"new", long, "link"}
-	for fails := range files {
-		err := Write(t.Context(), files, func(w io.Writer, i int) error {
-			fmt.Fprint(w, "part of ", i)
-			if i == fails {
-				return errors.New("stop")
-			}
-			return nil
+	for _, file := range []string{"new", long, "link"} {
+		err := Write(t.Context(), file, func(w io.Writer) error {
+			fmt.Fprint(w, "part")
+			return errors.New("stop")
 		})
 		if err == nil || err.Error() != "stop" {
 			t.Errorf("error %v", err)
 		}
 		if got := listing(); got != before {
-			t.Errorf("number %d of %d fails, and leaves\n%swant\n%s", fails, len(files), got, before)
+			t.Errorf("%s fails, and leaves\n%swant\n%s", file, got, before)
 		}
 	}
-	if err := Write(t.Context(), files, func(w io.Writer, i int) error {
-		_, err := fmt.Fprint(w, i)
-		return err
-	}); err != nil {
-		t.Error(err)
+	for i, file := range []string{"new", long, "link"} {
+		if err := Write(t.Context(), file, func(w io.Writer) error {
+			_, err := fmt.Fprint(w, i)
+			return err
+		}); err != nil {
+			t.Error(err)
+		}
 	}
 	if got, want := listing(), "---------- later: \"2\"\nL--------- link: \"2\"\n---------- new: \"0\"\n---------- nnnnnnnn: \"1\"\n"; got != want {
 		t.Errorf("leaves\n%swant\n%s", got, want)
@@ -67,10 +65,8 @@ func TestEnds(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ended := errors.New("ended")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	err := Write(ctx, []string{"first", "second"}, func(w io.Writer, i int) error {
-		if i == 1 {
-			cancel(ended)
-		}
+	err := Write(ctx, "first", func(w io.Writer) error {
+		cancel(ended)
 		fmt.Fprint(w, "some of it") // ignores the error
 		return nil
 	})
@@ -85,7 +81,7 @@ func TestEnds(t *testing.T) {
 // TestNoFolder checks the error of a file whose folder does not exist.
 func TestNoFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
-	err := Write(t.Context(), []string{"missing/out"}, func(io.Writer, int) error { return nil })
+	err := Write(t.Context(), "missing/out", func(io.Writer) error { return nil })
 	if e, ok := errors.AsType[*Error](err); !ok || e.File != "missing/out" || e.Folder != "missing" || !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}

@@ -27,7 +27,7 @@ func modeOf(t *testing.T, file string) os.FileMode {
 }
 
 func writeText(file, text string) error {
-	return Write(context.Background(), []string{file}, func(w io.Writer, _ int) error {
+	return Write(context.Background(), file, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
@@ -138,15 +138,12 @@ func TestKilledWhileWriting(t *testing.T) {
 // killedHere is the variable that makes TestKilledWhileWriting write and be killed.
 const killedHere = "MEMLANE_KILLED"
 
-// killedWhileWriting writes files, and is killed when the last one is nearly complete.
+// killedWhileWriting writes a file, and is killed when it is nearly complete.
 func killedWhileWriting(t *testing.T) {
-	err := Write(t.Context(), []string{"new", "existing"}, func(w io.Writer, i int) error {
+	err := Write(t.Context(), "existing", func(w io.Writer) error {
 		fmt.Fprint(w, "some of it")
-		if i == 1 {
-			syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
-			select {} // until it has arrived
-		}
-		return nil
+		syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+		select {} // until it has arrived
 	})
 	t.Fatal("not killed:", err)
 }

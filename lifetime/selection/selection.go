@@ -24,9 +24,8 @@ import (
 
 // Selection selects a part of a capture. The zero value selects all of it.
 type Selection struct {
-	Space       string // pattern of memory IDs, with or without host, as in path.Match; but "*" also matches "/"
-	Module      string // compiled program: "jit_f(5)", or "jit_f" for all with that name
-	MemorySpace *int64 // of compiled programs; nil = all
+	Space  string // pattern of memory IDs, with or without host, as in path.Match; but "*" also matches "/"
+	Module string // compiled program: "jit_f(5)", or "jit_f" for all with that name
 
 	From, To *Instant // of the window; nil = its begin or end
 
@@ -61,17 +60,15 @@ func (s *Selection) AllBuffers() bool {
 }
 
 // BySpace reports whether the selection is limited to some spaces.
-func (s *Selection) BySpace() bool { return s.Space != "" || s.Module != "" || s.MemorySpace != nil }
+func (s *Selection) BySpace() bool { return s.Space != "" || s.Module != "" }
 
-// has reports whether a space is selected. Module and MemorySpace only select compiled programs.
+// has reports whether a space is selected. Module only selects compiled programs.
 func (s *Selection) has(space *lifetime.SpaceInfo) bool {
-	if (s.Module != "" || s.MemorySpace != nil) && space.Axis != lifetime.ProgramOrder {
+	if s.Module != "" && space.Axis != lifetime.ProgramOrder {
 		return false
 	}
 	name, _, _ := strings.Cut(space.Module, "(")
-	n, numbered := space.MemorySpace()
 	return (s.Module == "" || s.Module == space.Module || s.Module == name) &&
-		(s.MemorySpace == nil || numbered && n == *s.MemorySpace) &&
 		(s.Space == "" || matches(s.Space, space.ID()) || space.Host != "" &&
 			matches(s.Space, strings.TrimPrefix(space.ID(), space.Host+"/")))
 }
@@ -89,9 +86,6 @@ func (s *Selection) names() string {
 		if p[1] != "" {
 			parts = append(parts, p[0]+" "+strconv.Quote(p[1]))
 		}
-	}
-	if s.MemorySpace != nil {
-		parts = append(parts, fmt.Sprintf("memory space %q", strconv.FormatInt(*s.MemorySpace, 10)))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -140,7 +134,7 @@ func empty[S interface{ ID() string }](s *Selection, t *lifetime.Tables, spaces 
 		ids = append(ids[:maxIDs], fmt.Sprintf("and %d more", more))
 	}
 	why := fmt.Sprintf("has no %s; its memory IDs: %s", s.names(), strings.Join(ids, ", "))
-	if missing := loss.NoEvents(t.Losses); missing != "" && s.Module == "" && s.MemorySpace == nil {
+	if missing := loss.NoEvents(t.Losses); missing != "" && s.Module == "" {
 		why += "; " + missing
 	}
 	return &NothingError{t.Name(), why}
