@@ -26,7 +26,7 @@ func oomCommand() *cli.Command {
 			"  memlane oom --capacity 15.75GiB step.hlo.pb\n" +
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
 		Flags: captureFlags(&cli.StringFlag{Name: "capacity",
-			Usage: "the device has `SIZE`, such as 15.75GiB: tells also whether\nprograms fit, and explains those that need more"}, jsonFlag()),
+			Usage: "the device has `SIZE`, such as 15.75GiB: tells also whether programs fit, and explains those that need more"}, jsonFlag()),
 		Action: oom,
 	}
 }
