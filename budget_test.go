@@ -54,7 +54,7 @@ var budgets = []struct {
 	{"lifetime", 1_650, true},
 	{"lifetime/answer", 3_920, true},
 	{"lifetime/build", 2_750, true},
-	{"lifetime/category", 4_880, true},
+	{"lifetime/category", 4_910, true},
 	{"lifetime/compiled", 80, true},
 	{"lifetime/diff", 1_350, true},
 	{"lifetime/failure", 200, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 80_800
+const maxProduct = 80_900
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

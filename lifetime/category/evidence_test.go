@@ -202,7 +202,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestMarksOfProcess: marks at one device are about all devices of the process.
+// TestMarksOfProcess: marks at one device are about all devices of the process, but for failures.
 func TestMarksOfProcess(t *testing.T) {
 	for _, file := range evidence(t) {
 		c, err := shared(file)
@@ -211,7 +211,8 @@ func TestMarksOfProcess(t *testing.T) {
 		}
 		for _, s := range c.Spaces {
 			bare := *s
-			bare.Device, bare.Marks = "cuda:7", nil
+			isOfProcess := func(m lifetime.Mark) bool { return m.Kind != lifetime.OOM }
+			bare.Device, bare.Marks = "cuda:7", slices.DeleteFunc(slices.Clone(s.Marks), isOfProcess)
 			two := *c
 			two.Spaces = []*lifetime.Space{s, &bare}
 			if share, most := differ(s, categoriesOf(c, s), categoriesOf(&two, &bare), false); share > 0 {

@@ -155,6 +155,9 @@ var groups = []group{
 			"older than the first step; each size has exactly the parameters and the states that the optimizer keeps, and it made none later",
 			// torch/optim, _init_group
 			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
+		{"own_state", purpose.FromSize,
+			"older than the recording, but not than the first pass; the optimizer is none of PyTorch's, and each size has one or two more than parameters, some two",
+			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, ownState) })},
 		{"copied_model", purpose.FromSize,
 			"older than the first pass, for it lies below the first workspace of a library; the optimizer has no more states than follow it",
 			// torch/optim/swa_utils.py, AveragedModel

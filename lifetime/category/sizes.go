@@ -23,6 +23,7 @@ const (
 	trained             // parameter, of memory from before the window or one that nothing else tells
 	counted             // parameter from before the window, with exactly the states that the optimizer keeps
 	stateSized          // such a state
+	ownState            // the same, of an optimizer that is none of PyTorch's
 	copied              // parameter of a copy of the model, from before the window
 	noGradient          // weight from before the window
 	byEngine            // without a stack, as the engine's threads are, while parameters have one
@@ -419,6 +420,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		inOrder = false // there may be only states
 	}
 	isModule := copies > 0 && gens.isModule(copies)
+	areOwn := inOrder && copies == 0 && a.areStatesOfOwn(gens, z)
 	for size, buffers := range gens.old {
 		n, g := len(buffers), models[size]
 		left := min(z.untold(models, size), n)
@@ -434,6 +436,8 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		case areStates:
 			z.mark(counted, params)
 			z.mark(stateSized, buffers[left:])
+		case areOwn && gens.ofOwn(z, size) > 0:
+			z.mark(ownState, buffers[left:])
 		case copies > 0 && n-left == gens.each*g:
 			if isModule {
 				z.mark(copied, buffers[left:left+copies*g])
@@ -448,6 +452,30 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	}
 	a.otherPrecision(z, models, old)
 	a.withoutGradient(z, old, a.trains && len(states) > 0 && a.share(z, old, states) >= nearly)
+}
+
+// areStatesOfOwn reports whether older buffers after the parameters are the states of an optimizer that is none of PyTorch's: it made them after the first
+// pass, two for each parameter of some sizes. One alone may be a copy of the model, which would be among the two of others.
+func (a *analysis) areStatesOfOwn(g *generations, z *sizes) bool {
+	isOwn := slices.ContainsFunc(a.names, func(name string) bool { _, ok := statesOf[name]; return !ok })
+	hasTwo := false
+	isNearly := g.nearlyAll(func(size int64, n int) bool {
+		of := g.ofOwn(z, size)
+		hasTwo = hasTwo || of == 2*n
+		return of > 0
+	})
+	return isOwn && isNearly && hasTwo && g.earlier(false) <= 1 && g.earlier(true) <= 1
+}
+
+// ofOwn returns how many buffers a size has after the parameters, if that is one or two for each of these and none was freed.
+func (g *generations) ofOwn(z *sizes, size int64) int {
+	of, n := g.old[size], g.model[size]
+	rest := len(of) - z.untold(g.model, size)
+	isFreed := func(i int) bool { return g.a.s.Buffers[i].Edge&lifetime.EndOpen == 0 }
+	if rest != n && rest != 2*n || slices.ContainsFunc(of, isFreed) {
+		return 0
+	}
+	return rest
 }
 
 // withoutGradient finds the older buffers of sizes that have no gradient: those of the engine, if parameters of the size have a stack, and
