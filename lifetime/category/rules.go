@@ -180,8 +180,8 @@ var groups = []group{
 	}},
 	{func(v *view) bool { return v.f.within == program.InSetup || v.f.flags&program.OfParameter != 0 }, []Rule{
 		{"made_by_module", purpose.FromFrames,
-			"a Parameter or another tensor of a module is made or copied",
-			// torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules
+			"a Parameter or another tensor of a module is made or copied; or Module._apply converts parameters, the gradient of each right after it, and then buffers, each in a line of its own",
+			// torch/nn/parameter.py, Parameter.__deepcopy__; torch/nn/modules; torch/nn/modules/module.py, Module._apply
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch {
 				case v.f.flags&program.OfParameter != 0:
@@ -191,12 +191,6 @@ var groups = []group{
 				case v.f.flags&program.Constructs != 0 && v.f.flags&(program.Initializes|program.Compiles) == 0 && (v.long || v.open || v.overPasses(v.i)):
 					return purpose.ModelParameter, purpose.OtherPhase, true
 				}
-				return 0, 0, false
-			}}},
-		{"moved_by_module", purpose.FromFrames,
-			"Module._apply converts parameters, the gradient of each right after it, and then buffers, each in a line of its own",
-			// torch/nn/modules/module.py, Module._apply
-			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				c := v.converted()
 				return c, purpose.OtherPhase, c != purpose.UnknownCategory
 			}}},
@@ -221,13 +215,9 @@ var groups = []group{
 	}},
 	{func(v *view) bool { return v.phase == purpose.Forward || v.phase == purpose.Backward || v.byGraph }, []Rule{
 		{"kept_for_backward", purpose.FromLifetime,
-			"a backward pass frees it without Python: only the graph held it",
-			// torch/csrc/autograd/saved_variable.cpp
-			always(purpose.Activation, func(v *view) bool { return v.onlyByGraph() })},
-		{"saved_by_function", purpose.FromLifetime,
-			"made in a forward pass; the backward of a torch.autograd.Function, also one of torch.compile, freed it: it was saved",
-			// torch/autograd/function.py, save_for_backward
-			always(purpose.Activation, func(v *view) bool { return v.phase == purpose.Forward && v.sure && v.freedByFunction() })},
+			"a backward pass frees it without Python, so that only the graph held it; or the backward of a torch.autograd.Function, also one of torch.compile, frees it",
+			// torch/csrc/autograd/saved_variable.cpp; torch/autograd/function.py, save_for_backward
+			always(purpose.Activation, func(v *view) bool { return v.onlyByGraph() || v.freedByFunction() })},
 		{"kept_by_pass", purpose.FromLifetime,
 			"a graph may hold it, and no whole backward pass follows, or it is dropped: the pass keeps a quarter of what modules allocate, or something of half of their lines",
 			// torch/csrc/autograd/saved_variable.cpp
@@ -273,13 +263,10 @@ var groups = []group{
 			"a data loader made it",
 			// torch/utils/data
 			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&program.LoadsData != 0 })},
-		{"read_by_loss", purpose.FromLifetime,
-			"the cross entropy that was computed of it keeps the logarithm of its softmax instead; a variable holds it",
-			// torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0
-			always(purpose.TemporaryData, func(v *view) bool { return v.readByLoss() })},
 		{"temporary", purpose.FromLifetime,
-			"it is freed before the phase that allocated it ends, or it is a result that a variable holds until the next one",
-			always(purpose.TemporaryData, func(v *view) bool { return v.usedWithinPhase() || v.isHeldResult() })},
+			"it is freed before the phase that allocated it ends; or a variable holds it: a result until the next one, or what a cross entropy read, which keeps the logarithm of its softmax instead",
+			// torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0
+			always(purpose.TemporaryData, func(v *view) bool { return v.readByLoss() || v.usedWithinPhase() || v.isHeldResult() })},
 		{"for_forward", purpose.FromLifetime,
 			"made outside of modules for the next forward pass of a training, gone a step later; no parameter has its size",
 			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return !v.unseen && !v.open && v.phase == purpose.OtherPhase && v.isData() })},
@@ -415,10 +402,10 @@ func (v *view) onlyByGraph() bool {
 	return true
 }
 
-// freedByFunction reports whether the backward of a torch.autograd.Function freed it.
+// freedByFunction reports whether a forward pass made it and the backward of a torch.autograd.Function freed it.
 func (v *view) freedByFunction() bool {
 	f := v.freed
-	if f == nil || v.open || !f.python || f.flags&(program.Recomputes|program.OfFunction) != program.OfFunction || f.within == program.InBackwardCall ||
+	if v.phase != purpose.Forward || !v.sure || f == nil || v.open || !f.python || f.flags&(program.Recomputes|program.OfFunction) != program.OfFunction || f.within == program.InBackwardCall ||
 		!v.r.inEngine(f) {
 		return false
 	}

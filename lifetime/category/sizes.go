@@ -433,7 +433,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		switch {
 		case g == 0, z.is(buffers[0], inBucket), !inOrder && n > left: // or any of them may be a parameter
 			continue
-		case areStates:
+		case areStates, copies > 0 && n-left == (gens.each-copies)*g: // it was not copied
 			z.mark(counted, params)
 			z.mark(stateSized, buffers[left:])
 		case areOwn && gens.ofOwn(z, size) > 0:
@@ -444,9 +444,6 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 			}
 			z.mark(counted, params)
 			z.mark(stateSized, buffers[left+copies*g:])
-		case copies > 0 && n-left == (gens.each-copies)*g: // it was not copied
-			z.mark(counted, params)
-			z.mark(stateSized, buffers[left:])
 		}
 		z.mark(trained, params)
 	}
