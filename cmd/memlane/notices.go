@@ -49,18 +49,24 @@ type progress struct {
 // add counts n more bytes.
 func (p *progress) add(n int) {
 	p.read += int64(n)
-	now := time.Now()
-	if now.Sub(p.started) > time.Second && now.Sub(p.shown) > 200*time.Millisecond {
-		p.shown = now
+	p.show(func() string {
 		done := units.Bytes(p.read)
 		if 0 < p.read && p.read <= p.size {
-			left := time.Duration(float64(now.Sub(p.started)) * float64(p.size-p.read) / float64(p.read))
+			left := time.Duration(float64(time.Since(p.started)) * float64(p.size-p.read) / float64(p.read))
 			done = fmt.Sprintf("%.0f %% of %s, %s left", 100*float64(p.read)/float64(p.size), units.Bytes(p.size),
 				left.Round(time.Second))
 		}
 		// A line that wraps cannot be cleared again.
 		name := []rune(text.Printable(filepath.Base(p.file)))
-		fmt.Fprintf(p.out, clearLine+"reading %s: %s", string(name[:min(len(name), 32)]), done)
+		return fmt.Sprintf("reading %s: %s", string(name[:min(len(name), 32)]), done)
+	})
+}
+
+// show shows a line, five times a second.
+func (p *progress) show(line func() string) {
+	if now := time.Now(); now.Sub(p.started) > time.Second && now.Sub(p.shown) > 200*time.Millisecond {
+		p.shown = now
+		fmt.Fprint(p.out, clearLine, line())
 	}
 }
 

@@ -124,8 +124,8 @@ func TestWhatIfPicture(t *testing.T) {
 		succeed(t, "whatif", "--set", change, "-o", changed, file)
 		peak := decode[answer.Info](t, succeed(t, "info", "--json", changed)).Captures[0].Spaces[0].Peak.Bytes
 		scenarios := decode[answer.WhatIf](t, succeed(t, "whatif", "--json", "--set", change, file)).Spaces[0].Scenarios
-		if of := scenarios[len(scenarios)-1]; peak < of.LowBytes || peak > of.HighBytes {
-			t.Errorf("%s: %d bytes are drawn, the table says %d to %d", change, peak, of.LowBytes, of.HighBytes)
+		if of := scenarios[len(scenarios)-1]; peak < *of.LowBytes || peak > *of.HighBytes {
+			t.Errorf("%s: %d bytes are drawn, the table says %d to %d", change, peak, *of.LowBytes, *of.HighBytes)
 		}
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/diff"
 	"github.com/memlane/memlane/lifetime/judge"
@@ -64,7 +66,13 @@ func predict(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	asked := answer.WhatIfAsked{Search: c.Bool("search"), Stop: func() error { return context.Cause(c.Context) }}
+	bar, tried := progress{out: c.App.ErrWriter, started: time.Now()}, 0
+	asked := answer.WhatIfAsked{Search: c.Bool("search"), Stop: func() error {
+		if tried++; terminalOf(c.App.ErrWriter) != nil && !c.Bool("quiet") {
+			bar.show(func() string { return "searching: " + units.Plural(tried, "combination") + " tried" })
+		}
+		return context.Cause(c.Context)
+	}}
 	if asked.Capacity, err = sizeOf(c, "capacity", "24GiB"); err != nil {
 		return err
 	}
@@ -94,14 +102,15 @@ func predict(c *cli.Context) error {
 		part, err := s.Of(c.Capture)
 		return judge.Of(part), err
 	}
-	if err = r.each(c, &chosen, func(capture *judge.Capture) error {
+	err = r.each(c, &chosen, func(capture *judge.Capture) error {
 		spaces, err := answer.WhatIfOf(capture, asked)
 		if err == nil && shown && asked.Changed.After == nil {
 			err = &selection.NothingError{File: capture.Name(), Why: "no change can be predicted; see memlane whatif without -o"}
 		}
 		all = append(all, spaces...)
 		return err
-	}); err != nil {
+	})
+	if bar.clear(); err != nil {
 		return err
 	}
 	out := answer.NewWhatIf(all)

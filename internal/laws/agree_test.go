@@ -37,17 +37,20 @@ func (v *verdict) predicted() (all []breach) {
 		if len(w.Scenarios) == 0 || peak == 0 {
 			continue
 		}
-		highest := max(peak, w.Scenarios[0].ReplayedBytes)
+		highest := max(peak, *w.Scenarios[0].ReplayedBytes)
+		if w.OneStep { // changes are of the next step
+			highest = *w.Scenarios[1].PeakBytes
+		}
 		for _, s := range w.Scenarios {
 			what, recorded := strings.Join(s.Edits, ","), len(s.Edits) == 0
-			if recorded && s.PeakBytes != peak {
-				all = append(all, breach{"peak: info, whatif (recorded)", fmt.Sprintf("%s: %d, %d B", w.ID, peak, s.PeakBytes), 1})
+			if recorded && *s.PeakBytes != peak {
+				all = append(all, breach{"peak: info, whatif (recorded)", fmt.Sprintf("%s: %d, %d B", w.ID, peak, *s.PeakBytes), 1})
 			}
 			if recorded && w.Failed && s.Fits != nil && *s.Fits && s.Exact {
 				all = append(all, breach{"oom: whatif says that the recorded one fits", w.ID, 1})
 			}
-			if !recorded && what != "next-step" && s.Refused == "" && s.HighBytes > highest {
-				all = append(all, breach{"a change that may raise the peak is offered", fmt.Sprintf("%s: %s: %d to %d at a peak of %d B", w.ID, what, s.LowBytes, s.HighBytes, peak), 1})
+			if !recorded && what != "next-step" && s.Refused == "" && *s.HighBytes > highest {
+				all = append(all, breach{"a change that may raise the peak is offered", fmt.Sprintf("%s: %s: %d to %d at a peak of %d B", w.ID, what, *s.LowBytes, *s.HighBytes, highest), 1})
 			}
 		}
 	}

@@ -431,7 +431,7 @@ func (t *Tune) choice() (verdict, reason string) {
 	case own.Outcome == "oom" && best.Outcome == "later":
 		reason = "it gets past the request that failed; " + reserves
 	case own.Outcome == "oom":
-		reason = "it does not run out of memory; " + reserves
+		reason = "it does not run out of memory until the recording ends; " + reserves
 	}
 	return "recommended: PYTORCH_CUDA_ALLOC_CONF=" + confValue(best.Conf), reason + how
 }

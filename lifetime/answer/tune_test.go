@@ -50,7 +50,7 @@ func TestTuneFollowsTable(t *testing.T) {
 		}
 	}
 	for of, want := range map[answer.TuneSetting]string{
-		{Outcome: "ok", Exact: true}:    "it does not run out of memory; ",
+		{Outcome: "ok", Exact: true}:    "it does not run out of memory until the recording ends; ",
 		{Outcome: "ok"}:                 "it may get past the request that failed; ",
 		{Outcome: "later", Exact: true}: "it gets past the request that failed; ", // a leak fills the memory again
 	} {

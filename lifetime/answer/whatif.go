@@ -27,27 +27,29 @@ type WhatIfSpace struct {
 	Replay        Replay           `json:"replay"`         // how much of the recording the rules of the allocator predict
 	CapacityBytes *int64           `json:"capacity_bytes"` // of --capacity, or of a recorded OOM; null if neither is known
 	OneStep       bool             `json:"one_step"`       // the only whole step of the recording makes what the next one has from its beginning, such as states: all changes are with another step after it, as next-step alone
-	Unfinished    bool             `json:"unfinished"`     // the recording ends in the middle of what the program does: all peaks are those until then, and the rest may need more
+	Unfinished    bool             `json:"unfinished"`     // the recording ends in the middle of a pass: all peaks are those until then, and the rest may need more
 	Failed        bool             `json:"failed"`         // a recorded request failed: all peaks but the recorded one are with it, as if it had found memory
-	Searched      bool             `json:"searched"`       // scenarios that fit the capacity were searched for: those are all, the cheapest first
+	Searched      bool             `json:"searched"`       // scenarios that fit the capacity were searched for, the cheapest first
+	Long          bool             `json:"long"`           // the search took so long that it ended before all combinations were tried: others may fit, too
 	Scenarios     []WhatIfScenario `json:"scenarios"`      // the recording first; empty if nothing can be predicted
 }
 
 // WhatIfScenario is what a program would need with some changes.
 type WhatIfScenario struct {
 	Edits             []string    `json:"edits"`                    // the changes, such as "batch=2"; empty for the recording
-	Refused           string      `json:"refused"`                  // why there are no figures; empty if there are
+	Refused           string      `json:"refused"`                  // why there are no figures, and all sizes are null; empty if there are
 	Exact             bool        `json:"exact"`                    // the peak was right to the byte for all programs that were tried
 	How               string      `json:"how"`                      // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
-	PeakBytes         int64       `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded
-	ReplayedBytes     int64       `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending; if failed is set, with the request that failed
-	LowBytes          int64       `json:"low_bytes"`                // the highest allocated memory is at least this
-	HighBytes         int64       `json:"high_bytes"`               // and at most this
-	SavedBytes        int64       `json:"saved_bytes"`              // by how much peak_bytes is below replayed_bytes of the recording, or of next-step if one_step is set
-	PeakReservedBytes int64       `json:"peak_reserved_bytes"`      // highest reserved memory
-	ReservedLowBytes  int64       `json:"peak_reserved_low_bytes"`  // the highest reserved memory is at least this
-	ReservedHighBytes int64       `json:"peak_reserved_high_bytes"` // and at most this
+	PeakBytes         *int64      `json:"peak_bytes"`               // highest allocated memory, as torch.cuda.max_memory_allocated; of the recording as recorded
+	ReplayedBytes     *int64      `json:"replayed_bytes"`           // the same as a replay counts it: with remainders that the allocator did not split off, without buffers whose free is pending; if failed is set, with the request that failed
+	LowBytes          *int64      `json:"low_bytes"`                // the highest allocated memory is at least this
+	HighBytes         *int64      `json:"high_bytes"`               // and at most this
+	SavedBytes        *int64      `json:"saved_bytes"`              // by how much peak_bytes is below replayed_bytes of the recording, or of next-step if one_step is set
+	PeakReservedBytes *int64      `json:"peak_reserved_bytes"`      // highest reserved memory; of the recording as recorded
+	ReservedLowBytes  *int64      `json:"peak_reserved_low_bytes"`  // the highest reserved memory is at least this
+	ReservedHighBytes *int64      `json:"peak_reserved_high_bytes"` // and at most this
 	Fits              *bool       `json:"fits"`                     // whether it fits the capacity; null without a capacity, and where the ranges leave it open
+	FitsShare         *float64    `json:"fits_share"`               // if the ranges leave it open: how many of such programs fit when they were run; null else, and if unfinished is set
 	Recomputed        int64       `json:"recomputed"`               // buffers that each step computes again
 	CopiedBytes       int64       `json:"copied_bytes"`             // to and from the host in each step
 	Passes            int         `json:"passes"`                   // forward and backward passes that each step has more
@@ -132,7 +134,7 @@ func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
 			start.Advice = "Nothing changed: the step after the recorded one needs this. The changes lower that step."
 		}
 		if e.Unfinished {
-			start.Advice += " The recording ends in the middle of what the program does, whose rest may need more."
+			start.Advice += " That is until the recording ends, in the middle of a pass: the rest may need more."
 		}
 		return slices.Insert(all, 0, Remedy{start, e, e.Start()})
 	})
@@ -169,7 +171,7 @@ func scenariosOf(remedies []Remedy) []WhatIfScenario {
 func lowering(c *judge.Capture, s *lifetime.Space, e *whatif.Engine, capacity int64) (all []Remedy) {
 	for _, r := range e.Remedies() {
 		one := scenarioOf(e, r.Scenario, capacity)
-		if !e.Lowers(one.HighBytes) || float64(one.SavedBytes) < worthwhile*float64(e.Needs.Peak) {
+		if one.Refused != "" || !e.Lowers(*one.HighBytes) || float64(*one.SavedBytes) < worthwhile*float64(e.Needs.Peak) {
 			continue // it may raise the peak, or saves little
 		}
 		one.Advice = r.Advice
@@ -279,6 +281,9 @@ func (s *WhatIfSpace) search(e *whatif.Engine, capacity int64, stop func() error
 	s.Searched = true
 	start := len(s.Scenarios) - 1 // nothing is changed
 	plans, err := e.Search(capacity, stop)
+	if s.Long = err == whatif.ErrLong; s.Long {
+		err = nil
+	}
 	for _, p := range plans {
 		r := &s.Scenarios[start]
 		if len(p.Scenario) > 0 {
@@ -299,34 +304,36 @@ func roomOf(r whatif.Room) *WhatIfRoom {
 
 func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfScenario {
 	r := e.Run(edits, replay.Device{})
-	out := WhatIfScenario{
-		Edits: []string{}, Refused: r.Refused, Exact: r.Exact, PeakBytes: r.Peak, ReplayedBytes: r.Peak, LowBytes: r.Low, HighBytes: r.High,
-		PeakReservedBytes: r.Reserved, ReservedLowBytes: r.ReservedLow, ReservedHighBytes: r.ReservedHigh,
-		Recomputed: r.Recomputed, CopiedBytes: r.Copied, Passes: r.Passes,
-	}
+	out := WhatIfScenario{Edits: []string{}, Refused: r.Refused, Exact: r.Exact, Recomputed: r.Recomputed, Passes: r.Passes}
 	for i := range edits {
 		out.Edits = append(out.Edits, edits[i].String())
 	}
-	switch {
-	case r.Refused != "":
-		return out
-	case len(edits) > 0:
-		out.SavedBytes, out.How = e.Needs.Peak-r.Peak, howKnown(false, r.Exact)
-	default:
-		out.How = howKnown(true, true)
-		out.PeakBytes, out.LowBytes, out.HighBytes = e.Peak, e.Peak, e.Peak
-	}
-	if capacity == 0 {
+	if r.Refused != "" {
 		return out
 	}
-	fits, sure := e.Fits(edits, &r, capacity)
-	if sure && (!fits || !e.Unfinished) {
-		out.Fits = &fits
-	}
-	if sure && fits { // it releases what it has cached before it needs more
-		for _, of := range []*int64{&out.PeakReservedBytes, &out.ReservedLowBytes, &out.ReservedHighBytes} {
-			*of = min(*of, capacity)
+	saved := e.Needs.Peak - r.Peak
+	out.CopiedBytes, out.SavedBytes, out.ReplayedBytes, out.How = r.Copied, &saved, &r.Peak, howKnown(false, r.Exact)
+	fits, sure := false, false
+	if capacity > 0 {
+		fits, sure = e.Fits(edits, &r, capacity)
+		switch {
+		case sure && (!fits || !e.Unfinished):
+			out.Fits = &fits
+		case !sure && !e.Unfinished:
+			out.FitsShare = new(whatif.FitsShare(fits))
 		}
 	}
+	reserved, least, most := r.Reserved, r.ReservedLow, r.ReservedHigh
+	switch {
+	case len(edits) == 0:
+		out.PeakBytes, out.LowBytes, out.HighBytes, reserved, least, most = &e.Peak, &e.Peak, &e.Peak, e.Reserved, e.Reserved, e.Reserved
+		out.SavedBytes, out.How = new(int64), howKnown(true, true)
+	case fits && sure: // it releases what it has cached before it needs more
+		reserved, least, most = min(reserved, capacity), min(least, capacity), min(most, capacity)
+		fallthrough
+	default:
+		out.PeakBytes, out.LowBytes, out.HighBytes = &r.Peak, &r.Low, &r.High
+	}
+	out.PeakReservedBytes, out.ReservedLowBytes, out.ReservedHighBytes = &reserved, &least, &most
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/lifetime/whatif"
 )
 
 // TestSavings: peak and whatif tell the same changes with the same figures, whatever the memory is summed up by, the cheapest first. None may
@@ -39,8 +40,8 @@ func TestSavings(t *testing.T) {
 				t.Errorf("%s: peak says %+v, whatif %+v", file, savings, told[i].Scenarios[1:])
 			}
 			last, peak := 0, s.Peak(lifetime.Occupied).Bytes
-			if i < len(told) && !told[i].Failed && len(told[i].Scenarios) > 0 && told[i].Scenarios[0].PeakBytes != peak {
-				t.Errorf("%s: the peak is %d, whatif %d", file, peak, told[i].Scenarios[0].PeakBytes)
+			if i < len(told) && !told[i].Failed && len(told[i].Scenarios) > 0 && *told[i].Scenarios[0].PeakBytes != peak {
+				t.Errorf("%s: the peak is %d, whatif %d", file, peak, *told[i].Scenarios[0].PeakBytes)
 			}
 			for _, saving := range savings {
 				name, _, _ := strings.Cut(saving.Edits[0], "=")
@@ -50,7 +51,7 @@ func TestSavings(t *testing.T) {
 				} else {
 					last = at
 				}
-				if saving.Advice == "" || saving.SavedBytes <= 0 || saving.LowBytes > saving.PeakBytes || saving.HighBytes < saving.PeakBytes || saving.HighBytes >= peak {
+				if saving.Advice == "" || *saving.SavedBytes <= 0 || *saving.LowBytes > *saving.PeakBytes || *saving.HighBytes < *saving.PeakBytes || *saving.HighBytes >= peak {
 					t.Errorf("%s: %+v", file, saving)
 				}
 			}
@@ -95,8 +96,8 @@ func TestSavingsAreTrue(t *testing.T) {
 		switch {
 		case saving == nil:
 			t.Errorf("%s: no %s", of.name, of.edit)
-		case saving.LowBytes > of.real || saving.HighBytes < of.real:
-			t.Errorf("%s: %s leaves %d to %d, but the program needed %d", of.name, of.edit, saving.LowBytes, saving.HighBytes, of.real)
+		case *saving.LowBytes > of.real || *saving.HighBytes < of.real:
+			t.Errorf("%s: %s leaves %d to %d, but the program needed %d", of.name, of.edit, *saving.LowBytes, *saving.HighBytes, of.real)
 		case (saving.Site != nil) != (of.place != "") || saving.Site != nil && saving.Site.Name != of.place:
 			t.Errorf("%s: %s is about %+v", of.name, of.edit, saving.Site)
 		}
@@ -153,5 +154,34 @@ func sameForGroups(t *testing.T, c *judge.Capture, s *lifetime.Space, savings []
 		if got := savingsOf(judge.Of(grouped), g); !reflect.DeepEqual(got, savings) {
 			t.Errorf("%s by %s: %+v, want %+v", c.Name(), by, got, savings)
 		}
+	}
+}
+
+// TestNextStep: where only one step was recorded, changes are compared with the next one, which needs more: also those that need more than the recorded
+// peak are told if they need less than that. What is refused has no figures.
+func TestNextStep(t *testing.T) {
+	c, err := judged.Open("../../testdata/whatif/one_step.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	savings, recorded := savingsOf(c, c.Spaces[0]), c.Spaces[0].Peak(lifetime.Occupied).Bytes
+	if len(savings) < 6 || savings[0].Edits[0] != "next-step" || *savings[0].PeakBytes <= recorded {
+		t.Fatalf("%+v at %d", savings, recorded)
+	}
+	for _, saving := range savings[1:] {
+		if *saving.HighBytes >= *savings[0].PeakBytes || *saving.SavedBytes != *savings[0].PeakBytes-*saving.PeakBytes {
+			t.Errorf("%v: %d to %d, saves %d of %d", saving.Edits, *saving.LowBytes, *saving.HighBytes, *saving.SavedBytes, *savings[0].PeakBytes)
+		}
+	}
+	edits, err := whatif.Parse("lora=8:*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := answer.WhatIfOf(c, answer.WhatIfAsked{Scenarios: []whatif.Scenario{edits}, Capacity: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused := told[0].Scenarios[2]; refused.Refused == "" || refused.PeakBytes != nil || refused.HighBytes != nil || refused.PeakReservedBytes != nil || refused.Fits != nil {
+		t.Errorf("%+v", refused)
 	}
 }

@@ -33,7 +33,7 @@ func (p *Pass) outlook(f *Finding, began, replaced int64) []string {
 	if f.Severity == Warning && f.Amount.Bytes >= p.critical() {
 		f.Severity = Critical
 	}
-	growth, few, limit := "it grows until the end of the recording", "", ""
+	growth, few, limit := "it grows until the recording ends", "", ""
 	if n > 0 {
 		first := max(p.steps.At(began), 0)
 		f.add(figure(FigBeganStep, first+p.steps.Lost))
@@ -84,7 +84,7 @@ func (p *Pass) growth(f *Finding, n, first int) string {
 		return fmt.Sprintf("it began at step %s of %s and grows %s per step on average over all steps",
 			units.Count(int64(first+p.steps.Lost)), units.Count(int64(n+p.steps.Lost)), rate)
 	}
-	return fmt.Sprintf("it grows %s per step until the end of the recording", rate)
+	return fmt.Sprintf("it grows %s per step until the recording ends", rate)
 }
 
 func (p *Pass) critical() int64 { return cmp.Or(p.Critical, criticalBytes) }

@@ -16,7 +16,7 @@ type Kind uint8
 
 const (
 	KindForeign   Kind = iota // a rule of another tool
-	KindLeak                  // memory that grows until the end of the recording: confirmed and suspected leaks
+	KindLeak                  // memory that grows until the recording ends: confirmed and suspected leaks
 	KindFailure               // an allocation that failed, or a peak close to the limit
 	KindRetention             // memory that is retained or freed late, but does not grow without end
 	KindUsage                 // the run as a whole: trends, spikes, ranks that differ
@@ -48,7 +48,7 @@ type Rule struct {
 func Rules() []Rule {
 	return []Rule{
 		{Name: "oom", Kind: KindFailure, Doc: "failed allocations and their reason, as memlane oom gives it", Run: wholeSpace(outOfMemory)},
-		{Name: "leak", Kind: KindLeak, Doc: "call sites whose buffers grow in number until the end of the recording",
+		{Name: "leak", Kind: KindLeak, Doc: "call sites whose buffers grow in number until the recording ends",
 			Explains: true, byNumber: true, Run: withHistory(leaking)},
 		{Name: "growing_buffer", Kind: KindLeak, Doc: "call sites that replace their buffer by a larger one again and again",
 			Explains: true, Run: withHistory(growingBuffer)},

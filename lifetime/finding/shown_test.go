@@ -110,7 +110,7 @@ func TestOccupied(t *testing.T) {
 	h.free(h.alloc("work", 900))
 	c := h.capture(t, lifetime.SpaceInfo{Device: "cuda:0", Facts: lifetime.Clock, Limit: 120<<20 + 30<<10 + 6<<10 + 60*512})
 	want := map[string]string{
-		"leak": "60 buffers (30.0 KiB) were never freed; it grows 512 B per step until the end of the recording; it reaches the capacity of " +
+		"leak": "60 buffers (30.0 KiB) were never freed; it grows 512 B per step until the recording ends; it reaches the capacity of " +
 			"120 MiB at about step 120",
 		"short": "60 buffers (120 MiB) were never freed; it grows 2.00 MiB per step",
 		"log":   "one buffer grew from 512 B to 6.00 KiB; it grows 102 B per step",

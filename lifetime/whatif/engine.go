@@ -16,6 +16,7 @@ import (
 type Engine struct {
 	Law      replay.Law // how much of the recording the rules of the allocator predict
 	Peak     int64      // as recorded
+	Reserved int64      // the same of reserved memory
 	Recorded Result     // without edits: the peak is what the allocator counts, as far as a replay knows it, with requests that failed
 	Needs    Result     // Recorded, or with another step if OneStep is set: what savings are of
 
@@ -32,6 +33,7 @@ type Engine struct {
 	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
 	remedies []Remedy
+	replayed int // events, in all runs
 
 	// of the last scenario: its figures and its levels are mostly asked for one after the other
 	last struct {
@@ -50,7 +52,7 @@ func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine
 	case r.Refused != "":
 		return nil, r.Refused
 	}
-	e = &Engine{history: r.History, Law: r.Law}
+	e = &Engine{history: r.History, Law: r.Law, Reserved: r.History.PeakReserved()}
 	e.base = modelOf(of, s, r.History)
 	e.least = sync.OnceValue(e.base.least)
 	e.program = e.base
@@ -75,13 +77,13 @@ func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine
 // Capacity returns the bytes that the allocator could reserve when an allocation failed; 0 = not known.
 func (e *Engine) Capacity() int64 { return e.history.Capacity() }
 
-// Lowers reports whether a peak of at most so many bytes is below that of the recording, as recorded and as replayed; with a request that failed, below what
-// it needed.
+// Lowers reports whether a peak of at most so many bytes is below that of the recording, as recorded and as replayed; with a request that failed, or of
+// the next step, below what that needs.
 func (e *Engine) Lowers(high int64) bool {
-	if e.Capacity() > 0 {
-		return high < e.Recorded.Peak
+	if e.OneStep || e.Capacity() > 0 {
+		return high < e.Needs.Peak
 	}
-	return high < min(e.Peak, e.Recorded.Peak)
+	return high < min(e.Peak, e.Needs.Peak)
 }
 
 // known reports whether the recording has all that the allocator did, and its rules predict it.
@@ -122,6 +124,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		return r
 	}
 	h, _ := m.program()
+	e.replayed += m.n
 	o := h.Range(h.Settings, d)
 	if !o.Repeats { // as much as it needs may change in what was left out
 		m, r = e.whole(s)

@@ -43,7 +43,7 @@ func (m *model) firstStep() (step int, ok bool) {
 	return step, !m.any(isOlder) && m.any(isLeft)
 }
 
-// addStep runs a step, the first one, again after all that was recorded. What it holds until the end of the recording is freed when the next
+// addStep runs a step, the first one, again after all that was recorded. What it holds until the recording ends is freed when the next
 // one makes it anew, gradients before that: those that may be freed as late as right before the backward pass are marked as late.
 func (m *model) addStep(step int) {
 	m.leaveOutExit()

@@ -65,17 +65,26 @@ next:
 	return nil
 }
 
-// errEnough ends combinations.
-var errEnough = errors.New("enough")
+// errEnough ends combinations, ErrLong a search.
+var (
+	errEnough = errors.New("enough")
+	ErrLong   = errors.New("the search took long")
+)
+
+// mostEvents is how many events a search replays, about 30 seconds of CPU, before it tries no other combination.
+const mostEvents = 50_000_000
 
 // Search returns scenarios that fit a device of capacity bytes, the cheapest first, none with a change that it does not need. If the
 // recorded program fits, the others are those that leave room for a larger batch. It is empty if no combination fits. stop ends it with an
-// error.
+// error. With ErrLong, others may fit, too.
 func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 	var plans []Plan
 	err := e.combinations(maxRemedies, func(s Scenario, of []Remedy) (bool, error) {
-		if len(plans) == maxPlans {
+		switch {
+		case len(plans) == maxPlans:
 			return false, errEnough
+		case e.replayed > mostEvents:
+			return false, ErrLong
 		}
 		if err := stop(); err != nil || !e.fits(s, capacity) {
 			return false, err

@@ -445,6 +445,11 @@ func TestSearch(t *testing.T) {
 			}
 		}
 	}
+	long := *e
+	long.replayed = mostEvents + 1
+	if _, err := long.Search(1, func() error { return nil }); err != ErrLong {
+		t.Errorf("a search that took long: %v", err)
+	}
 	stopped := errors.New("stopped")
 	if _, err := e.Search(1, func() error { return stopped }); err != stopped {
 		t.Errorf("a search that is stopped: %v", err)

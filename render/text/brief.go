@@ -119,7 +119,7 @@ func lives(r *answer.Report, line func(label, text string)) {
 	if peak == nil {
 		return
 	}
-	if i := slices.IndexFunc(peak.Savings, func(s answer.WhatIfScenario) bool { return s.SavedBytes > 0 }); i >= 0 {
+	if i := slices.IndexFunc(peak.Savings, func(s answer.WhatIfScenario) bool { return *s.SavedBytes > 0 }); i >= 0 {
 		saving := &peak.Savings[i]
 		line("do", fmt.Sprintf("%s The peak would be %s (memlane whatif --set %s).", saving.Advice,
 			About(saving.PeakBytes, saving.LowBytes, saving.HighBytes), strings.Join(saving.Edits, ",")))

@@ -17,7 +17,7 @@ func TestHeadline(t *testing.T) {
 			"Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); enough is reserved and free, but in smaller pieces.\n" +
 			"Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers.",
 		"torchsnap/twodev.pickle": "Find what still refers to them (gc.get_referrers); clear or bound it.\n" +
-			"Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the end of the recording.\n" +
+			"Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the recording ends.\n" +
 			"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10).",
 		"torchsnap/healthy.pickle":        "The peak of cuda:0 is 17.6 MiB: 8.13 MiB workspace, 3.26 MiB optimizer state, 2.00 MiB temporary, 1.63 MiB parameter, 1.13 MiB gradient, 1.50 MiB others (inferred).",
 		"gpumemprof/spike.json":           "The peak of h/cuda:0 is 4.00 GiB.",

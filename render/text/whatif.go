@@ -3,8 +3,10 @@ package text
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 )
@@ -21,72 +23,102 @@ func WhatIf(w io.Writer, a *answer.WhatIf, s Style) error {
 	return p.To(w)
 }
 
+// wideTable is the width of tables of changes, if no terminal is narrower.
+const wideTable = 100
+
 func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	p.Line("%s %s", Printable(s.File), Printable(s.ID))
 	if len(s.Scenarios) == 0 {
 		p.Para("  ", "  ", "cannot predict: "+s.Replay.Refused)
 		return
 	}
-	p.Line("  replay: %s", s.Replay.Text())
+	said := func(text string) { p.Para("  ", "    ", text) }
+	recorded := &s.Scenarios[0]
+	switch replayed := units.Bytes(*recorded.ReplayedBytes); {
+	case s.OneStep:
+		next := &s.Scenarios[1]
+		said("the next step will need " + About(next.PeakBytes, next.LowBytes, next.HighBytes) + ": only one step was recorded, and all changes are of the next one")
+	case s.Failed:
+		said("with the request that failed the program needs " + replayed + ": all changes are with it")
+	case replayed != units.Bytes(*recorded.PeakBytes):
+		said("replayed, the peak is " + replayed + ": changes save from that")
+	}
 	if s.Unfinished {
-		p.Para("  ", "    ",
-			"the recording ends in the middle of what the program does: peaks are those until then, and the rest may need more")
+		said("until the recording ends, in the middle of a pass: the rest may need more")
 	}
-	if s.OneStep {
-		p.Para("  ", "    ",
-			"only one whole step was recorded: the next one has what this one made from its beginning, as states, so all changes are with one more step")
-	}
+	p.Line("  replay: %s", s.Replay.Text())
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
 	}
-	const row = "%24s %10s %24s  %-5s  %s"
-	p.Line(row, "peak", "saved", "reserved", "fits", "change")
+	row := func(peak, saved, reserved, fits, cost, change string) []string {
+		cells := []string{peak, saved}
+		if s.CapacityBytes != nil { // whether it fits says more than what it saves
+			cells[1] = fits
+		}
+		if !p.wraps || p.width >= wideTable {
+			cells = append(cells, reserved)
+		}
+		return append(cells, cost, change)
+	}
+	rows := [][]string{row("peak", "saved", "reserved", "fits", "cost per step", "change")}
+	var notes []string
 	for i := range s.Scenarios {
-		scenario := &s.Scenarios[i]
-		if scenario.Refused != "" {
-			p.Para("  ", "    ", "cannot predict "+scenario.Refused)
+		one := &s.Scenarios[i]
+		if one.Refused != "" {
+			notes = append(notes, "cannot predict "+one.Refused)
 			continue
 		}
-		saved := "-"
-		if len(scenario.Edits) > 0 {
-			saved = units.Bytes(scenario.SavedBytes)
+		saved, fits := "-", "maybe"
+		if len(one.Edits) > 0 {
+			saved = units.Bytes(*one.SavedBytes)
 		}
-		fits := ""
 		switch {
-		case s.CapacityBytes == nil:
-		case scenario.Fits == nil:
-			fits = "maybe"
-		case *scenario.Fits:
-			fits = "yes"
-		default:
-			fits = "no"
+		case one.Fits != nil:
+			fits = map[bool]string{true: "yes", false: "no"}[*one.Fits]
+		case one.FitsShare != nil:
+			fits = map[bool]string{true: "likely", false: "unlikely"}[*one.FitsShare >= .5]
+			note := fmt.Sprintf("%s: %.0f of 10 such programs fit when they were run", fits, 10**one.FitsShare)
+			if !slices.Contains(notes, note) {
+				notes = slices.Insert(notes, 0, note)
+			}
 		}
-		change := changeOf(scenario)
-		if i == 0 && s.Failed {
-			change = "(recorded), " + units.Bytes(scenario.ReplayedBytes) + " with the request that failed" + roomOf(scenario)
+		changes, costs := changeOf(one), costOf(one)
+		if room := roomOf(one); room != "" {
+			notes = append(notes, changes+": "+room)
 		}
-		p.Line(row, About(scenario.PeakBytes, scenario.LowBytes, scenario.HighBytes), saved,
-			About(scenario.PeakReservedBytes, scenario.ReservedLowBytes, scenario.ReservedHighBytes), fits, change)
+		peak, reserved := About(one.PeakBytes, one.LowBytes, one.HighBytes),
+			About(one.PeakReservedBytes, one.ReservedLowBytes, one.ReservedHighBytes)
+		for len(changes)+len(costs) > 0 {
+			var cost, change string
+			cost, costs = firstOf(costs, leastText)
+			change, changes = firstOf(changes, narrow)
+			rows = append(rows, row(peak, saved, reserved, fits, cost, change))
+			peak, saved, reserved, fits = "", "", "", ""
+		}
+	}
+	width := p.width
+	if !p.wraps {
+		p.width = wideTable
+	}
+	p.Table(rows[0], rows[1:])
+	p.width = width
+	for _, note := range notes {
+		said(note)
+	}
+	if s.Long {
+		said("the search ended before all combinations were tried: others may fit, too")
 	}
 	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
-		p.Line("  no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
+		said("no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
 	}
-}
-
-// replayedText tells what a replay counts at the peak, if it differs from what was recorded.
-func replayedText(s *answer.WhatIfScenario) string {
-	if units.Bytes(s.ReplayedBytes) == units.Bytes(s.PeakBytes) {
-		return ""
-	}
-	return ", " + units.Bytes(s.ReplayedBytes) + " replayed"
 }
 
 // About returns bytes, and the range of them: "229 MiB (195 to 240)".
-func About(likely, low, high int64) string {
-	if low == high {
-		return units.Bytes(low)
+func About(likely, low, high *int64) string {
+	said, from, to := units.Bytes(*likely), units.Bytes(*low), units.Bytes(*high)
+	if *low == *high {
+		return from
 	}
-	said, from, to := units.Bytes(likely), units.Bytes(low), units.Bytes(high)
 	if from == to {
 		return "about " + said
 	}
@@ -109,52 +141,70 @@ func Between(low, high int64) string {
 }
 
 // roomOf tells how far the batch and the sequences of a scenario can grow.
-func roomOf(s *answer.WhatIfScenario) (text string) {
-	for _, growth := range []struct {
-		name string
-		room *answer.WhatIfRoom
-	}{{"largest batch", s.Batch}, {"longest sequence", s.Sequence}} {
-		switch r := growth.room; {
-		case r == nil:
-		case r.More:
-			text += fmt.Sprintf("; %s: %gx or more", growth.name, r.Low)
-		case r.Low == 0:
-			text += fmt.Sprintf("; %s: at most %gx", growth.name, r.High)
-		case r.Low == r.High:
-			text += fmt.Sprintf("; %s: %gx", growth.name, r.High)
-		default:
-			text += fmt.Sprintf("; %s: %gx to %gx", growth.name, r.Low, r.High)
-		}
+func roomOf(s *answer.WhatIfScenario) string {
+	return strings.Join(append(growth("largest batch", s.Batch), growth("longest sequence", s.Sequence)...), ", ")
+}
+
+func growth(of string, r *answer.WhatIfRoom) []string {
+	switch {
+	case r == nil:
+		return nil
+	case r.More:
+		return []string{fmt.Sprintf("%s %gx or more", of, r.Low)}
+	case r.Low == 0:
+		return []string{fmt.Sprintf("%s at most %gx", of, r.High)}
+	case r.Low == r.High:
+		return []string{fmt.Sprintf("%s %gx", of, r.High)}
 	}
-	return text
+	return []string{fmt.Sprintf("%s %gx to %gx", of, r.Low, r.High)}
 }
 
 // Saving returns the peak with a change that lowers it, and the change with what it costs, in words.
 func Saving(of *answer.WhatIfScenario) (peak, change string) {
 	if len(of.Edits) == 0 {
-		return About(of.PeakBytes, of.LowBytes, of.HighBytes), "the request that failed"
+		return units.Bytes(*of.ReplayedBytes), "the request that failed"
 	}
-	return About(of.PeakBytes, of.LowBytes, of.HighBytes), changeOf(of)
+	change = changeOf(of)
+	if cost := costOf(of); cost != "" {
+		change += ": " + cost + " in each step"
+	}
+	return About(of.PeakBytes, of.LowBytes, of.HighBytes), change
 }
 
-// changeOf names the edits of a scenario and what they cost.
+// changeOf names the edits of a scenario.
 func changeOf(s *answer.WhatIfScenario) string {
 	if len(s.Edits) == 0 {
-		return "(recorded)" + replayedText(s) + roomOf(s)
+		return "(recorded)"
 	}
-	text := Printable(strings.Join(s.Edits, ","))
+	return Printable(strings.Join(s.Edits, ","))
+}
+
+// firstOf returns the first parts of a list that fit a width, at least one, and the rest: people copy what a table says, so nothing of it is cut.
+func firstOf(list string, width int) (first, rest string) {
+	for end := 0; end < len(list); {
+		n := strings.IndexByte(list[end:], ',') + 1
+		if n == 0 {
+			n = len(list) - end
+		}
+		if end > 0 && shorten.Columns(list[:end+n]) > width {
+			return list[:end], strings.TrimSpace(list[end:])
+		}
+		end += n
+	}
+	return list, ""
+}
+
+// costOf tells what a scenario costs in each step; empty if it costs nothing.
+func costOf(s *answer.WhatIfScenario) string {
 	var costs []string
 	if s.Recomputed > 0 {
-		costs = append(costs, "computes "+units.Plural(int(s.Recomputed), "buffer")+" again")
+		costs = append(costs, units.Plural(s.Recomputed, "buffer")+" again")
 	}
 	if s.CopiedBytes > 0 {
-		costs = append(costs, "copies "+units.Bytes(s.CopiedBytes))
+		costs = append(costs, units.Bytes(s.CopiedBytes)+" copied")
 	}
 	if s.Passes > 0 {
-		costs = append(costs, fmt.Sprintf("%d more forward and backward", s.Passes))
+		costs = append(costs, map[bool]string{true: "1 more pass", false: units.Plural(s.Passes, "more passe")}[s.Passes == 1])
 	}
-	if costs != nil {
-		text += ": " + strings.Join(costs, ", ") + " in each step"
-	}
-	return text + roomOf(s)
+	return strings.Join(costs, ", ")
 }

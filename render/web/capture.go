@@ -121,7 +121,7 @@ func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy
 		for _, i := range remedy.Changes(s) {
 			marks, last = append(marks, i-last), i
 		}
-		all = append(all, saving{change, peak, remedy.Advice, remedy.LowBytes, remedy.HighBytes, line, marks})
+		all = append(all, saving{change, peak, remedy.Advice, *remedy.LowBytes, *remedy.HighBytes, line, marks})
 	}
 	return all
 }

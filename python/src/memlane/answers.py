@@ -682,15 +682,16 @@ class WhatIfScenario(TypedDict):
     refused: str
     exact: bool
     how: str
-    peak_bytes: int
-    replayed_bytes: int
-    low_bytes: int
-    high_bytes: int
-    saved_bytes: int
-    peak_reserved_bytes: int
-    peak_reserved_low_bytes: int
-    peak_reserved_high_bytes: int
+    peak_bytes: int | None
+    replayed_bytes: int | None
+    low_bytes: int | None
+    high_bytes: int | None
+    saved_bytes: int | None
+    peak_reserved_bytes: int | None
+    peak_reserved_low_bytes: int | None
+    peak_reserved_high_bytes: int | None
     fits: bool | None
+    fits_share: float | None
     recomputed: int
     copied_bytes: int
     passes: int
@@ -711,6 +712,7 @@ class WhatIfSpace(TypedDict):
     unfinished: bool
     failed: bool
     searched: bool
+    long: bool
     scenarios: list[WhatIfScenario]
 
 
