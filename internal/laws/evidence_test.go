@@ -54,6 +54,8 @@ var evidence = []evidenceLaw{
 		reason: "two devices that do the same have the same answers"},
 	{name: "again", on: "torchsnap/mode_pool.pickle", cases: again,
 		reason: "a program that runs twice has twice the steps, and grows as much in each"},
+	{name: "recordings", on: "whatif/gnn.pickle.zst", cases: recordings, bare: true,
+		reason: "a program has one answer: of two recordings, the ranges of the one that knows less have the figures of the other"},
 	{name: "names", on: "torchsnap/held.pickle", cases: recordedNames, bare: true,
 		reason: "what the recorder saw hold a buffer holds it; inference has no say"},
 	{name: "agree", on: "whatif/resume.pickle.zst", cases: agree,
@@ -315,21 +317,29 @@ func failing(s *snapshot) cases {
 	}
 }
 
-func withoutNative(s *snapshot) cases {
-	return func(yield func(evidenceCase) bool) {
-		kinds := map[bool]bool{}
-		for _, e := range s.events() {
-			if e.frames != nil {
-				for _, f := range e.frames.of {
-					kinds[f.native()] = true
-				}
+// hasNative reports whether frames are of Python and of C++.
+func (s *snapshot) hasNative() bool {
+	kinds := map[bool]bool{}
+	for _, e := range s.events() {
+		if e.frames != nil {
+			for _, f := range e.frames.of {
+				kinds[f.native()] = true
 			}
 		}
-		if len(kinds) < 2 {
+	}
+	return len(kinds) == 2
+}
+
+func (s *snapshot) withoutNative() *snapshot {
+	return s.withStacks(func(c *callers) *callers { return &callers{slices.DeleteFunc(slices.Clone(c.of), (*call).native)} })
+}
+
+func withoutNative(s *snapshot) cases {
+	return func(yield func(evidenceCase) bool) {
+		if !s.hasNative() {
 			return
 		}
-		python := s.withStacks(func(c *callers) *callers { return &callers{slices.DeleteFunc(slices.Clone(c.of), (*call).native)} })
-		yield(evidenceCase{name: "dropped", changed: python, holds: func(before, after *verdict) (all []breach) {
+		yield(evidenceCase{name: "dropped", changed: s.withoutNative(), holds: func(before, after *verdict) (all []breach) {
 			for _, b := range (alike{forget: true, moreBytes: true}).compare(before, after) {
 				if b.kind != "category workspace -> temporary" { // one that is freed at once is both
 					all = append(all, b)

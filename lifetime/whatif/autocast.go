@@ -15,7 +15,7 @@ func (m *model) autocast() string {
 	case len(m.weightCopies()) > 0:
 		return isSixteenBits
 	case !m.any(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) != "" }):
-		return "which operators run is not recorded: record with stacks=\"all\""
+		return noOperators
 	case m.any(func(b *buffer) bool { return m.does(b, program.OpOverTime) }):
 		return "what a whole recurrent layer casts is not recorded"
 	}
@@ -50,6 +50,8 @@ func (m *model) autocast() string {
 	m.doubt(offAutocast)
 	return ""
 }
+
+const noOperators = "which operators run is not recorded: record with stacks=\"all\""
 
 // autocaster changes one pass.
 type autocaster struct {

@@ -106,7 +106,7 @@ func (m *model) ofWeights() map[int32]origin {
 			switch back := backs[of.size]; {
 			case !isKnown || masks[of.size] || back >= n && !made.isCast:
 				continue
-			case back > 0 && !made.isCast:
+			case back > 0 && !made.isCast || m.passes[k].cut: // more may have come
 				is = isOpen
 			case back > 0 || isTrained:
 				is = isLikely
@@ -134,7 +134,7 @@ type elementwiseMade struct {
 // forward pass; and whether some of a size are masks of what the same operation makes.
 func (m *model) perSize(k int) (made map[elementwise]*elementwiseMade, backs map[int64]int, masks map[int64]bool) {
 	made, backs, masks = map[elementwise]*elementwiseMade{}, map[int64]int{}, map[int64]bool{}
-	var last *buffer
+	var last, before *buffer
 	for _, b := range m.ofPass(k) {
 		switch {
 		case b.size <= smallest || b.category == purpose.Workspace || b.category == purpose.Gradient || b.category == purpose.Input:
@@ -143,11 +143,12 @@ func (m *model) perSize(k int) (made map[elementwise]*elementwiseMade, backs map
 			backs[b.size]++
 			continue
 		}
-		if last != nil && (b.size == 4*last.size || b.size == 2*last.size) && m.sameOperation(b, last) {
+		isMade := before != nil && before.size == last.size && m.sameOperation(before, last) // of what has its size: no mask
+		if last != nil && (b.size == 4*last.size || b.size == 2*last.size) && m.sameOperation(b, last) && !isMade {
 			masks[last.size] = true
 		}
 		isCast := m.does(b, program.OpCast) || last != nil && last.size == b.size && m.does(last, program.OpCast) && m.stack(last) == m.stack(b)
-		if last = b; m.op(b) != "" && !m.does(b, program.OpElements) {
+		if before, last = last, b; m.op(b) != "" && !m.does(b, program.OpElements) {
 			backs[b.size] += len(m.buffers)
 			continue
 		}

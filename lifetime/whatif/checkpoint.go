@@ -118,11 +118,13 @@ func (c *checkpointed) blocks(v string) string {
 // redone is a unit that a backward pass computes again.
 type redone struct {
 	unit unit
+	in   *buffer   // what it takes, if no backward pass needs that: checkpointing keeps it; nil = none is known
 	out  *buffer   // what it hands on
 	all  []*buffer // everything that the pass makes from its first to its last buffer, in order
 	end  int       // the next buffer of the pass begins
 	dies int       // what it saves is freed from here on
 	last int       // what it saves last begins; 0 if it saves nothing but out
+	done int       // all that it saves is freed
 }
 
 // redoneOf returns the units of pass k that are chosen.
@@ -133,6 +135,9 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 			continue
 		}
 		r := redone{unit: u, out: m.output(u), end: m.passes[k].backward, dies: noEvent}
+		if in := m.output(units[max(j-1, 0)]); j > 0 && !in.saved && in.end.event > u.first().begin.event {
+			r.in = in
+		}
 		for _, b := range all {
 			switch {
 			case b.begin.event > u.last().begin.event:
@@ -140,7 +145,7 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 			case u.has(b.begin.event):
 				r.all = append(r.all, b)
 				if b.saved && b != r.out {
-					r.dies, r.last = min(r.dies, b.end.event), b.begin.event
+					r.dies, r.last, r.done = min(r.dies, b.end.event), b.begin.event, max(r.done, b.end.event)
 				}
 			}
 		}
@@ -177,9 +182,12 @@ func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
 	for _, r := range slices.Backward(ran) {
 		anchor, isReached := p.end, p.trains() && (!p.cut || r.dies < p.end)
 		if isReached {
-			anchor = m.backwardBegins(k, r.unit, r.dies)
+			anchor = m.backwardBegins(k, r.unit, r.dies, false)
 		}
 		again := c.again(k, r, anchor, isReached, uses)
+		if r.in != nil && p.trains() {
+			c.ends[r.in] = r.in.end.later(after.at(min(r.done, p.end)))
+		}
 		switch {
 		case isReached:
 			computed += len(again)

@@ -228,7 +228,24 @@ func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
 }
 
 func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
-	m = of.clone()
+	m, r = e.apply(of.clone(), s)
+	if !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) {
+		return m, r
+	}
+	apart := of.readApart()
+	if apart == nil {
+		return m, r
+	}
+	switch other, _ := e.apply(apart, s); {
+	case m == nil && other != nil:
+		r.Refused = s.String() + ": " + noOperators
+	case other != nil:
+		m.leaveOpen(other)
+	}
+	return m, r
+}
+
+func (e *Engine) apply(m *model, s Scenario) (_ *model, r Result) {
 	rows := 1.0 // times as many
 	for _, edit := range s {
 		m.settle()

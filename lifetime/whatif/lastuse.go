@@ -25,7 +25,7 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 			uses[b] = returns
 			continue
 		}
-		isResult := next == q+1
+		isResult := !slices.ContainsFunc(all[q+1:next], func(b *buffer) bool { return !b.isScratch() })
 		if m.isNorm(b) { // its first buffer is the result, the others are its statistics
 			isResult = q == 0 || ends[q-1] != ends[q]
 		}
@@ -91,11 +91,14 @@ func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
 // it: before the gradient of a bias is reduced.
 func (m *model) unpacked(k int) func(end moment) moment {
 	const nearby = 12 // events between a reduction and the end of what its node saved, at most
-	all := m.backward(k)
+	all, biases := m.backward(k), m.biases()
+	isSum := func(b *buffer, end moment) bool { // or scratch of one
+		return m.op(b) == sumOp || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
+	}
 	return func(end moment) moment {
 		j, _ := slices.BinarySearchFunc(all, end.event, func(b *buffer, event int) int { return cmp.Compare(b.begin.event, event) })
 		var sum *buffer
-		for j--; j >= 0 && m.op(all[j]) == sumOp; j-- {
+		for j--; j >= 0 && isSum(all[j], end); j-- {
 			sum = all[j]
 		}
 		if sum != nil && j >= 0 && end.event-sum.begin.event < nearby {

@@ -7,6 +7,7 @@ type off struct {
 	below, above float64
 	exact        bool // alone: to the byte in all programs
 	inPasses     bool // it changes nothing that steps of optimizers need
+	ofOperations bool // it asks where operations of a pass end, which operators tell
 }
 
 var (
@@ -25,15 +26,15 @@ var (
 	offSequence   = off{below: .03, above: .03, inPasses: true}
 	offCache      = off{below: .01, above: .01} // beside what may grow with it
 	offChunks     = off{below: .03, above: .03, inPasses: true}
-	offCheckpoint = off{below: .065, above: .075, inPasses: true}
-	offOffload    = off{below: .03, above: .03, inPasses: true}
+	offCheckpoint = off{below: .065, above: .075, inPasses: true, ofOperations: true}
+	offOffload    = off{below: .03, above: .03, inPasses: true, ofOperations: true}
 	offLayers     = off{below: .01, above: .02}
 	offFreeze     = off{below: .10, above: .05}
 	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .03, above: .055}
 	offAutocast   = off{below: .05, above: .02} // beside offPrecision; casts that change nothing in 32 bits are not recorded
 	offShard      = off{below: .05, above: .05}
-	offNoGrad     = off{below: .04, above: .11}
+	offNoGrad     = off{below: .04, above: .11, ofOperations: true}
 )
 
 // offSteps is the same for what steps of optimizers need if only passes are changed: other blocks are not split.

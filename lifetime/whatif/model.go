@@ -33,6 +33,9 @@ type buffer struct {
 func (b *buffer) isOlder() bool { return b.begin.event < 0 }
 func (b *buffer) isFreed() bool { return b.end != never }
 
+// isScratch reports whether nothing else is allocated or freed while a buffer lives: no operation hands it on.
+func (b *buffer) isScratch() bool { return !b.saved && b.end.event == b.begin.event+1 }
+
 // diesWithin reports whether a buffer is freed after an event and before another one.
 func (b *buffer) diesWithin(from, to int) bool { return b.end.event > from && b.end.event < to }
 
@@ -79,6 +82,7 @@ type model struct {
 	moved   bool  // moments are not events
 	longer  bool  // a step was added after the recorded ones
 	closure bool  // the optimizer calls the passes of its round
+	apart   bool  // the other reading of a program whose operators are not recorded: see readApart
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 
@@ -123,7 +127,7 @@ func (m *model) pieceOf(b *buffer) program.Piece { return m.paths.PieceOf(b.site
 
 // sameOperation reports whether one call of an operator, or several from one line, made two buffers.
 func (m *model) sameOperation(x, y *buffer) bool {
-	return m.stack(x) == m.stack(y) && m.op(x) == m.op(y)
+	return m.stack(x) == m.stack(y) && m.op(x) == m.op(y) && (m.op(x) != "" || !m.apart || x.isScratch())
 }
 
 // stack returns a number that is the same for equal stacks; -1 without one.

@@ -149,6 +149,25 @@ func (m *model) findSaved() {
 	}
 }
 
+// readApart returns the other reading of a program whose operators are not recorded, nil if they are: each buffer of a line is of an operation of its
+// own, sums of biases come last in their nodes, and an evaluation keeps what it holds until its end for a backward pass.
+func (m *model) readApart() *model {
+	if !m.any(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 }) {
+		return nil
+	}
+	other := m.clone()
+	other.apart = true
+	for k, p := range other.passes {
+		if all := other.computed(k); !p.trains() && len(all) > 0 {
+			last := all[len(all)-1].begin.event
+			for _, b := range all {
+				b.dropped = b.dropped || !b.saved && b.isFreed() && b.end.event > last
+			}
+		}
+	}
+	return other
+}
+
 // findFailed finds what requests that failed were for: as a buffer of equal size from the same site, else as what their pass makes.
 func (m *model) findFailed() {
 	if m.failed() == nil {

@@ -588,7 +588,7 @@ func TestFamilies(t *testing.T) {
 	}{
 		{"gru", "no_grad", 16511488, .15},
 		{"gru", "batch=2", 72049664, .01},
-		{"gnn", "checkpoint=blocks", 61574144, .08},
+		{"gnn", "checkpoint=blocks", 61574144, .02},
 		{"gnn", "batch=2", 368413696, .01},
 		{"gnn", "precision=amp", 138578944, .20},
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded

@@ -120,7 +120,7 @@ func (m *model) stretches(k int, blocks []unit) []stretch {
 				dies, last = min(dies, b.end.event), max(last, b.end.event)
 			}
 		}
-		all[j] = stretch{begin: block.first().begin.event, until: p.backward, back: m.backwardBegins(k, block, dies)}
+		all[j] = stretch{begin: block.first().begin.event, until: p.backward, back: m.backwardBegins(k, block, dies, true)}
 		if j > 0 {
 			all[j-1].until, all[j].done = all[j].begin, all[j-1].back
 		}
@@ -131,8 +131,8 @@ func (m *model) stretches(k int, blocks []unit) []stretch {
 
 // backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
 // of what later units save. Nodes that saved nothing may still run then, such as those of indexes, so it is right before the node that frees the first
-// ones: that with the name of their operation, else the last one before.
-func (m *model) backwardBegins(k int, u unit, dies int) int {
+// ones: that with the name of their operation, else the last one before. Where operators are not recorded each may be a node, or all are of one: early.
+func (m *model) backwardBegins(k int, u unit, dies int, early bool) int {
 	const together = 3 // buffers that a node saves
 	begins := m.passes[k].backward
 	var ops []string // of what the first node saved
@@ -157,12 +157,9 @@ func (m *model) backwardBegins(k int, u unit, dies int) int {
 			continue
 		case slices.ContainsFunc(ops, isNode):
 			return max(begins, b.begin.event-1)
-		case m.op(b) != op:
+		case m.op(b) != op || op == "" && !early:
 			node, op = b.begin.event-1, m.op(b)
 		}
-	}
-	if op == "" {
-		return begins
 	}
 	return max(begins, node)
 }
