@@ -114,7 +114,7 @@ func (t *Tables) placeOf(s *Site) Place {
 	case c.scope != nil && c.scope.File != "":
 		return Place{Frame: *c.scope}
 	case s.Instr != "" && (c.first == nil || c.scope != nil):
-		return Place{Op: s.Op, Shape: s.Shape}
+		return Place{Op: cmp.Or(s.Op, s.Instr), Shape: s.Shape}
 	case c.scope != nil: // an operator or region has no place in the program
 		return Place{Op: cmp.Or(s.Op, c.scope.Function)}
 	case c.native != nil:

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/compiled"
 )
 
@@ -66,8 +65,10 @@ func (g *origins) before(v item) (item, bool) {
 		return g.operand(v, 0, v.path)
 	case "copy-done":
 		return g.operand(v, 0, []int64{0})
-	case "copy-start":
-		return g.operand(v, 0, v.path[min(len(v.path), 1):])
+	case "copy-start": // its results are the copy, what is copied, and a flag
+		if len(v.path) > 0 && v.path[0] < 2 {
+			return g.operand(v, 0, v.path[1:])
+		}
 	case "get-tuple-element":
 		return g.operand(v, 0, append([]int64{op.number}, v.path...))
 	case "tuple":
@@ -88,6 +89,13 @@ func (g *origins) before(v item) (item, bool) {
 		if isEmpty(op) {
 			return g.filled(v)
 		}
+		return g.joined(v)
+	case "async-start": // its results are the operands, the value, and more
+		if root, ok := g.result(op, nil); ok && len(v.path) > 0 && v.path[0] == 1 && (root.operation().opcode == "slice" || root.operation().opcode == "copy") {
+			return g.operand(v, 0, v.path[1:])
+		}
+	case "async-done":
+		return g.operand(v, 0, append([]int64{1}, v.path...))
 	case "select": // zeros in the first round
 		if len(op.operands) == 3 && !op.named && op.operands[1] >= 0 && op.operands[2] >= 0 {
 			if isEmpty(&v.in.ops[op.operands[1]]) {
@@ -97,12 +105,28 @@ func (g *origins) before(v item) (item, bool) {
 				return g.operand(v, 1, v.path)
 			}
 		}
-	case "convert", "reshape", "transpose", "reduce-precision", "async-update", "async-done":
+	case "convert", "reshape", "transpose", "reduce-precision", "async-update":
 		if !op.named { // the compiler's own
 			return g.operand(v, 0, v.path)
 		}
 	}
 	return item{}, false
+}
+
+// joined returns the value whose parts the compiler puts together again.
+func (g *origins) joined(v item) (whole item, ok bool) {
+	op := v.operation()
+	for k := range op.operands {
+		part, known := g.operand(v, int64(k), nil)
+		if !known || op.named || len(op.operands) < 2 || part.operation().opcode != "async-done" {
+			return item{}, false
+		}
+		if part = g.of(part); k > 0 && part.place != whole.place {
+			return item{}, false
+		}
+		whole = part
+	}
+	return whole, len(op.operands) > 0
 }
 
 // operand returns the part of an operand at a path.
@@ -276,7 +300,7 @@ func (g *origins) filler(memory item) (v item, ok bool) {
 }
 
 // origin returns the site of a buffer whose value is v: what it is, with the instruction, shape and sharding of v. own is that of v alone.
-func (s *sites) origin(v *value, own lifetime.SiteID) lifetime.SiteID {
+func (s *sites) origin(v *value, own site) site {
 	at, ok := s.p.itemOf(v)
 	if !ok {
 		return own
@@ -297,5 +321,5 @@ func (s *sites) origin(v *value, own lifetime.SiteID) lifetime.SiteID {
 	if err != nil {
 		return own
 	}
-	return made.id
+	return made
 }

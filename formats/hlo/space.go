@@ -176,7 +176,7 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 		moving[root.allocation], k.placed = true, true
 		buf := lifetime.Buffer{
 			Begin: k.begin, End: k.end, Addr: addTo(a.start, root.offset), Size: root.size,
-			Requested: min(x.sites[k.root].unpadded, root.size), Site: x.origin(k.value), Kind: kindOf(a.uses),
+			Requested: min(x.sites[k.root].unpadded, root.size), Site: x.origin(k.value).id, Kind: kindOf(a.uses),
 		}
 		if k.end == math.MaxInt64 {
 			buf.End, buf.Edge = end, lifetime.EndOpen
@@ -187,11 +187,26 @@ func (x *builder) blocks(ref build.SpaceRef, end, color int64, blocks []block) m
 }
 
 // origin returns the site of the buffer of a value: what the value is.
-func (x *builder) origin(value int32) lifetime.SiteID {
+func (x *builder) origin(value int32) site {
 	if x.p.ofText != nil {
-		return x.sites[value].id
+		return x.sites[value]
 	}
-	return x.names.origin(&x.p.values[value], x.sites[value].id)
+	return x.names.origin(&x.p.values[value], x.sites[value])
+}
+
+// whole returns the site of an allocation that holder represents. If the compiler made that value, and nothing tells what it is, it is the
+// last one as large in the same memory: of an output, the result of the program.
+func (x *builder) whole(a *allocation, holder int32) lifetime.SiteID {
+	of := x.origin(holder)
+	for k := len(a.values) - 1; k >= 0 && !of.stack && x.p.ofText == nil; k-- {
+		if i := a.values[k]; x.p.values[i].size == x.p.values[holder].size {
+			of = x.origin(i)
+		}
+	}
+	if !of.stack {
+		return x.sites[holder].id
+	}
+	return of.id
 }
 
 // noValue is the value ID of a buffer without a value.
@@ -211,7 +226,7 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, stati
 		}
 		value := &noValue
 		if holder >= 0 {
-			buf.Requested, buf.Site, value = min(x.sites[holder].unpadded, a.size), x.origin(holder), &x.p.values[holder].id
+			buf.Requested, buf.Site, value = min(x.sites[holder].unpadded, a.size), x.whole(a, holder), &x.p.values[holder].id
 		}
 		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: value})
 	}

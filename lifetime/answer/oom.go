@@ -197,8 +197,8 @@ type Fit struct {
 // FitsOf returns the compiled programs that the capacity has room for.
 func FitsOf(c *judge.Capture) (all []Fit) {
 	for _, s := range c.Spaces {
-		capacity := cmp.Or(oom.CapacityFor(s, c.Spaces, c.Settings.Limit), s.Limit)
-		if needed := oom.Needed(s); static(&s.SpaceInfo) && s.IsMain() && 0 < needed && needed <= capacity {
+		capacity := oom.CapacityFor(s, c.Spaces, c.Settings.Limit)
+		if needed := oom.Needed(s); static(&s.SpaceInfo) && 0 < needed && needed <= capacity {
 			all = append(all, Fit{c.Sources[s.Source].File, s.ID(), needed, capacity})
 		}
 	}

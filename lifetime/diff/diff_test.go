@@ -457,3 +457,37 @@ func numberedLines(t *testing.T, lines []numbered) *judge.Capture {
 	}
 	return judge.Of(c)
 }
+
+// TestPrograms: instructions of compiled programs are compared by their names, with another number if the compiler numbers them anew. What has
+// no operation is no group of its own. A plan has neither free memory nor events.
+func TestPrograms(t *testing.T) {
+	program := func(sites ...string) *judge.Capture {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{Format: "hlo"})
+		s := b.Space()
+		b.Describe(s, lifetime.SpaceInfo{Module: "jit_f", Memory: "space0", Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Addresses | lifetime.Regions})
+		b.Region(s, lifetime.Region{Begin: -1, End: 9, Size: 1 << 20, Edge: lifetime.EndOpen})
+		for i, instr := range sites {
+			site := b.Site(lifetime.Site{Instr: instr, Shape: "f32[64]"})
+			b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: 1, End: 9, Addr: uint64(i) << 12, Size: 256, Requested: 256, Site: site, Kind: lifetime.Temporary}})
+		}
+		c, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return judge.Of(c)
+	}
+	r := diff.Compare(program("copy.17", "copy.18", "custom-call.8", "custom-call.9", "fusion.3"), program("copy.17", "copy.18", "fusion.4"))
+	var got []string
+	for i := range r.Rows {
+		got = append(got, fmt.Sprintf("%s %s %d", r.Rows[i].Status, r.Rows[i].Place().Op, r.Rows[i].DeltaPeak()))
+	}
+	if want := []string{"gone custom-call.8 -256", "gone custom-call.9 -256"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for _, l := range diff.Figured(&r.Pairs[0]) {
+		if l.Name == "reserved but free" || l.Name == "frees" {
+			t.Errorf("%+v", l)
+		}
+	}
+}

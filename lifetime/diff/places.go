@@ -115,13 +115,23 @@ func (p *placeSum) key(line int) placeKey {
 }
 
 // match pairs the places of two sides: those with the same names, the lines of a function in their order, because code
-// moves, then places with their lines, then those in other folders without.
+// moves, then places with their lines, then those in other folders without, then instructions without their numbers.
 func match(before, after []*placeSum, lines bool) (all []matched) {
 	stages := []func(p *placeSum) placeKey{
 		func(p *placeSum) placeKey {
 			return p.key(p.place.Frame.Line)
 		},
 		func(p *placeSum) placeKey { return p.key(0) },
+		func(p *placeSum) placeKey { // the compiler numbers its instructions anew
+			k := p.key(0)
+			if p.op == "" && k.shape != "" {
+				k.op, _, _ = strings.Cut(k.op, ".")
+			}
+			if p.op == "" && p.place.Frame.Kind == frame.Scope {
+				k.function, _, _ = strings.Cut(k.function, ".")
+			}
+			return k
+		},
 	}
 	if !lines {
 		stages = stages[1:]

@@ -42,7 +42,7 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 			continue
 		}
 		b := &s.Buffers[i]
-		key := groupKey{instructionPlace(c, b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
+		key := groupKey{c.PlaceOf(b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
 		at, ok := index[key]
 		if !ok {
 			at = len(groups)
@@ -54,16 +54,6 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 	// Buffers are in order of allocation, so the order of ties is deterministic.
 	slices.SortStableFunc(groups, func(x, y group) int { return cmp.Compare(y.bytes, x.bytes) })
 	return groups
-}
-
-// instructionPlace returns the place of a site. In a compiled program, a site without scope and operation is named
-// after its instruction.
-func instructionPlace(c *lifetime.Capture, site lifetime.SiteID) lifetime.Place {
-	p, s := c.PlaceOf(site), &c.Sites[site]
-	if p == (lifetime.Place{Shape: s.Shape}) {
-		p.Op = s.Instr
-	}
-	return p
 }
 
 // donatedInputs returns the addresses of allocations that hold an input and an output.

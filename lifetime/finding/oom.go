@@ -237,7 +237,7 @@ func (p *Pass) holders(at int64) (names []string, sites []lifetime.SiteID, all l
 		if !row.Kind.OfBuffers() {
 			continue
 		}
-		place := instructionPlace(p.Capture, row.Site).String()
+		place := p.PlaceOf(row.Site).String()
 		if byPlace[place] == nil {
 			byPlace[place] = &holder{place, row.Site, 0}
 			held = append(held, byPlace[place])

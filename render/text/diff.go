@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -59,12 +60,18 @@ func (p *Page) changedSites(d *answer.Diff) {
 	if d.PerStep {
 		allocated = "per step"
 	}
+	common := d.Pairs[0].Name
+	for _, pair := range d.Pairs[1:] {
+		for !strings.HasPrefix(pair.Name, common) {
+			common = common[:strings.LastIndexByte(strings.TrimSuffix(common, "/"), '/')+1]
+		}
+	}
 	var rows [][]string
 	for i := range d.Rows[:min(len(d.Rows), maxRows)] {
 		r := &d.Rows[i]
 		name := r.Name()
 		if len(d.Pairs) > 1 {
-			name += " on " + r.Space
+			name += " on " + strings.TrimPrefix(r.Space, common)
 		}
 		rows = append(rows, []string{units.Signed(r.DeltaPeakBytes), units.Signed(r.DeltaEndBytes),
 			units.Signed(r.AllocatedChange()), r.Status, Printable(name)})
