@@ -93,7 +93,7 @@ func (m *multiples) addPanel(capture *judge.Capture, rank string, spaces []*life
 		m.more++
 		return nil
 	}
-	s, of := mainSpace(spaces)
+	s, of, _ := figure.Main(capture, spaces)
 	m.chosen = m.chosen || of > 1
 	if s == nil {
 		return noBuffers(capture, spaces)

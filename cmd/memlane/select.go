@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"path"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -142,20 +140,6 @@ func runtimeSpaces(chosen *selection.Selection, all []*lifetime.Space) []*lifeti
 		return all
 	}
 	return selection.Recorded(all)
-}
-
-// mainSpace returns the space with the highest peak, and the number of candidates. If no
-// space has buffers, the candidates are those with usage only.
-func mainSpace(spaces []*lifetime.Space) (*lifetime.Space, int) {
-	if s, of := selection.Largest(spaces); s != nil {
-		return s, of
-	}
-	peak := func(s *lifetime.Space) int64 { return s.Peak(lifetime.Occupied).Bytes }
-	curves := slices.DeleteFunc(slices.Clone(spaces), func(s *lifetime.Space) bool { return !s.UsageOnly() })
-	if len(curves) == 0 {
-		return nil, 0
-	}
-	return slices.MaxFunc(curves, func(a, b *lifetime.Space) int { return cmp.Compare(peak(a), peak(b)) }), len(curves)
 }
 
 // noteChoice writes to w which one of several spaces a command uses.

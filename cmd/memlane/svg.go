@@ -38,11 +38,15 @@ func svgCommand() *cli.Command {
 			"the memory in use; the address layout shows holes. --view usage draws curves\n" +
 			"of the memory in use (stacked by --color category), requested, reserved and\n" +
 			"free. --view peak draws the peak by buffer.\n\n" +
-			"Of several memory IDs, the one with the highest peak is drawn, and the others\n" +
-			"in small panels below, except with --view peak. Compiled programs are drawn\n" +
-			"if they are selected or if there is nothing else. Several captures are drawn\n" +
-			"as usage, side by side on one scale of bytes. If the name of FILE ends in\n" +
-			".png or .pdf, the picture is a PNG or a PDF.\n\n" +
+			"A log, and a failure whose memory others hold, is one bar of the device:\n" +
+			"live, idle, outside of the allocator, other processes, free; below it the\n" +
+			"request.\n\n" +
+			"Of several memory IDs, the one that ran out of memory first is drawn, else\n" +
+			"the one with the highest peak, and the others in small panels below, except\n" +
+			"with --view peak. Compiled programs are drawn if they are selected or if\n" +
+			"there is nothing else. Several captures are drawn as usage, side by side on\n" +
+			"one scale of bytes. If the name of FILE ends in .png or .pdf, the picture is\n" +
+			"a PNG or a PDF.\n\n" +
 			"Examples:\n" +
 			"  memlane svg -o snapshot.svg snapshot.pickle\n" +
 			"  memlane svg --layout address -o holes.svg snapshot.pickle\n" +
@@ -95,15 +99,16 @@ func svg(c *cli.Context) error {
 		return err
 	}
 	spaces := runtimeSpaces(&chosen, capture.Spaces)
-	space, of := selection.Largest(spaces)
-	if views[c.String("view")] == figure.Usage { // it needs no buffers
-		space, of = mainSpace(spaces)
-	}
+	space, of, died := figure.Main(capture, spaces)
 	if space == nil {
 		return noBuffers(capture, spaces)
 	}
 	if of > 1 && !c.Bool("quiet") {
-		noteChoice(c.App.ErrWriter, "drawing", &space.SpaceInfo, of)
+		if died {
+			fmt.Fprintf(c.App.ErrWriter, "memlane: drawing %s, which ran out of memory first; select another with --space\n", text.Printable(space.ID()))
+		} else {
+			noteChoice(c.App.ErrWriter, "drawing", &space.SpaceInfo, of)
+		}
 	}
 	return writeOutput(c, func(w io.Writer) error { return nothingError(capture, draw(c, w, capture, space, spaces)) })
 }
@@ -170,11 +175,5 @@ func nothingError(capture *judge.Capture, err error) error {
 // noBuffers returns the error for spaces without anything to draw.
 func noBuffers(capture *judge.Capture, spaces []*lifetime.Space) error {
 	why := "no buffers: nothing was alive or allocated in the recording"
-	for _, s := range spaces {
-		if s.UsageOnly() {
-			why = "no buffers: only the usage of " + s.ID() + " was recorded; use memlane svg --view usage, memlane peak or memlane info"
-			break
-		}
-	}
 	return &selection.NothingError{File: capture.Name(), Why: why}
 }

@@ -107,11 +107,7 @@ type Account struct {
 	UnaccountedBytes int64  `json:"unaccounted_bytes"` // of nobody that the text names, with the parts that are null
 }
 
-// accountOf returns who has the memory; nil for host memory and for programs that are not loaded.
-func accountOf(f *failure.Failure, a *failure.Account) *Account {
-	if a.Capacity < 0 || max(a.Live, a.Free) < 0 || f.Needed >= 0 || f.Source == failure.FromHost || f.Source == failure.FromKernel {
-		return nil
-	}
+func accountOf(a *failure.Account) *Account {
 	return &Account{a.Capacity, figureOf(a.Live), figureOf(a.Idle), figureOf(a.Outside), figureOf(a.Others), figureOf(a.Free), a.Rest}
 }
 
@@ -323,8 +319,10 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
 		Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque,
 	}
-	account := state.Account(m.Free.Or(-1))
-	out.Account, out.OutsideBytes = accountOf(state, &account), figureOf(account.Outside)
+	account, divides := state.Account(m.Free.Or(-1))
+	if out.OutsideBytes = figureOf(account.Outside); divides {
+		out.Account = accountOf(&account)
+	}
 	if m.Failure == nil {
 		out.CapacityBytes, out.AtLeast = figureOf(account.Capacity), state.Capacity < 0
 	} else if out.Line = &state.Line; account.Rest > 4*state.Rounding && account.Live >= 0 && account.Free >= 0 && state.InProcess < 0 && !state.Cut {

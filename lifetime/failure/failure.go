@@ -73,9 +73,10 @@ type Account struct {
 	Rest     int64 // of nobody that the text names, and the parts that are not known
 }
 
-// Account returns who has the memory of the device. free are its free bytes, -1 = not known.
-func (f *Failure) Account(free int64) Account {
-	a := Account{f.Capacity, f.Live, unknown, unknown, f.Others, free, unknown}
+// Account returns who has the memory of the device. free are its free bytes, -1 = not known. ok is false if nothing adds up to a capacity: also for
+// host memory and for programs that are not loaded.
+func (f *Failure) Account(free int64) (a Account, ok bool) {
+	a = Account{f.Capacity, f.Live, unknown, unknown, f.Others, free, unknown}
 	reserved := f.Reserved
 	switch {
 	case f.Live >= 0 && reserved >= 0:
@@ -103,7 +104,7 @@ func (f *Failure) Account(free int64) Account {
 			a.Rest = max(a.Rest-max(part, 0), 0)
 		}
 	}
-	return a
+	return a, max(a.Live, a.Free) >= 0 && a.Capacity >= 0 && f.Needed < 0 && f.Source != FromHost && f.Source != FromKernel
 }
 
 const unknown = -1

@@ -264,7 +264,10 @@ func (d *Diagnosis) saidPieces() bool {
 func (d *Diagnosis) othersHold() bool { return d.unexplained > d.contexts() }
 
 // account returns who has the memory.
-func (d *Diagnosis) account() failure.Account { return d.Failure.Account(d.free) }
+func (d *Diagnosis) account() failure.Account {
+	a, _ := d.Failure.Account(d.free)
+	return a
+}
 
 // isFull reports whether live buffers fill the memory, as far as a text says how large it is, or says nothing of the request.
 func (d *Diagnosis) isFull() bool {

@@ -65,7 +65,14 @@ func marked(buffer string) func(io.Writer, *judge.Capture, *lifetime.Space, Opti
 	}
 }
 
+// account draws who had the memory when the last request failed.
+func account(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
+	failures := c.Failures(s)
+	return Account(w, c, &failures[len(failures)-1], "Out of memory on "+s.ID(), o)
+}
+
 var scenes = []scene{
+	{"account", "../../testdata/oomtext/torchrun_4ranks.native", "rank 2/cuda:2", account, Options{}},
 	{"usage-runtime", "runtime.native", "node7/tpu:3", Usage, Options{}},
 	{"usage-program", "programs.native", "node7/jit_step(5)/space0", Usage, Options{Theme: canvas.Dark, Width: 700, Height: 300}},
 	{"usage-torch", "../../testdata/torchsnap/mode_snapmark.native", "cuda:0", Usage, Options{}},

@@ -40,6 +40,7 @@ type kind struct {
 var (
 	errNoBuffers = errors.New("no buffers were recorded, so the peak cannot be broken down")
 	errNotFound  = errors.New("no buffer has this name")
+	errNoAccount = errors.New("the text does not say what the device has")
 )
 
 // Peak draws what was alive at the peak as a list of bars with shares: a bar for each buffer of a compiled program,
@@ -69,7 +70,8 @@ func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o 
 	}
 	p.Heading(p.headline(), append(p.Source(c), units.Plural(len(p.live), "buffer"), units.Bytes(p.peak.Bytes)+plot.OfLimit(s))...)
 	if p.told() {
-		p.shares()
+		scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
+		p.stacked(p.kinds, sharesTop, sharesBottom, func(bytes int64) canvas.Length { return p.Left + scale.At(uint64(bytes)) }, p.share)
 	}
 	if p.over() {
 		p.curves(curveLook, freeLine)
@@ -237,22 +239,18 @@ func (p *peak) explanation() string {
 	return text
 }
 
-// shares draws one bar with all bytes at the peak, by purpose. Parts that are long enough carry their names.
-func (p *peak) shares() {
-	scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
+// stacked draws one bar of kinds, from the left. x converts bytes to a place. Parts that are long enough carry their names and what text says of their bytes.
+func (f *figure) stacked(kinds []*kind, top, bottom canvas.Length, x func(bytes int64) canvas.Length, text func(bytes int64) string) {
 	at := int64(0)
-	for _, k := range p.kinds {
-		x := p.Left + scale.At(uint64(at))
+	for _, k := range kinds {
+		left := x(at)
 		at = units.AddSat(at, k.bytes)
-		right := p.Left + scale.At(uint64(at))
 		l := k.look
 		l.Edged = true
-		p.Page.Fill(canvas.Rect(x, sharesTop, right, sharesBottom), l,
-			[]byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+p.share(k.bytes)))
-		name := canvas.Text{X: x + 60, Y: (sharesTop+sharesBottom)/2 + 40, Role: canvas.On(k.look),
-			S: canvas.Clean(k.name + " " + p.share(k.bytes))}
-		if name.Extent()+100 <= right-x {
-			p.Page.Text(name)
+		f.Page.Fill(canvas.Rect(left, top, x(at), bottom), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+text(k.bytes)))
+		name := canvas.Text{X: left + 60, Y: (top+bottom)/2 + 40, Role: canvas.On(k.look), S: canvas.Clean(k.name + " " + text(k.bytes))}
+		if name.Extent()+100 <= x(at)-left {
+			f.Page.Text(name)
 		}
 	}
 }

@@ -5,6 +5,7 @@
 package figure
 
 import (
+	"cmp"
 	"io"
 	"slices"
 
@@ -56,6 +57,60 @@ type Options struct {
 	Frame *plot.Frame
 }
 
+// Main returns the space whose picture answers most: that of the first failure which the program did not survive, if it can be drawn, else the one with
+// the highest peak, also if only its usage is known; nil if nothing can be drawn. of is how many there are, and died reports whether it is that of a failure.
+func Main(c *judge.Capture, spaces []*lifetime.Space) (main *lifetime.Space, of int, died bool) {
+	if main, of = selection.Largest(spaces); main == nil {
+		for _, s := range spaces {
+			if s.UsageOnly() && (main == nil || s.Peak(lifetime.Occupied).Bytes > main.Peak(lifetime.Occupied).Bytes) {
+				main = s
+			}
+		}
+	}
+	var first *oom.Diagnosis
+	for _, s := range spaces {
+		d := fatal(c, s)
+		if d != nil && (len(s.Buffers) > 0 || accounted(c, s) != nil) && (first == nil || d.First && !first.First || d.First == first.First && instant(d) < instant(first)) {
+			first, main = d, s
+		}
+	}
+	return main, cmp.Or(of, len(spaces)), first != nil
+}
+
+// instant returns when a request failed, in the order of a recording or of a text.
+func instant(d *oom.Diagnosis) int64 {
+	if d.Mark.Failure != nil {
+		return d.Mark.Failure.Line
+	}
+	return d.Mark.Begin
+}
+
+// fatal returns the last request of s that failed and that the program did not survive; nil if there is none.
+func fatal(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
+	failures := c.Failures(s)
+	for i := len(failures) - 1; i >= 0; i-- {
+		if f := &failures[i]; f.Reason != oom.Survived && !f.Inferred {
+			return f
+		}
+	}
+	return nil
+}
+
+// accounted returns the failure of s for which one bar of the device says most: a text has one instant, and what is not ours is in no other picture; nil
+// if there is none.
+func accounted(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
+	d := fatal(c, s)
+	if d == nil {
+		return nil
+	}
+	_, ok := d.Failure.Account(d.Mark.Free.Or(-1))
+	text := d.Mark.Failure != nil && s.Facts&lifetime.History == 0
+	if ok && (text || d.Reason == oom.Outside || d.Reason == oom.Other) {
+		return d
+	}
+	return nil
+}
+
 // Write draws the space s of c. others are the spaces of c among which s was chosen. It fails if s lacks what the picture
 // needs. The same input gives the same bytes.
 func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.Space, o Options) error {
@@ -66,10 +121,15 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 		layout = *o.Layout
 	} else if fragmented(c, whole) {
 		layout = blocks.Address
+	} else if d := accounted(c, whole); o.View == Blocks && d != nil {
+		return chart.Account(w, c, d, o.Title, chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height})
 	}
 	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks &&
 		layout == blocks.Stacked {
 		o.View = Peak // over time there is nothing to see
+	}
+	if o.View == Blocks && s.UsageOnly() { // there are no blocks
+		o.View = Usage
 	}
 	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
 	color := colorOf(c.Capture, whole, o.Color)
@@ -95,13 +155,8 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 
 // fragmented reports whether the last request of s that failed did so because what was free was in smaller pieces.
 func fragmented(c *judge.Capture, s *lifetime.Space) bool {
-	failures := c.Failures(s)
-	for i := len(failures) - 1; i >= 0 && s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0; i-- {
-		if f := &failures[i]; f.Reason != oom.Survived {
-			return f.Reason == oom.Fragmented && !f.Inferred && region.PiecesFor(s, f.Mark).Largest < f.Mark.Requested
-		}
-	}
-	return false
+	d := fatal(c, s)
+	return d != nil && d.Reason == oom.Fragmented && s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 && region.PiecesFor(s, d.Mark).Largest < d.Mark.Requested
 }
 
 // OnAxis returns s as it is drawn on an axis.

@@ -35,6 +35,7 @@ type document struct {
 	Holders  [][4]any       `json:"holders"`  // name, what holds it, tensor, group; the first is for buffers without a recorded name
 	Groups   []group        `json:"groups"`   // of holders, with folded indexes
 	Spaces   []space        `json:"spaces"`
+	Main     int            `json:"main"` // space to show first
 	Findings []shownFinding `json:"findings"`
 	OOMs     []oom          `json:"ooms"` // failed allocations: the first ended the program
 }
@@ -176,7 +177,8 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 			d.Spaces[i].addSteps(c.Program().Steps(s), s)
 		}
 	}
-	if s, _ := mainOf(c.Spaces); s != nil {
+	if s, _ := mainOf(c); s != nil {
+		d.Main = index[s]
 		if w := answer.WithoutLeaksOf(c, s); w != nil {
 			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
 		}

@@ -58,7 +58,7 @@ const mostPictures = 64
 // and passes its SVG to take. Of more than mostPictures spaces, those with the highest peaks have one.
 func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
 	all := make([]*plot.Frame, len(c.Spaces))
-	main, recorded := mainOf(c.Spaces)
+	main, recorded := mainOf(c)
 	for _, i := range highest(c.Spaces, mostPictures) {
 		s := c.Spaces[i]
 		var svg bytes.Buffer
@@ -68,9 +68,6 @@ func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*pl
 			others = recorded
 		}
 		o := figure.Options{Title: text.Title(c, s), Frame: &frame}
-		if s.UsageOnly() {
-			o.View = figure.Usage
-		}
 		if figure.Write(&svg, c, s, others, o) != nil {
 			continue // the page says that nothing was recorded
 		}
@@ -100,10 +97,12 @@ func highest(spaces []*lifetime.Space, n int) []int {
 	return all
 }
 
-// mainOf returns the space that memlane svg draws of several, and those recorded while a program ran, or all if there
+// mainOf returns the space that memlane svg draws of a capture, and those recorded while a program ran, or all if there
 // are none.
-func mainOf(spaces []*lifetime.Space) (main *lifetime.Space, recorded []*lifetime.Space) {
-	recorded = selection.Recorded(spaces)
-	main, _ = selection.Largest(recorded)
-	return main, recorded
+func mainOf(c *judge.Capture) (main *lifetime.Space, recorded []*lifetime.Space) {
+	recorded = selection.Recorded(c.Spaces)
+	return judge.Once(c, "main", nil, func() *lifetime.Space {
+		main, _, _ := figure.Main(c, recorded)
+		return main
+	}), recorded
 }

@@ -370,6 +370,23 @@ func TestPageEndOnly(t *testing.T) {
 	}
 }
 
+// TestPageLog: a log is one failure: the page opens the rank that failed first, with one bar of its device, and lists what its figures are.
+func TestPageLog(t *testing.T) {
+	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/oomtext/torchrun_4ranks.log")))
+	if got := browser.Eval[string](p, "memlane.space.id"); got != "rank 2/cuda:2" {
+		t.Errorf("the page opens %s", got)
+	}
+	svg := browser.Eval[string](p, "new TextDecoder().decode(memlane.svg())")
+	for _, want := range []string{"capacity 79.3 GiB", "live", "outside of the allocator", "12.0 MiB requested", "free"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	if browser.Eval[bool](p, "document.querySelector('.hero .uplot') !== null || document.querySelector('.hero img').naturalWidth === 0") {
+		t.Error("the page draws time")
+	}
+}
+
 // TestPageDevices: several devices and captures are a strip with their peaks on one scale; the one that ran out of memory has a dot and is shown
 // first. A click shows another.
 func TestPageDevices(t *testing.T) {

@@ -87,9 +87,8 @@ export class App {
     const capture = [entry(this.captures, fields.capture || (this.captures.length > 2 ? '' : '0')), ...worst(this.captures)].find((c) => c?.spaces.length);
     const finding = entry(capture.findings, fields.finding);
     const space = finding ? capture.spaces[finding.space] : capture.spaces.find((s) => s.id === fields.space) || preferred(capture);
-    const failed = Object.keys(fields).length === 0 && failedSpace(capture);
-    if (failed) {
-      await this.open(failed, {t: failed.instant(failed.ooms[0].begin)});
+    if (Object.keys(fields).length === 0 && space.ooms.length) {
+      await this.open(space, {t: space.instant(space.ooms[0].begin)});
       return;
     }
     const two = this.captures.filter((c) => c.spaces.length).length === 2 && Object.keys(fields).length === 0;

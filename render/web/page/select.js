@@ -4,12 +4,8 @@ import {el, replace} from './dom.js';
 
 const parts = [['host', 'host'], ['process', 'rank or process'], ['module', 'module'], ['memory', 'memory space']];
 
-// preferred returns the space to show first: the one with the highest peak, with compiled
-// programs after all others.
-export function preferred(capture) {
-  const peak = (s) => s.info.peak.bytes;
-  return [...capture.spaces].sort((a, b) => a.static - b.static || peak(b) - peak(a))[0];
-}
+// preferred returns the space to show first, whose picture memlane svg draws.
+export const preferred = (capture) => capture.spaces[capture.main];
 
 // captureNames returns the names of captures, without folders if they differ then. Files that were dropped have no folders: alike ones are
 // numbered.

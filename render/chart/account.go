@@ -1,0 +1,109 @@
+package chart
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/memlane/memlane/internal/keyed"
+	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
+)
+
+// Looks of memory that is not in live buffers.
+var (
+	outsideLook = canvas.Look{RGB: 0x5d317a}
+	othersLook  = canvas.Look{RGB: 0xc39da7}
+	restLook    = canvas.Look{RGB: 0x8b949e}
+)
+
+// accountHeight is the height of the pictures of Account with one part, in pixels.
+const accountHeight = 206
+
+// Account draws who had the memory of the device when the request of d failed: one bar whose parts add up to the capacity, and below it the request, on
+// the same scale. It fails without a capacity. The list of the parts determines the height, unless Options has one.
+func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Options) error {
+	a, ok := d.Failure.Account(d.Mark.Free.Or(-1))
+	if !ok {
+		return errNoAccount
+	}
+	parts := accountParts(c.Capture, d, &a)
+	o = o.withDefaults(accountHeight+len(parts)*22, 240)
+	f := newFigure(d.Space, o.Width)
+	f.Left = 160
+	text, used, requested := "", int64(0), max(d.Mark.Requested, 0)
+	for _, k := range parts {
+		if text += k.name + " " + units.Exact(k.bytes) + ". "; k.look != freeLook {
+			used = units.AddSat(used, k.bytes)
+		}
+	}
+	var err error
+	if f.Page, err = o.page(title, text+"The request is of "+units.Exact(requested)+"."); err != nil {
+		return err
+	}
+	f.Heading(title, append(f.Source(c.Capture), "capacity "+units.Bytes(a.Capacity), units.Bytes(requested)+" requested")...)
+	const top, bottom, below, list canvas.Length = 760, 1100, 1420, 1640
+	end := f.Width - 200
+	scale := plot.Scale{From: uint64(max(a.Capacity, used, min(units.AddSat(used, requested), units.AddSat(a.Capacity, a.Capacity/2)), 1)), To: uint64(end - f.Left)}
+	x := func(bytes int64) canvas.Length { return f.Left + scale.At(uint64(bytes)) }
+	share := func(bytes int64) string {
+		return units.Bytes(bytes) + ", " + strconv.FormatFloat(100*float64(bytes)/float64(max(a.Capacity, 1)), 'f', 1, 64) + " %"
+	}
+	f.stacked(parts, top, bottom, x, share)
+	for i, k := range parts {
+		y := list + canvas.Length(i)*220
+		f.Page.Fill(canvas.Rect(f.Left, y, f.Left+120, y+120), k.look, nil)
+		f.Page.Text(canvas.Text{X: f.Left + 180, Y: y + 100, S: k.name, Aside: share(k.bytes)})
+	}
+	limit := x(a.Capacity)
+	f.Page.Stroke(canvas.Line(limit, top-90, limit, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+	f.Page.Text(canvas.Text{X: limit, Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: "capacity " + units.Bytes(a.Capacity)})
+	if requested > 0 {
+		from := x(min(used, a.Capacity))
+		until := max(x(units.AddSat(min(used, a.Capacity), requested)), from+30)
+		f.Page.Fill(canvas.Rect(from, bottom+60, until, below-60), plot.RefusedLook, nil)
+		f.Page.Stroke(canvas.Rect(from, bottom+60, until, below-60).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+		f.Page.Text(canvas.Text{X: from - 60, Y: (bottom+below)/2 + 40, Anchor: canvas.End, Role: canvas.Bad, Bold: true, S: units.Bytes(requested) + " requested"})
+	}
+	f.Footer(o.Height, "One bar is the memory of the device when the request failed. The parts add up to its capacity.")
+	return f.Page.Finish(w)
+}
+
+// accountParts returns who has the memory, without what has none: first what is live, by category if it is known, and last what is free.
+func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (parts []*kind) {
+	s, index := d.Space, map[string]int{}
+	for _, i := range s.LiveAt(d.Mark.Begin) {
+		b := &s.Buffers[i]
+		category := c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i))
+		k := keyed.At(index, &parts, category, &kind{name: purpose.Words(category), look: plot.CategoryLook(category)})
+		(*k).bytes = units.AddSat((*k).bytes, b.Size)
+	}
+	slices.SortStableFunc(parts, func(x, y *kind) int { return cmp.Compare(y.bytes, x.bytes) })
+	const most = 6 // categories
+	parts = parts[:min(len(parts), most)]
+	rest := a.Live
+	for _, k := range parts {
+		rest -= k.bytes
+	}
+	name := "live, others"
+	if rest < 0 || len(parts) < 2 { // nothing is known but their sum
+		name, rest, parts = "live", a.Live, nil
+	}
+	outside := "not accounted for"
+	if a.Live >= 0 && a.Free >= 0 && a.Outside < 0 {
+		outside = "outside of the allocator" // by anyone
+	} else if a.Free < 0 {
+		outside = "free, or not accounted for"
+	}
+	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved, but in no buffer", look: plot.OtherLook, bytes: a.Idle},
+		&kind{name: "outside of the allocator", look: outsideLook, bytes: a.Outside}, &kind{name: "other processes", look: othersLook, bytes: a.Others},
+		&kind{name: outside, look: restLook, bytes: a.Rest}, &kind{name: "free", look: freeLook, bytes: a.Free})
+	return slices.DeleteFunc(parts, func(k *kind) bool { return k.bytes <= 0 })
+}

@@ -1,0 +1,72 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/xml"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
+)
+
+// TestAccount: of every log whose figures add up to a capacity, the parts of the bar do, too, and the bar, the request and the line of the capacity are inside
+// of the picture.
+func TestAccount(t *testing.T) {
+	files, _ := filepath.Glob("../../testdata/oomtext/*.log")
+	drawn := 0
+	for _, file := range files {
+		c, err := judged.Open(file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range c.Spaces {
+			for _, d := range c.Failures(s) {
+				a, ok := d.Failure.Account(d.Mark.Free.Or(-1))
+				if !ok {
+					continue
+				}
+				sum := int64(0)
+				for _, k := range accountParts(c.Capture, &d, &a) {
+					sum += k.bytes
+				}
+				if sum != a.Capacity && a.Live < a.Capacity { // a text may give more live bytes than the device has
+					t.Errorf("%s %s: the parts have %d bytes, the device %d", file, s.ID(), sum, a.Capacity)
+				}
+				for _, width := range []int{480, 960} {
+					var w bytes.Buffer
+					if err := Account(&w, c, &d, "Out of memory", Options{Width: width}); err != nil {
+						t.Fatal(err)
+					}
+					drawn++
+					checkInside(t, file, w.Bytes(), float64(width))
+				}
+			}
+		}
+	}
+	if drawn < 10 {
+		t.Errorf("only %d accounts", drawn)
+	}
+}
+
+// checkInside reports rectangles and texts that begin outside of a picture.
+func checkInside(t *testing.T, name string, svg []byte, width float64) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(svg))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			for _, a := range e.Attr {
+				text, _, _ := strings.Cut(strings.TrimPrefix(a.Value, "M"), " ")
+				if x, err := strconv.ParseFloat(text, 64); err == nil && (a.Name.Local == "x" || a.Name.Local == "d") && (x < 0 || x > width) {
+					t.Errorf("%s: <%s> begins at %v of %v", name, e.Name.Local, x, width)
+				}
+			}
+		}
+	}
+}
