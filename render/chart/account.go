@@ -21,7 +21,6 @@ import (
 var (
 	outsideLook = canvas.Look{RGB: 0x5d317a}
 	othersLook  = canvas.Look{RGB: 0xc39da7}
-	restLook    = canvas.Look{RGB: 0x8b949e}
 )
 
 // accountHeight is the height of the pictures of Account with one part, in pixels.
@@ -88,11 +87,10 @@ func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (pa
 	slices.SortStableFunc(parts, func(x, y *kind) int { return cmp.Compare(y.bytes, x.bytes) })
 	const most = 6 // categories
 	parts = parts[:min(len(parts), most)]
-	rest := a.Live
+	name, rest := "live, others", a.Live
 	for _, k := range parts {
 		rest -= k.bytes
 	}
-	name := "live, others"
 	if rest < 0 || len(parts) < 2 { // nothing is known but their sum
 		name, rest, parts = "live", a.Live, nil
 	}
@@ -104,6 +102,6 @@ func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (pa
 	}
 	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved, but in no buffer", look: plot.OtherLook, bytes: a.Idle},
 		&kind{name: "outside of the allocator", look: outsideLook, bytes: a.Outside}, &kind{name: "other processes", look: othersLook, bytes: a.Others},
-		&kind{name: outside, look: restLook, bytes: a.Rest}, &kind{name: "free", look: freeLook, bytes: a.Free})
+		&kind{name: outside, look: plot.BaseLook, bytes: a.Rest}, &kind{name: "free", look: freeLook, bytes: a.Free})
 	return slices.DeleteFunc(parts, func(k *kind) bool { return k.bytes <= 0 })
 }

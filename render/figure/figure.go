@@ -105,10 +105,10 @@ func accounted(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
 	}
 	_, ok := d.Failure.Account(d.Mark.Free.Or(-1))
 	text := d.Mark.Failure != nil && s.Facts&lifetime.History == 0
-	if ok && (text || d.Reason == oom.Outside || d.Reason == oom.Other) {
-		return d
+	if !ok || !text && d.Reason != oom.Outside && d.Reason != oom.Other {
+		return nil
 	}
-	return nil
+	return d
 }
 
 // Write draws the space s of c. others are the spaces of c among which s was chosen. It fails if s lacks what the picture
