@@ -177,7 +177,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 			d.Spaces[i].addSteps(c.Program().Steps(s), s)
 		}
 	}
-	if s, _ := mainOf(c); s != nil {
+	if s := mainOf(c); s != nil {
 		d.Main = index[s]
 		if w := answer.WithoutLeaksOf(c, s); w != nil {
 			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
@@ -271,7 +271,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 
 // sparkOf returns the highest bytes in use in equal parts of the recording of s; none of a compiled program.
 func sparkOf(s *lifetime.Space) []int64 {
-	if s.Facts&(lifetime.History|lifetime.EndState) == 0 || s.Axis == lifetime.ProgramOrder {
+	if s.Facts&(lifetime.History|lifetime.EndState) == 0 && !s.UsageOnly() || s.Axis == lifetime.ProgramOrder {
 		return []int64{}
 	}
 	const parts = 60

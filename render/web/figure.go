@@ -58,17 +58,12 @@ const mostPictures = 64
 // and passes its SVG to take. Of more than mostPictures spaces, those with the highest peaks have one.
 func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
 	all := make([]*plot.Frame, len(c.Spaces))
-	main, recorded := mainOf(c)
 	for _, i := range highest(c.Spaces, mostPictures) {
 		s := c.Spaces[i]
 		var svg bytes.Buffer
 		var frame plot.Frame
-		var others []*lifetime.Space // as for memlane svg, which draws them if no memory ID is named
-		if s == main {
-			others = recorded
-		}
 		o := figure.Options{Title: text.Title(c, s), Frame: &frame}
-		if figure.Write(&svg, c, s, others, o) != nil {
+		if figure.Write(&svg, c, s, nil, o) != nil { // the page has a strip of the others
 			continue // the page says that nothing was recorded
 		}
 		all[i] = &frame
@@ -97,12 +92,10 @@ func highest(spaces []*lifetime.Space, n int) []int {
 	return all
 }
 
-// mainOf returns the space that memlane svg draws of a capture, and those recorded while a program ran, or all if there
-// are none.
-func mainOf(c *judge.Capture) (main *lifetime.Space, recorded []*lifetime.Space) {
-	recorded = selection.Recorded(c.Spaces)
+// mainOf returns the space that memlane svg draws of a capture.
+func mainOf(c *judge.Capture) *lifetime.Space {
 	return judge.Once(c, "main", nil, func() *lifetime.Space {
-		main, _, _ := figure.Main(c, recorded)
+		main, _, _ := figure.Main(c, selection.Recorded(c.Spaces))
 		return main
-	}), recorded
+	})
 }

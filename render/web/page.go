@@ -148,7 +148,7 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 	}
 	complete()
 	for number, c := range captures {
-		s, _ := mainOf(c)
+		s := mainOf(c)
 		tries := answer.TriesOf(c, s)
 		if tries == nil {
 			continue

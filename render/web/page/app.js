@@ -178,7 +178,7 @@ export class App {
             this.view.svg && button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
             (this.view.svg || !still) && doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.view.canvas())), markdown()),
           el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.view.element),
-          space.notRecorded && endOnly(space), el('div', {class: 'now'}, this.moment, this.rangePlace, this.litPlace), this.pinPlace, changes.switches),
+          space.notRecorded && endOnly(space), el('div', {class: 'now'}, !still && this.moment, this.rangePlace, this.litPlace, changes.switches), this.pinPlace),
         beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
       el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     if (!space.noBlocks) this.setLegend();

@@ -163,13 +163,13 @@ function grounds(dark) {
 }
 
 // pixelColor converts "#rrggbb" to a 32-bit number for ImageData.
-function pixelColor(hex, alpha = 255) {
+export function pixelColor(hex, alpha = 255) {
   const n = parseInt(hex.slice(1), 16);
   return (alpha << 24 | (n & 255) << 16 | (n >> 8 & 255) << 8 | n >> 16) >>> 0;
 }
 
 // mix returns a mixture of two colours, with this share of the second.
-function mix(hex, other, share) {
+export function mix(hex, other, share) {
   const a = parseInt(hex.slice(1), 16), b = parseInt(other.slice(1), 16);
   const part = (shift) => Math.round((a >> shift & 255) * (1 - share) + (b >> shift & 255) * share);
   return '#' + (part(16) << 16 | part(8) << 8 | part(0)).toString(16).padStart(6, '0');

@@ -4,7 +4,7 @@ import {el} from './dom.js';
 import {bytes, several} from './format.js';
 import {captureNames} from './select.js';
 
-const curveWidth = 120, curveHeight = 28; // pixels of the longest recording
+const curveWidth = 96, curveHeight = 20; // pixels of the longest recording
 const most = 64;
 
 // devices returns the strip of all recorded spaces of captures; null if there is only one. open(space) shows a space.

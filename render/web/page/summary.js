@@ -23,9 +23,10 @@ export function summary(space, go) {
       figure('recording', 'none', 'no allocation or free was recorded', 'only what was alive at the end'),
     ]);
   }
-  const full = info.limit_bytes === null ? '' : `, ${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
+  const full = info.limit_bytes === null ? '' : `${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
+  if (space.usageOnly && space.length <= 1) return figures([figure('in use', bytes(info.peak.bytes), exact(info.peak.bytes), full, 'peak'), idle(space)]); // of a text
   return figures([
-    figure('peak', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, full)),
+    figure('peak', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, full && `, ${full}`)),
     space.static ? figure('unpadded', bytes(info.peak.requested_bytes), 'without the bytes that the layout adds') : idle(space) ?? figure('requested', bytes(info.peak.requested_bytes), exact(info.peak.requested_bytes), 'at most, by the program', 'requested'),
     figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), !space.usageOnly && liveText(info), 'live'),
     recording(space),
