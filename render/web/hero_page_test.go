@@ -167,3 +167,52 @@ func TestPageWithoutLeaks(t *testing.T) {
 		t.Errorf("the page says %q", got)
 	}
 }
+
+// TestPictureIsPage: at 200 instants, the SVG and the buffers that the page draws in its place have the same level, and by category the same colours at ten
+// heights of it.
+func TestPictureIsPage(t *testing.T) {
+	chromium := browser.Start(t)
+	files := []string{"meaning/a17.pickle.zst", "failures/ahead.pickle.zst", "torchsnap/leak_4mib_20steps.pickle", "meaning/a11.pickle.zst", "xplane/oom.hlo.pb"}
+	for _, file := range files[:deep.Or(3, len(files))] {
+		t.Run(file, func(t *testing.T) {
+			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
+			p.Set("memlane.setLayout('stacked')")
+			p.WaitFor("memlane.view.raster !== null && memlane.view.images[0].complete")
+			if wrong := browser.Eval[string](p, "%s", differences); wrong != "" {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+const differences = `(() => {
+	const {view, options: {legend}, color} = memlane, {raster, frame} = view, canvas = document.createElement('canvas'), {width, height} = frame, {left, right, top, bottom} = frame;
+	canvas.width = width;
+	canvas.height = height;
+	const ctx = canvas.getContext('2d', {willReadFrequently: true});
+	ctx.drawImage(view.images[0], 0, 0, width, height);
+	const {data} = ctx.getImageData(0, 0, width, height), rgb = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)), fills = legend.rows.map((row) => rgb(row.fill));
+	const isClass = (x, y, k) => fills[k].every((v, c) => Math.abs(v - data[4 * (Math.round(y) * width + Math.round(x)) + c]) < 24);
+	const anyClass = (x, y) => fills.some((_, k) => isClass(x, y, k));
+	const isDrawn = (x, y) => [0, 1, 2].some((c) => data[4 * (Math.round(y) * width + Math.round(x)) + c] < 190); // narrow ones are all edge; the grid is paler
+	const near = (x, y, by, test) => { for (let dx = -by; dx <= by; dx++) for (let dy = -by; dy <= by; dy++) if (test(x + dx, y + dy)) return true; return false; };
+	const wrong = [];
+	for (let n = 0; n < 200; n++) {
+		const share = (n + .5) / 200, x = left + share * (right - left), column = Math.floor(share * raster.width);
+		const columns = [-3, -2, -1, 0, 1, 2, 3].map((d) => column + d).filter((c) => c >= 0 && c < raster.width); // one of the SVG is two pixels wide and shows its highest level
+		const topOf = (columns) => { let row = 0; while (row < raster.height && columns.every((c) => raster.pixels[row * raster.width + c] < 0)) row++; return row; };
+		const row = topOf([column]);
+		if (row === raster.height) continue;
+		const at = (row) => top + (row + .5) / raster.height * (bottom - top), y = at(row);
+		if (!near(x, y + 1, 3, isDrawn)) wrong.push('no buffer at the top of instant ' + n);
+		let above = 0;
+		for (let up = 6; at(topOf(columns)) - up > top; up++) if ([-2, -1, 0, 1, 2].every((dx) => anyClass(x + dx, at(topOf(columns)) - up))) above++;
+		if (above > 2) wrong.push('buffers above the top of instant ' + n);
+		for (let k = 1; color === 'category' && k < 10; k++) {
+			const r = row + Math.floor(k / 10 * (raster.height - row)), id = raster.pixels[r * raster.width + column];
+			const high = [-3, 3].every((d) => legend.classes[raster.pixels[(r + d) * raster.width + column]] === legend.classes[id]); // else it may be too thin to see
+			if (id >= 0 && high && !near(x, at(r), 4, (x, y) => isClass(x, y, legend.classes[id]))) wrong.push(legend.rows[legend.classes[id]].name + ' is not at height ' + k + ' of instant ' + n);
+		}
+	}
+	return wrong.length > 2 ? wrong.length + ' differences: ' + wrong.slice(0, 5).join('; ') : '';
+})()`

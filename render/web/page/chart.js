@@ -12,11 +12,8 @@ const decimal = Array.from({length: 18}, (_, i) => [1, 2, 5].map((m) => m * 10 *
 
 const narrow = () => innerWidth <= 720; // a phone
 
-// left returns the width on the left of a chart: for addresses such as 0x7f0000000000, on phones for the end of one.
+// left returns the width on the left of a chart.
 export const left = () => (narrow() ? 62 : 104);
-
-// shortPlace cuts the beginning of a label that does not fit on a phone.
-export const shortPlace = (text) => (narrow() && text.length > 9 ? `…${text.slice(-7)}` : text);
 
 // axes returns the axes of a chart of a space: time, and bytes.
 export function axes(space, {grid = true, place = (n) => bytes(n), space: distance = 34} = {}) {
@@ -24,7 +21,7 @@ export function axes(space, {grid = true, place = (n) => bytes(n), space: distan
   const common = {stroke: () => style('muted'), font, ticks: {stroke: style('grid'), size: 4}};
   return [
     {...common, grid: line, size: 26, space: 90, incrs: decimal, splits: (u, _, low, high, step) => ticksOf(space, low, high, step), values: (_, ticks) => timeTicks(space, ticks)},
-    {...common, grid: line, size: () => left(), space: distance, incrs: binary, values: (_, ticks) => ticks.map((n) => shortPlace(place(n)))},
+    {...common, grid: line, size: () => left(), space: distance, incrs: binary, values: (_, ticks) => ticks.map(place)},
   ];
 }
 

@@ -158,7 +158,7 @@ function byName(space) {
 // Colours of areas without buffers, for light and dark pages.
 function grounds(dark) {
   return {
-    [NOTHING]: dark ? '#16181d' : '#ffffff', [BASE]: dark ? '#59616b' : '#9aa3ad', [STACK]: dark ? '#6e6860' : '#b8b1a7', [REGION]: dark ? '#2b2f37' : '#e6e9ed',
+    [NOTHING]: style('picture'), [BASE]: dark ? '#59616b' : '#9aa3ad', [STACK]: dark ? '#6e6860' : '#b8b1a7', [REGION]: dark ? '#2b2f37' : '#e6e9ed',
   };
 }
 

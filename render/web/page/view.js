@@ -124,7 +124,7 @@ export class View {
 
   addressText(place) {
     const address = this.places.address(place);
-    return this.space.static ? bytes(address) : hexOf(this.space, address);
+    return this.space.static ? bytes(address) : `…${hexOf(this.space, address).slice(-7)}`; // there is room for the end
   }
 
   timeAt(e) {
@@ -287,7 +287,7 @@ export class View {
     const {width, height} = this.images[0] ? {width: this.images[0].naturalWidth, height: this.images[0].naturalHeight} : this.frame;
     const canvas = el('canvas', {width: 2 * width, height: 2 * height}), ctx = canvas.getContext('2d'), image = this.images[style('scheme') === 'dark' ? 1 : 0];
     ctx.scale(2, 2);
-    ctx.fillStyle = style('paper');
+    ctx.fillStyle = style('picture');
     ctx.fillRect(0, 0, width, height);
     if (image) ctx.drawImage(image, 0, 0, width, height);
     if (this.plain) return canvas;
@@ -369,7 +369,7 @@ function label(u, t, y, text, color) {
   ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
   const width = ctx.measureText(text).width, left = Math.max(bbox.left, x + pad + width > bbox.left + bbox.width ? x - pad - width : x + pad);
   y = Math.max(y, bbox.top + 11 * devicePixelRatio);
-  ctx.fillStyle = style('paper');
+  ctx.fillStyle = style('picture');
   ctx.fillRect(left - pad / 3, y - 11 * devicePixelRatio, width + pad * 2 / 3, 14 * devicePixelRatio);
   ctx.fillStyle = color;
   ctx.textAlign = 'left';
