@@ -118,6 +118,29 @@ var shapes = map[string]func(n int) string{
 				i+1, i, i, 1+i, n+10, 4096+512*i, i+1)
 		}, "\n")+"\n")
 	},
+	"native: modules that share another one": func(n int) string {
+		return longNative(2*n, repeated(n, func(i int) string {
+			holder := func(id int, name string) string {
+				return fmt.Sprintf("holder %d kind=variable name=%q path=%q where=\"\" owner=\"model\" container=\"\"\nbuffer +%d +%d 0x%x 512 512 edge=end-open holder=%d",
+					id, name, name, id, 2*n+10, 4096+512*id, id)
+			}
+			return holder(2*i+1, fmt.Sprintf("model.%d.weight", i)) + "\n" + holder(2*i+2, fmt.Sprintf("model.0.shared.%d.weight", i))
+		}, "\n")+"\n")
+	},
+	"snapshot: failures that the program survived in steps that leak": func(n int) string {
+		stack := pickletest.Share(stackOf(10, 0))
+		event := func(action string, at, addr, size int) any {
+			return pickletest.Dict{"action", action, "addr", addr, "size", size, "stream", 0, "time_us", at, "frames", stack}
+		}
+		trace := pickletest.List{event("segment_alloc", 0, 1<<40, (n+10)<<20)}
+		for i := range n {
+			at, addr := 10*i+1, 1<<40+i<<20
+			trace = append(trace, event("alloc", at, addr, 1<<20), event("alloc", at+1, addr+1<<20, 1<<20),
+				pickletest.Dict{"action", "oom", "size", 1 << 40, "stream", 0, "time_us", at + 2, "device_free", 1 << 20, "frames", stack},
+				event("free_requested", at+3, addr+1<<20, 1<<20), event("free_completed", at+4, addr+1<<20, 1<<20))
+		}
+		return string(pickletest.Pickle(pickletest.Dict{"segments", pickletest.List{}, "device_traces", pickletest.List{trace}}))
+	},
 	"native: buffers of a module that is deep inside others": func(n int) string {
 		return longNative(n, fmt.Sprintf("site 1 stack=0 op=\"\" module=%q\n", strings.Repeat("block.", n)+"weight")+repeated(n, func(i int) string {
 			return fmt.Sprintf("buffer +%d +%d 0x%x 512 512 site=1 edge=end-open", 1+i, n+10, 4096+512*i)
@@ -274,7 +297,8 @@ func TestGrowth(t *testing.T) {
 		t.Skip("the race detector allocates too")
 	}
 	commands := []string{"info", "info --json", "leaks", "leaks --json", "peak --json", "peak --by layer", "peak --by stack", "report", "report --json", "report --format markdown", "report --format html",
-		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "ops --json", "diff FILE", "diff --json FILE"}
+		"report --format sarif", "svg", "svg --view usage", "svg --view peak", "pprof", "ops --json", "diff FILE", "diff --json FILE",
+		"oom --json", "tune --json", "whatif --json", "whatif --search --json"}
 	for _, e := range render.Exports {
 		commands = append(commands, "export --to "+e.Name)
 		for _, table := range e.Tables[min(len(e.Tables), 1):] {
