@@ -42,7 +42,7 @@ var allowed = []struct {
 	{"lifetime/failure", nil, false},
 	{"lifetime/holder", []string{"lifetime/purpose"}, false},
 	{"lifetime/compiled", []string{"lifetime/internal/", "internal/units"}, false},
-	{"lifetime/region", []string{"lifetime", "lifetime/compiled", "lifetime/internal/", "internal/units"}, false},
+	{"lifetime/region", []string{"lifetime", "lifetime/compiled", "lifetime/internal/", "internal/keyed", "internal/units"}, false},
 	{"lifetime/outline", []string{"lifetime", "lifetime/region", "internal/units"}, false},
 	{"lifetime/layer", []string{"lifetime", "lifetime/frame"}, false},
 	{"lifetime/selection", []string{"lifetime", "lifetime/holder", "lifetime/frame", "lifetime/layer", "lifetime/loss",

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/spans"
@@ -90,15 +91,9 @@ type PoolUse struct {
 // PoolsAt returns the pools and streams that have memory at t, by stream and pool. Reserved is the sum of the
 // regions, Live that of the buffers.
 func PoolsAt(s *lifetime.Space, t int64) []PoolUse {
-	uses := map[PoolID]*PoolUse{}
-	use := func(id PoolID) *PoolUse {
-		u := uses[id]
-		if u == nil {
-			u = &PoolUse{PoolID: id}
-			uses[id] = u
-		}
-		return u
-	}
+	var all []PoolUse
+	index := map[PoolID]int{}
+	use := func(id PoolID) *PoolUse { return keyed.At(index, &all, id, PoolUse{PoolID: id}) }
 	for i := range s.Regions {
 		if r := &s.Regions[i]; aliveAt(r, t) {
 			u := use(PoolOf(r))
@@ -121,10 +116,6 @@ func PoolsAt(s *lifetime.Space, t int64) []PoolUse {
 		if h.Lo == r.Addr && h.Size() >= r.Size {
 			u.Empty = units.AddSat(u.Empty, h.Size())
 		}
-	}
-	var all []PoolUse
-	for _, u := range uses {
-		all = append(all, *u)
 	}
 	slices.SortFunc(all, func(x, y PoolUse) int { return x.Compare(y.PoolID) })
 	return all
