@@ -1,10 +1,8 @@
 package finding_test
 
 import (
-	"cmp"
 	"fmt"
 	"log"
-	"slices"
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/lifetime"
@@ -12,22 +10,16 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 )
 
-// Find problems with a rule of your own, after those of memlane: call sites that hold memory from each step to the next.
+// Find problems with a rule of your own, after those of memlane: call sites that hold much at the end.
 func ExampleSettings() {
 	held := finding.Rule{
-		Name: "held_between_steps", Kind: finding.KindUsage, Doc: "call sites that hold memory from each step to the next",
+		Name: "held_at_end", Kind: finding.KindUsage, Doc: "call sites that hold much at the end",
 		Run: func(p *finding.Pass) (all []finding.Finding) {
-			steps := len(p.Steps().Begins)
-			if steps == 0 {
-				return nil
-			}
-			for site := range p.CallSites() { // without the sites of leaks
-				h := p.History(site)
-				least := slices.MinFunc(h.Alive, func(x, y lifetime.Amount) int { return cmp.Compare(x.Bytes, y.Bytes) })
-				if least.Bytes >= 2<<20 {
-					all = append(all, finding.Finding{Confidence: 1, Sites: []lifetime.SiteID{site}, Amount: least, Kept: h.Retained,
-						Description: fmt.Sprintf("%s: at least %d bytes are in use at the end of each of %d steps", p.PlaceOf(site), least.Bytes, steps),
-						Suggestions: []string{"Move them to the host between the steps."}})
+			for _, row := range p.Space.Breakdown(p.Space.AtEnd()) {
+				if row.Bytes >= 2<<20 {
+					all = append(all, finding.Finding{Confidence: 1, Sites: []lifetime.SiteID{row.Site}, Amount: row.Amount,
+						Description: fmt.Sprintf("%s: %d bytes are in use at the end", p.PlaceOf(row.Site), row.Bytes),
+						Suggestions: []string{"Move them to the host."}})
 				}
 			}
 			return all
@@ -44,5 +36,5 @@ func ExampleSettings() {
 		}
 	}
 	// Output:
-	// forward (healthy.py:13): at least 8519680 bytes are in use at the end of each of 6 steps
+	// forward (healthy.py:13): 8519680 bytes are in use at the end
 }

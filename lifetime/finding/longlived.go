@@ -132,16 +132,17 @@ func (p *Pass) outlived(place lifetime.Place, sites []lifetime.SiteID) ([]int, *
 // freesOlder reports whether some sites still freed buffers that are older than the recording after the part of it in which nearly all others
 // are freed: then they live as long.
 func (p *Pass) freesOlder(sites []lifetime.SiteID) bool {
-	for _, site := range sites {
-		for _, i := range p.olderOf(site) {
+	if p.older == nil {
+		p.older = map[lifetime.SiteID]bool{}
+		for i := range p.Space.Buffers {
 			b := &p.Space.Buffers[i]
-			at := allocatedBefore(p.Space, b.End)
-			if b.Edge&lifetime.EndOpen == 0 && at < len(p.Space.Buffers) && muchOlder*int(p.histories.borns[at]) > p.histories.end.work {
-				return true
+			if b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) == lifetime.BeginUnseen {
+				at := allocatedBefore(p.Space, b.End)
+				p.older[b.Site] = p.older[b.Site] || at < len(p.Space.Buffers) && muchOlder*int(p.histories.borns[at]) > p.histories.end.work
 			}
 		}
 	}
-	return false
+	return slices.ContainsFunc(sites, func(site lifetime.SiteID) bool { return p.older[site] })
 }
 
 // muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers

@@ -26,8 +26,8 @@ type Settings struct {
 }
 
 // Pass is one run of the rules over a space of a capture. It caches what several rules need. A rule from outside this
-// package reads the space, the settings, and what CallSites, Steps and History return; it changes none of them. Nothing
-// tells when the program read or wrote a buffer: captures have allocations and frees.
+// package reads the space and the settings; it changes none of them. Nothing tells when the program read or wrote a buffer: captures have
+// allocations and frees.
 type Pass struct {
 	*lifetime.Capture
 	Settings
@@ -58,7 +58,7 @@ type Pass struct {
 	over      []bool                     // by buffer; see saved
 	computing []bool                     // by site: its function calls modules; see saved
 	storing   []bool                     // by site: its function only copies or makes tensors; see savesFor
-	older     map[lifetime.SiteID][]int  // buffers that are older than the window, by site
+	older     map[lifetime.SiteID]bool   // by site: see freesOlder
 	before    map[lifetime.Place][]int   // live buffers that are older than the window, by place
 	matches   func(lifetime.SiteID) bool // reports whether Settings.Function matches a site
 }

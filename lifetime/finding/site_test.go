@@ -3,7 +3,6 @@ package finding_test
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -29,56 +28,6 @@ func snapshots(t *testing.T) (all []*lifetime.Capture) {
 		}
 	}
 	return all
-}
-
-// TestHistory: the history of each site agrees with the buffers of the space.
-func TestHistory(t *testing.T) {
-	sites, steps := 0, 0
-	compare := finding.Rule{Name: "compare", Run: func(p *finding.Pass) []finding.Finding {
-		for site := range p.CallSites() {
-			h := p.History(site)
-			if len(h.Alive) != len(p.Steps().Ends) {
-				t.Fatalf("%d steps, %d amounts", len(p.Steps().Ends), len(h.Alive))
-			}
-			for k, end := range p.Steps().Ends {
-				var want lifetime.Amount
-				for _, i := range p.Space.LiveAt(end - 1) {
-					if b := &p.Space.Buffers[i]; b.Site == site {
-						want.Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
-					}
-				}
-				if h.Alive[k] != want {
-					t.Errorf("%s: step %d: %+v, want %+v", p.PlaceOf(site), k, h.Alive[k], want)
-				}
-				steps++
-			}
-			ended := append(slices.Clone(h.Freed), h.Retained...)
-			slices.Sort(ended)
-			if !slices.Equal(ended, h.Allocated) {
-				t.Errorf("%s: allocated %d, ended %d", p.PlaceOf(site), h.Allocated, ended)
-			}
-			var want []int
-			for i := range p.Space.Buffers {
-				if p.Space.Buffers[i].Site == site {
-					want = append(want, i)
-				}
-			}
-			if buffers := slices.Sorted(slices.Values(append(ended, h.Older...))); !slices.Equal(buffers, want) {
-				t.Errorf("%s: buffers %d, want %d", p.PlaceOf(site), buffers, want)
-			}
-			sites++
-		}
-		if h := p.History(0); p.Space.Axis == lifetime.ProgramOrder && h.Allocated != nil {
-			t.Errorf("a compiled program has a history: %+v", h)
-		}
-		return nil
-	}}
-	for _, c := range snapshots(t) {
-		finding.Find(judge.Of(c), c.Spaces, finding.Settings{Rules: []finding.Rule{compare}})
-	}
-	if sites < 100 || steps < 100 {
-		t.Errorf("%d sites, %d steps", sites, steps)
-	}
 }
 
 // TestRuleNames: nothing depends on the names of rules.
