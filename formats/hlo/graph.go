@@ -56,7 +56,7 @@ const (
 
 // readGraph reads all computations. A program with far more instructions than bytes has none.
 func (p *program) readGraph(module wire.Span, entry int64) error {
-	p.graph = graph{p: p, computations: map[int64]*computation{}, places: map[int64]place{}, callers: map[*computation]place{},
+	p.graph = graph{p: p, computations: map[int64]*computation{}, places: make(map[int64]place, len(p.instructions)), callers: map[*computation]place{},
 		budget: leastBudget + (module.End-module.At)*wordsOfByte}
 	g := &p.graph
 	left, n := g.budget, 0
@@ -71,12 +71,14 @@ func (p *program) readGraph(module wire.Span, entry int64) error {
 		return m.Err
 	}
 	g.main = g.computations[entry]
-	for at := range g.places {
-		from := g.places[at]
-		for _, id := range from.operation().called {
-			c := g.computations[id]
-			if old, ok := g.callers[c]; c != nil && (!ok || from.operation().id < old.operation().id) {
-				g.callers[c] = from
+	for _, in := range g.computations {
+		for i := range in.ops {
+			op, from := &in.ops[i], place{in, int32(i)}
+			for _, id := range op.called {
+				c := g.computations[id]
+				if old, ok := g.callers[c]; c != nil && g.places[op.id] == from && (!ok || op.id < old.operation().id) {
+					g.callers[c] = from
+				}
 			}
 		}
 	}
@@ -91,8 +93,7 @@ var (
 
 // read reads a computation.
 func (g *graph) read(at wire.Span, left *int) error {
-	c := &computation{root: -1}
-	index := map[int64]int32{}
+	c := &computation{}
 	id, root := int64(0), int64(0)
 	m := wire.Scan(g.p.proto, at)
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
@@ -102,26 +103,29 @@ func (g *graph) read(at wire.Span, left *int) error {
 		case computationRoot:
 			root = int64(f.Value)
 		case computationInstructions:
-			op, err := g.readOp(f.Body, index)
+			op, err := g.readOp(f.Body, c)
 			m.Inside("instructions", len(c.ops), err)
 			if *left -= wordsOfOp; *left < 0 {
 				return nil
 			}
-			index[op.id] = int32(len(c.ops))
+			g.places[op.id] = place{c, int32(len(c.ops))}
 			c.ops = append(c.ops, op)
 		}
 	}
-	if i, ok := index[root]; ok {
-		c.root = i
-	}
-	for id, i := range index {
-		g.places[id] = place{c, i}
-	}
+	c.root = g.within(c, root)
 	g.computations[id] = c
 	return m.Err
 }
 
-func (g *graph) readOp(at wire.Span, index map[int64]int32) (op operation, err error) {
+// within returns the instruction of a computation with an ID, -1 if it has none.
+func (g *graph) within(c *computation, id int64) int32 {
+	if at := g.places[id]; at.in == c {
+		return at.op
+	}
+	return -1
+}
+
+func (g *graph) readOp(at wire.Span, c *computation) (op operation, err error) {
 	var opcode, metadata, fusion, scope wire.Span
 	var operands []int64
 	err = wire.Read(g.p.proto, at, wire.Into{{instructionOpcode, &opcode}, {instructionShape, &op.shape}, {instructionMetadata, &metadata},
@@ -137,10 +141,7 @@ func (g *graph) readOp(at wire.Span, index map[int64]int32) (op operation, err e
 		op.operands = make([]int32, len(operands))
 	}
 	for k, id := range operands {
-		i, ok := index[id]
-		if op.operands[k] = i; !ok {
-			op.operands[k] = -1
-		}
+		op.operands[k] = g.within(c, id)
 	}
 	return op, m.Err
 }
