@@ -42,6 +42,7 @@ type Diagnosis struct {
 	size, padding, exceeded int64        // of a program that did not compile
 	usable                  region.Holes // of a recording: reserved, free and of the stream and pool of the request
 	privatePools            int64        // of a recording: free in private pools
+	elsewhere               int64        // of a recording: free for other streams, if that of the request has too little
 	reachable               int64        // of a recording: what the allocator could have if it were empty
 	pool                    int64        // of TensorFlow: what its pool could use if it split small rests
 	held                    int64        // of a text of PyTorch: reserved, also if only its parts are known

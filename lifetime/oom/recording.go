@@ -11,7 +11,6 @@ import (
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/holder"
-	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -245,7 +244,7 @@ func (j *recorded) replay() {
 	case sure && !o.OOM:
 		j.proved(&o, &h.Law)
 		return
-	case j.Reason != Fragmented || !o.OOM || j.otherStreams() >= j.Mark.Requested:
+	case j.Reason != Fragmented || !o.OOM || j.elsewhere >= j.Mark.Requested:
 		j.unproved()
 		return
 	}
@@ -312,29 +311,12 @@ func (j *recorded) unproved() {
 		return
 	}
 	settings := j.t.Sources[j.Space.Source].SettingsByKey()
-	if other := j.otherStreams(); other >= j.Mark.Requested {
-		j.Words = units.Bytes(other) + " are free, but for other streams"
+	if j.elsewhere >= j.Mark.Requested {
+		j.Words = units.Bytes(j.elsewhere) + " are free, but for other streams"
 		j.Advice = "Allocate on one stream: each stream keeps its own free memory."
 		return
 	}
 	if strings.EqualFold(settings["expandable_segments"], "true") || strings.Contains(settings["PYTORCH_CUDA_ALLOC_CONF"], "expandable_segments:True") {
 		j.Advice = fewSizes
 	}
-}
-
-// otherStreams returns the reserved but free bytes of other streams than that of the request, if its own has too little; else 0.
-func (j *recorded) otherStreams() (other int64) {
-	own := int64(0)
-	for _, use := range region.PoolsAt(j.until, j.Mark.Begin) {
-		switch {
-		case use.Stream == j.Mark.Stream:
-			own = units.AddSat(own, use.Free.Total)
-		case use.Pool == "":
-			other = units.AddSat(other, use.Free.Total)
-		}
-	}
-	if own >= j.Mark.Requested {
-		return 0
-	}
-	return other
 }

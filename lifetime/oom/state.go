@@ -18,16 +18,25 @@ const manyCaught = 4
 // stream; never that of private pools.
 func (d *Diagnosis) state(now *lifetime.Space, survived bool) {
 	s, m := d.Space, d.Mark
-	f, free := failure.Unknown(""), region.Holes{}
+	f, free, own := failure.Unknown(""), region.Holes{}, int64(0)
 	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 {
 		for _, use := range region.PoolsAt(now, m.Begin) {
 			free.Total, free.Largest = units.AddSat(free.Total, use.Free.Total), max(free.Largest, use.Free.Largest)
+			switch {
+			case use.Stream == m.Stream:
+				own = units.AddSat(own, use.Free.Total)
+			case use.Pool == "":
+				d.elsewhere = units.AddSat(d.elsewhere, use.Free.Total)
+			}
 			switch {
 			case use.Pool != "":
 				d.privatePools = units.AddSat(d.privatePools, use.Free.Total)
 			case use.Stream == m.Stream && use.Free.Total > 0:
 				d.usable.Total, d.usable.Largest = units.AddSat(d.usable.Total, use.Free.Total), max(d.usable.Largest, use.Free.Largest)
 			}
+		}
+		if own >= m.Requested {
+			d.elsewhere = 0
 		}
 		f.LargestFree = free.Largest
 		if f.Unallocated = free.Total; d.privatePools > 0 {
