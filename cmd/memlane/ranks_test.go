@@ -91,7 +91,7 @@ func TestReportOfRanks(t *testing.T) {
 		}
 	}
 	text := succeed(t, "report", "--quiet", dir)
-	if n := strings.Count(text, "\nwarning  leak  make_activation (leak.py:8) on cuda:0\n"); n != 5 {
+	if n := strings.Count(text, "\nwarning  leak (confidence 87 %)  make_activation (leak.py:8) on cuda:0\n"); n != 5 {
 		t.Errorf("the leak is described %d times, want once for each capture", n)
 	}
 	if !strings.Contains(text, "\nleak make_activation (leak.py:8): 5 of 5 ranks, 400 MiB in total, median 4.00 MiB per step\n") {

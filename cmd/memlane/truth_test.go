@@ -122,7 +122,7 @@ func TestLeaksTruth(t *testing.T) {
 		var got []string
 		warnings := 0
 		for _, f := range decode[answer.Leaks](t, succeed(t, "leaks", "--quiet", "--json", file)).Findings {
-			if f.Severity != "info" {
+			if f.Severity != "info" && f.Rule != "oom" { // which the answer about the failure says
 				warnings++
 			}
 			if f.Severity == "info" || f.Rule != "leak" && f.Rule != "growing_buffer" {

@@ -17,8 +17,8 @@ import (
 // Measure returns the width of a character.
 type Measure func(r rune) int
 
-// columns is the Measure of terminals: a mark, such as an accent or U+FE0F, is drawn on the character before it.
-func columns(r rune) int {
+// Terminal is the Measure of terminals: a mark, such as an accent or U+FE0F, is drawn on the character before it.
+func Terminal(r rune) int {
 	if mark(r) {
 		return 0
 	}
@@ -28,7 +28,7 @@ func columns(r rune) int {
 func mark(r rune) bool { return r >= 0x300 && unicode.In(r, unicode.Mn, unicode.Me) }
 
 // Columns returns the width of a text in a terminal, in columns.
-func Columns(text string) int { return Measure(columns).width([]rune(text)) }
+func Columns(text string) int { return Measure(Terminal).width([]rune(text)) }
 
 // Clean returns text of a capture that is safe in protocol buffers, whose strings must be UTF-8, and in a terminal: control
 // characters would break lines or control it.
@@ -46,7 +46,7 @@ func Name(name string, n int) string { return Names([]string{name}, n)[0] }
 
 // Names returns names in at most n columns each. Different names stay different if n has room for a number.
 func Names(names []string, n int) []string {
-	return Measure(columns).Names(names, slices.Repeat([]int{n}, len(names)))
+	return Measure(Terminal).Names(names, slices.Repeat([]int{n}, len(names)))
 }
 
 // Names returns each name in a width of at most room. Different names stay different if there is room for a number.

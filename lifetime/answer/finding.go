@@ -35,6 +35,8 @@ type Finding struct {
 	Cause string `json:"-"` // place of the largest finding that one change may fix together with this one
 	Code  code   `json:"-"`
 
+	Failure bool `json:"-"` // about a failed allocation, which a Failure answers
+
 	// Call stacks or, for a compiled program, the first instruction and the number of others.
 	Stacks           []Stack      `json:"-"`
 	Instruction      *Instruction `json:"-"`
@@ -103,7 +105,7 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, EvidenceHow: map[string]string{}, Suggestions: append([]string{}, f.Suggestions...),
 		HeldBy: []HeldBy{}, Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place()),
-		place: t.PlaceOf(f.Place()).String(),
+		place: t.PlaceOf(f.Place()).String(), Failure: f.Kind == finding.KindFailure,
 	}
 	for _, h := range f.Held {
 		out.HeldBy = append(out.HeldBy, HeldBy{h.By, h.Kind.String(), h.Where, h.Container, int64(h.Count), int64(h.Of), h.How.String()})

@@ -157,17 +157,22 @@ func (l *CaptureLeaks) judge(c *judge.Capture) {
 			judged++
 		}
 	}
-	for i := range l.Findings {
-		if l.Findings[i].Leak {
+	others := 0
+	for _, f := range l.Findings {
+		switch {
+		case f.Leak:
 			leaks++
+		case !f.Failure || len(l.OOMs) == 0:
+			others++
 		}
 	}
 	if why := loss.Unnamed(c.Losses); why != "" && slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Leak && len(f.HeldBy) == 0 }) {
 		notes = append(notes, "what holds leaks was not recorded for all: "+why)
 	}
-	others := len(l.Findings) - leaks
-	l.Verdict = units.Plural(len(l.Findings), "finding")
+	l.Verdict = units.Plural(leaks+others, "finding")
 	switch {
+	case judged == 0 && programs > 0 && len(l.OOMs) > 0 && leaks+others == 0:
+		l.Verdict = "no other finding"
 	case judged+programs == 0 || judged > 0 && judged == len(short):
 		l.Verdict = "leaks cannot be judged"
 	case judged > 0 && leaks == 0:

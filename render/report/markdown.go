@@ -30,7 +30,6 @@ func WriteMarkdown(w io.Writer, r *answer.Report, in Repository) error {
 	verdict[0] = "**" + verdict[0] + "**"
 	m.line("%s", strings.Join(verdict, " · "))
 	m.ooms(r)
-	m.categories(r)
 	m.first(r)
 	m.memory(r)
 	m.ranks(r.RankInfo)
@@ -113,22 +112,12 @@ func (m *markdown) ooms(r *answer.Report) {
 	}
 }
 
-// categories tells what the memory at the peaks is for.
-func (m *markdown) categories(r *answer.Report) {
-	for _, line := range text.PeakTexts(r) {
-		m.line("\n%s", Escape(line))
-	}
-}
-
 func (m *markdown) first(r *answer.Report) {
 	for i, f := range text.First(r) {
 		if i == 0 {
 			m.line("\n## Do first\n")
 		}
-		m.line("%d. **%s** (%s): %s", i+1, f.Rule, f.Severity, Escape(f.Description))
-		if len(f.Suggestions) > 0 {
-			m.line("   %s", Escape(f.Suggestions[0]))
-		}
+		m.line("%d. **%s** (%s) %s: %s", i+1, f.Rule, f.Severity, Escape(cmp.Or(f.Name, f.Space)), Escape(cmp.Or(strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""), f.Description)))
 	}
 }
 
@@ -161,12 +150,11 @@ func (m *markdown) ranks(r *answer.RankSummary) {
 }
 
 func (m *markdown) findings(r *answer.Report) {
-	m.line("\n## Findings\n")
 	found := r.OfCaptures()
-	if len(found) == 0 {
-		m.line("%s", text.None(r))
+	if len(found) == 0 { // the first line says so
 		return
 	}
+	m.line("\n## Findings\n")
 	m.line("| severity | rule | memory ID | where | bytes | per step | confidence |\n|---|---|---|---|--:|--:|--:|")
 	for i := range found {
 		f, step, confidence := &found[i], "", "recorded"
@@ -181,6 +169,9 @@ func (m *markdown) findings(r *answer.Report) {
 	}
 	for i := range found[:min(len(found), maxDetails)] {
 		f := &found[i]
+		if f.Failure && len(r.OOMs) > 0 { // it stands above
+			continue
+		}
 		m.line("\n### %s\n", Escape(strings.TrimSuffix(f.Rule+": "+f.Name, ": ")))
 		m.line("%s.", Escape(f.Description))
 		if link := m.link(f); link != "" {
@@ -249,6 +240,9 @@ func (m *markdown) peak(k *answer.Peak) {
 		return
 	}
 	m.line("\n%s, %s:\n", Escape(k.Space), units.Exact(k.Bytes))
+	if len(k.Categories) > 0 && k.Program == nil {
+		m.line("%s\n", Escape("by category: "+text.PartsText(k.Parts)))
+	}
 	m.line("| bytes | share | allocated by |\n|--:|--:|---|")
 	for i, o := range k.Places {
 		if i == topSites {

@@ -89,7 +89,7 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	if several || f.Space == "" {
 		where = "in " + FailureHead(f)
 	}
-	line("died", fmt.Sprintf("%s did not fit %s: %s (confidence %.0f %%)", asked(f), where, f.Words, 100*f.Confidence))
+	line("died", fmt.Sprintf("%s did not fit %s: %s", asked(f), where, reason(f)))
 	line("filled", memory(f))
 	line("held", holding(f))
 	line("do", doing(f))
@@ -111,7 +111,7 @@ func lives(r *answer.Report, line func(label, text string)) {
 		if f.Leak {
 			label = "leaks"
 		}
-		line(label, fmt.Sprintf("%s (confidence %.0f %%)%s", f.Description, 100*f.Confidence, leaking(r)))
+		line(label, f.Description+confident(f.Confidence)+leaking(r))
 		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
 		return
 	}
@@ -128,16 +128,13 @@ func lives(r *answer.Report, line func(label, text string)) {
 
 // leaking says how many of several captures leak.
 func leaking(r *answer.Report) string {
-	n := 0
-	for i := range r.Captures {
-		if slices.ContainsFunc(r.Captures[i].Leaks.Findings, func(f answer.Finding) bool { return f.Leak }) {
-			n++
-		}
-	}
-	if n == 0 || len(r.Captures) == 1 {
+	leak := slices.DeleteFunc(slices.Clone(r.Captures), func(c answer.CaptureReport) bool {
+		return !slices.ContainsFunc(c.Leaks.Findings, func(f answer.Finding) bool { return f.Leak })
+	})
+	if len(leak) == 0 || len(r.Captures) == 1 {
 		return ""
 	}
-	return fmt.Sprintf("; %d of %d captures leak", n, len(r.Captures))
+	return fmt.Sprintf("; %d of %d captures leak", len(leak), len(r.Captures))
 }
 
 // commands are those that tell more of the capture that matters most.

@@ -19,16 +19,20 @@ type FailureLine struct{ Label, Text string }
 // FailureLines returns the lines that answer why an allocation failed, the same everywhere: who asked, what the memory
 // held, the reason, what to do, the next command, and what would have got past it.
 func FailureLines(f *answer.Failure) []FailureLine {
-	why := strings.ReplaceAll(f.Reason, "_", " ") + ": " + f.Words
+	why := reason(f)
 	if f.Proof != nil {
 		why += "; " + *f.Proof
 	}
-	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)},
-		{"reason", fmt.Sprintf("%s; confidence %.0f %%", why, 100*f.Confidence)}, {"do", f.Advice}, {"next", f.Next}}
+	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)}, {"reason", why}, {"do", f.Advice}, {"next", f.Next}}
 	if f.Past != nil {
 		lines = append(lines, FailureLine{"past", past(f)})
 	}
 	return lines
+}
+
+// reason names the reason, with its confidence, and what the memory shows, which was recorded.
+func reason(f *answer.Failure) string {
+	return strings.ReplaceAll(f.Reason, "_", " ") + confident(f.Confidence) + ": " + f.Words
 }
 
 // FailureHead names the failure: file, line, process and device.

@@ -1,7 +1,6 @@
 package text_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -32,31 +31,5 @@ func TestHeadline(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}
-	}
-}
-
-// TestPeakTexts: a report tells what each peak is for if any category is known, of three spaces at most, the highest first. Memory of
-// compiled programs is told elsewhere.
-func TestPeakTexts(t *testing.T) {
-	peak := func(space string, mib int64, categories ...string) (p answer.Peak) {
-		p.Space, p.Bytes = space, mib<<20
-		for _, name := range categories {
-			p.Categories = append(p.Categories, answer.Part{Name: name, Bytes: p.Bytes / int64(len(categories))})
-		}
-		return p
-	}
-	program := peak("jit_f/hbm", 9, "temporary")
-	program.Program = &answer.Program{}
-	of := []answer.CaptureReport{
-		{Peaks: []answer.Peak{peak("cuda:0", 4, "parameter"), peak("cuda:1", 8), program}},
-		{Peaks: []answer.Peak{peak("cuda:2", 6, "parameter", "gradient"), peak("cuda:3", 2, "input"), peak("cuda:4", 5, "input")}},
-	}
-	want := []string{
-		"The peak of cuda:2 is 6.00 MiB: 3.00 MiB parameter, 3.00 MiB gradient.",
-		"The peak of cuda:4 is 5.00 MiB: 5.00 MiB input.",
-		"The peak of cuda:0 is 4.00 MiB: 4.00 MiB parameter.",
-	}
-	if got := text.PeakTexts(answer.NewReport("default", of, &answer.Ranks{}, nil)); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

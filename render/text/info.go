@@ -79,13 +79,18 @@ func (p *Page) space(s *answer.Space) {
 	for i, o := range s.OOMs {
 		if i == maxOOMs {
 			p.row("", "%s", more(len(s.OOMs)-i, "failed allocation"))
+		}
+		if i >= maxOOMs || p.failed {
 			break
 		}
-		free := ""
+		asked, free := units.Bytes(o.RequestedBytes), ""
+		if o.RequestedBytes == 0 {
+			asked = "an unknown size"
+		}
 		if o.DeviceFreeBytes != nil {
 			free = fmt.Sprintf(", the device had %s free", units.Bytes(*o.DeviceFreeBytes))
 		}
-		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", requested(o.RequestedBytes), When(s.Of, o.At), free)
+		p.row(map[bool]string{true: "OOM"}[i == 0], "%s requested at %s%s", asked, When(s.Of, o.At), free)
 	}
 	if s.Replay != nil {
 		p.row("replay", "%s", s.Replay.Text())
@@ -94,14 +99,6 @@ func (p *Page) space(s *answer.Space) {
 		}
 	}
 	p.row("recorded", "%s", strings.Join(s.Facts, ", "))
-}
-
-// requested formats the size of a failed allocation.
-func requested(bytes int64) string {
-	if bytes == 0 {
-		return "an unknown size"
-	}
-	return units.Bytes(bytes)
 }
 
 // levels writes rows on the memory in use.
@@ -173,8 +170,12 @@ func (p *Page) pools(s *answer.Space) {
 	var rows [][]string
 	for i := range s.Pools[:min(len(s.Pools), maxPools)] {
 		o := &s.Pools[i]
+		name := o.Pool
+		if o.Stream != nil && *o.Stream != 0 {
+			name += fmt.Sprintf(", stream %d", *o.Stream)
+		}
 		rows = append(rows, []string{"", size(o.Peak.LiveBytes), size(o.Peak.ReservedBytes), size(o.Peak.FreeBytes),
-			size(o.Peak.LargestFreeBytes), size(o.End.LiveBytes), Printable(poolName(o))})
+			size(o.Peak.LargestFreeBytes), size(o.End.LiveBytes), Printable(name)})
 	}
 	p.Table([]string{"", "live", "reserved", "free", "hole", "at end", "pool"}, rows)
 	if n := len(s.Pools) - len(rows); n > 0 {

@@ -61,10 +61,15 @@ func (p *Page) series(a *answer.Leaks, each bool) {
 	if len(all) > 0 {
 		p.Para("  ", "  ", "This is a leak if the captures are from equal moments of the run, such as the end of an epoch.")
 	}
-	for i := range a.Findings {
-		if a.Findings[i].Rule == "series" {
-			p.finding(&a.Findings[i])
-			for _, s := range a.Findings[i].Suggestions {
+	p.seriesFindings(a.Findings)
+}
+
+// seriesFindings writes the findings about several captures of one run.
+func (p *Page) seriesFindings(all []answer.Finding) {
+	for i := range all {
+		if all[i].Rule == "series" {
+			p.finding(&all[i])
+			for _, s := range all[i].Suggestions {
 				p.Para("  > ", "    ", s)
 			}
 		}
@@ -137,9 +142,9 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 		p.Para("  ", "  ", note)
 	}
 	advised := map[string]bool{} // suggestions that were already written
-	shown := l.Findings
+	shown := besides(p.failed, l.Findings)
 	if !all {
-		shown = oneOfEachCause(l.Findings)
+		shown = oneOfEachCause(shown)
 	}
 	for i := range shown {
 		f := &shown[i]
@@ -175,17 +180,13 @@ func WithoutLeaks(w *answer.WithoutLeaks) string {
 }
 
 func (p *Page) finding(f *answer.Finding) {
-	head := fmt.Sprintf("  %s  ", f.Rule)
+	head := fmt.Sprintf("  %s%s  ", f.Rule, confident(f.Confidence))
 	where := Printable(f.Space)
 	if f.Name != "" {
 		where = Printable(f.Name) + " on " + where
 	}
 	p.Line("\n%s%s%s", p.severity(f.Level()), head, shorten.Name(where, max(p.width-len(f.Severity)-len(head), leastText)))
-	text := f.WithoutPlace()
-	if f.Confidence < 1 { // else it was recorded
-		text += fmt.Sprintf("; confidence %.0f %%", 100*f.Confidence)
-	}
-	p.Para("  ", "  ", text)
+	p.Para("  ", "  ", f.WithoutPlace())
 	if f.Instruction != nil {
 		p.compiled(f)
 	}

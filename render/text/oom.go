@@ -29,11 +29,12 @@ func OOMs(w io.Writer, a *answer.OOMs, s Style) error {
 	return p.To(w)
 }
 
-// failuresFirst writes why an allocation failed, before anything else.
+// failuresFirst writes why an allocation failed, before anything else, which does not say it again.
 func (p *Page) failuresFirst(all []answer.Failure) {
 	if len(all) > 0 {
 		p.failures(all)
 		p.Line("")
+		p.failed = true
 	}
 }
 

@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/shorten"
@@ -167,9 +168,17 @@ func (p *Page) places(k *answer.Peak, by string) {
 		head[3] = by
 	}
 	shown := k.Places[:min(len(k.Places), maxRows)]
+	outer := ""
+	if by == string(selection.ByStack) {
+		outer = outerCalls(shown)
+	}
 	var rows [][]string
 	for i, o := range shown {
-		rows = append(rows, append(figures(o.Amount), Printable(o.Name)))
+		name := o.Name
+		if inner, isOuter := strings.CutSuffix(name, outer); isOuter && outer != "" {
+			name = inner + arrow + "..."
+		}
+		rows = append(rows, append(figures(o.Amount), Printable(name)))
 		if i < pathsOf {
 			rows = append(rows, pathRows(o.Paths, figures)...)
 		}
@@ -181,6 +190,33 @@ func (p *Page) places(k *answer.Peak, by string) {
 		rows = append(rows, append(figures(rest(k.Places[len(shown):])), more(n, "place")))
 	}
 	p.Table(head, rows)
+	if outer != "" {
+		for i, line := range callLines("... is "+strings.TrimPrefix(outer, arrow), p.width, p.width-len(below)) {
+			p.Line("%s%s", below[:len(below)*min(i, 1)], Printable(line))
+		}
+	}
+}
+
+// outerCalls returns the outermost calls that all stacks have, if there are several with calls: " ← main (train.py:9) ← <module> (train.py:12)".
+func outerCalls(stacks []answer.Place) string {
+	var callers []string
+	for _, o := range stacks {
+		if i := strings.Index(o.Name, arrow); i >= 0 {
+			callers = append(callers, o.Name[i:])
+		}
+	}
+	if len(callers) < 2 {
+		return ""
+	}
+	shared := callers[0]
+	for shared != arrow && slices.ContainsFunc(callers, func(c string) bool { return !strings.HasSuffix(c, shared) }) {
+		_, rest, _ := strings.Cut(shared[len(arrow):], arrow)
+		shared = arrow + rest
+	}
+	if strings.Count(shared, arrow) < 2 {
+		return ""
+	}
+	return shared
 }
 
 // maxLeft is the number of categories that the text about a phase names.
@@ -209,7 +245,7 @@ const (
 // pathRows returns rows for the call paths to a place.
 func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string) [][]string {
 	return inside(len(paths), maxPaths, "via ", "other call path", figures, func(i int) (lifetime.Amount, string) {
-		return paths[i].Amount, strings.Join(paths[i].Callers, " ← ")
+		return paths[i].Amount, strings.Join(paths[i].Callers, arrow)
 	})
 }
 

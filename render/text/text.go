@@ -36,6 +36,8 @@ type Page struct {
 	width int // of tables, and of paragraphs if they are wrapped
 	wraps bool
 	color bool
+
+	failed bool // answers about failures were written
 }
 
 // NewPage returns an empty page.
@@ -66,48 +68,69 @@ func (p *Page) Para(first, indent, text string) {
 }
 
 // Table writes rows under a head, or without a head if it is nil. The cells of a row are aligned to the right, except
-// the last: it is a name that gets the rest of the width. Different names stay different.
+// the last: it is a name that gets the rest of the width, or the line below. Different names stay different.
 func (p *Page) Table(head []string, rows [][]string) {
 	if head != nil {
 		rows = append([][]string{head}, rows...)
 	}
-	widths := make([]int, len(rows[0])-1)
-	longest := 0
+	widths, longest := make([]int, len(rows[0])-1), 0
 	for _, row := range rows {
 		longest = max(longest, shorten.Columns(row[len(widths)]))
 		for i := range widths {
 			widths[i] = max(widths[i], shorten.Columns(row[i]))
 		}
 	}
-	gap, left := "  ", p.width
+	gap, room := "  ", p.width
 	for _, w := range widths {
-		left -= w + len(gap)
+		room -= w + 2
 	}
-	if left < min(longest, narrow) {
-		gap = " "
-		left += len(widths)
+	if room < min(longest, 24) { // move the columns together
+		gap, room = " ", room+len(widths)
 	}
-	var names []string
+	room = max(room, leastText)
+	var before, names []string
+	var rooms []int
 	for _, row := range rows {
-		names = append(names, row[len(widths)])
-	}
-	names = shorten.Names(names, max(left, leastText))
-	for n, row := range rows {
-		var line strings.Builder
+		var cells strings.Builder
 		for i, w := range widths {
-			fmt.Fprintf(&line, "%s%s%s", strings.Repeat(" ", w-shorten.Columns(row[i])), row[i], gap)
+			fmt.Fprintf(&cells, "%s%s%s", strings.Repeat(" ", w-shorten.Columns(row[i])), row[i], gap)
 		}
-		line.WriteString(names[n])
-		p.Line("%s", strings.TrimRight(line.String(), " "))
+		for i, line := range callLines(row[len(widths)], room, p.width-len(below)) {
+			if i == 0 {
+				before, names, rooms = append(before, cells.String()), append(names, line), append(rooms, room)
+			} else {
+				before, names, rooms = append(before, below), append(names, line), append(rooms, p.width-len(below))
+			}
+		}
+	}
+	for n, name := range shorten.Measure(shorten.Terminal).Names(names, rooms) {
+		p.Line("%s", strings.TrimRight(before[n]+name, " "))
 	}
 }
 
 const (
-	// narrow is the width of the last column below which the others move together.
-	narrow = 24
-	// leastText is the minimum width of the last column.
-	leastText = 16
+	below     = "            " // indents what does not fit in a row of a table
+	arrow     = " ← "          // stands between a call and its caller
+	leastText = 16             // is the minimum width of the last column
 )
+
+// callLines breaks a call path, "f (a.py:1) ← g (a.py:2)", between calls: a first line of at most first columns, and others
+// of at most width. The first is empty if not even a call fits.
+func callLines(path string, first, width int) (lines []string) {
+	calls := strings.Split(path, arrow)
+	line := calls[0]
+	if shorten.Columns(line) > first {
+		lines, line, first = []string{""}, strings.TrimSpace(line), width
+	}
+	for _, call := range calls[1:] {
+		if shorten.Columns(line+arrow+call) <= first {
+			line += arrow + call
+		} else {
+			lines, line, first = append(lines, line), "← "+call, width
+		}
+	}
+	return append(lines, line)
+}
 
 // more returns the line about the rows that are left out.
 func more(n int, thing string) string {

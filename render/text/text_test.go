@@ -102,9 +102,34 @@ func TestPlacesStayApart(t *testing.T) {
 	if err := text.Peaks(&b, &answer.Peaks{Peaks: []answer.Peak{k}}, text.Style{Width: 60}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"2.00 MiB  66.7 %        2  transformer/…/left/…/Mul", "1.00 MiB  33.3 %        1  transformer/…/right/…/Mul"} {
+	for _, want := range []string{"2.00 MiB  66.7 %        2\n            transformer/transformer/…/left/…/transformer/Mul", "1.00 MiB  33.3 %        1\n            transformer/…/right/…/transformer/Mul"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no line %q in\n%s", want, &b)
 		}
+	}
+}
+
+// TestWholeCalls: in 80 columns a stack breaks between calls, no call is cut that fits a line, and the calls that all stacks end with stand
+// once.
+func TestWholeCalls(t *testing.T) {
+	place := func(bytes int64, calls ...string) answer.Place {
+		return answer.Place{Name: strings.Join(calls, " ← "), Amount: lifetime.Amount{Bytes: bytes, Count: 1}}
+	}
+	build, main, module := "_build_critic_model_optimizer (megatron_workers.py:581)", "main_loop (worker.py:892)", "<module> (default_worker.py:327)"
+	k := answer.Peak{Total: lifetime.Amount{Bytes: 7 << 20, Count: 3}, Places: []answer.Place{
+		place(4<<20, "get_model (utils.py:114)", build, main, module), place(2<<20, build, main, module), place(1<<20, "(no stack recorded)")}}
+	var b strings.Builder
+	if err := text.Peaks(&b, &answer.Peaks{By: "stack", Peaks: []answer.Peak{k}}, text.Style{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	if want := `   bytes   share  buffers  stack
+4.00 MiB  57.1 %        1  get_model (utils.py:114)
+            ← _build_critic_model_optimizer (megatron_workers.py:581) ← ...
+2.00 MiB  28.6 %        1
+            _build_critic_model_optimizer (megatron_workers.py:581) ← ...
+1.00 MiB  14.3 %        1  (no stack recorded)
+... is main_loop (worker.py:892) ← <module> (default_worker.py:327)
+`; !strings.Contains(b.String(), want) {
+		t.Errorf("prints\n%swant\n%s", &b, want)
 	}
 }

@@ -30,16 +30,17 @@ func (p *Page) tuned(a *answer.Tune) {
 	if len(a.Batches) > 0 {
 		p.Line("largest batch within %s", units.Bytes(a.Batches[0].CapacityBytes))
 	}
+	line := func(conf string, recorded bool, text string) {
+		p.Para("  "+Printable(conf)+recordedMark(recorded)+": ", "    ", text)
+	}
 	for i := range a.Batches {
-		b := &a.Batches[i]
-		p.Para("  "+Printable(b.Conf)+recordedMark(b.Recorded)+": ", "    ", b.Text())
+		line(a.Batches[i].Conf, a.Batches[i].Recorded, a.Batches[i].Text())
 	}
 	if len(a.Growth) > 0 {
 		p.Line("with %.4g times the activations", a.Growth[0].Factor)
 	}
 	for i := range a.Growth {
-		g := &a.Growth[i]
-		p.Para("  "+Printable(g.Conf)+recordedMark(g.Recorded)+": ", "    ", g.Text())
+		line(a.Growth[i].Conf, a.Growth[i].Recorded, a.Growth[i].Text())
 	}
 	p.Line("")
 	p.settings(a, a.Settings)

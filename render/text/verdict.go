@@ -2,7 +2,6 @@ package text
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -23,52 +22,17 @@ func Verdict(r *answer.Report) []string {
 	return []string{counts(r)}
 }
 
-// None explains why there are no findings.
-func None(r *answer.Report) string {
-	if r.Nothing {
-		return "None: " + r.Unjudged + "."
-	}
-	return "None: no leak and no other problem was found."
-}
-
-// counts returns the numbers of findings by severity: "1 critical, 2 warnings, 3 notes".
+// counts returns the numbers of findings by severity: "1 critical finding, 2 warnings, 3 notes".
 func counts(r *answer.Report) string {
 	var n [finding.Critical + 1]int
 	for _, f := range r.OfCaptures() {
 		n[f.Level()]++
 	}
 	var parts []string
-	if n[finding.Critical] > 0 {
-		parts = append(parts, units.Count(int64(n[finding.Critical]))+" critical")
-	}
-	if n[finding.Warning] > 0 {
-		parts = append(parts, units.Plural(n[finding.Warning], "warning"))
-	}
-	if n[finding.Info] > 0 {
-		parts = append(parts, units.Plural(n[finding.Info], "note"))
-	}
-	if parts == nil {
-		return "no finding"
-	}
-	return strings.Join(parts, ", ")
-}
-
-// maxPeakTexts is the maximum number of memory IDs whose peaks are described.
-const maxPeakTexts = 3
-
-// PeakTexts tells what the memory at the highest peaks is for, a sentence for each memory ID; none if nothing is known.
-func PeakTexts(r *answer.Report) (lines []string) {
-	var all []*answer.Peak
-	for i := range r.Captures {
-		for k := range r.Captures[i].Peaks {
-			if p := &r.Captures[i].Peaks[k]; len(p.Categories) > 0 && p.Program == nil {
-				all = append(all, p)
-			}
+	for i, name := range []string{"critical finding", "warning", "note"} {
+		if n := n[int(finding.Critical)-i]; n > 0 {
+			parts = append(parts, units.Plural(n, name))
 		}
 	}
-	slices.SortStableFunc(all, func(x, y *answer.Peak) int { return cmp.Compare(y.Bytes, x.Bytes) })
-	for _, p := range all[:min(len(all), maxPeakTexts)] {
-		lines = append(lines, peakSentence(p))
-	}
-	return lines
+	return cmp.Or(strings.Join(parts, ", "), "no finding")
 }

@@ -23,8 +23,10 @@ func WhatIf(w io.Writer, a *answer.WhatIf, s Style) error {
 	return p.To(w)
 }
 
-// wideTable is the width of tables of changes, if no terminal is narrower.
-const wideTable = 100
+const (
+	wideTable  = 100 // is the width of tables of changes, if no terminal is narrower
+	changeWide = 24  // is that of a list of changes before it goes on in the next line
+)
 
 func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	p.Line("%s %s", Printable(s.File), Printable(s.ID))
@@ -91,7 +93,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		for len(changes)+len(costs) > 0 {
 			var cost, change string
 			cost, costs = firstOf(costs, leastText)
-			change, changes = firstOf(changes, narrow)
+			change, changes = firstOf(changes, changeWide)
 			rows = append(rows, row(peak, saved, reserved, fits, cost, change))
 			peak, saved, reserved, fits = "", "", "", ""
 		}

@@ -18,12 +18,12 @@ func LossText(l *answer.Loss) string {
 	return loss.Loss{Reason: reason, Count: l.Count, Bytes: l.Bytes, First: l.First}.String()
 }
 
-// poolName names a pool and its stream; the default stream is left out.
-func poolName(p *answer.Pool) string {
-	if p.Stream == nil || *p.Stream == 0 {
-		return p.Pool
+// confident says how often such a judgement was right; "" if nothing is inferred. It stands beside what is judged, not beside what was recorded.
+func confident(confidence float64) string {
+	if confidence == 1 {
+		return ""
 	}
-	return fmt.Sprintf("%s, stream %d", p.Pool, *p.Stream)
+	return fmt.Sprintf(" (confidence %.0f %%)", 100*confidence)
 }
 
 // When formats an instant of a memory ID: "+14.8 ms", "instruction 5 of 120". Of an answer that was read from JSON, s
