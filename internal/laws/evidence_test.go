@@ -504,7 +504,7 @@ func (v *verdict) against(table map[where]recorded, who string) (all []breach) {
 	wrong := map[string]int64{}
 	for at, buffers := range v.at {
 		b := buffers[len(buffers)-1]
-		if role := table[at].role; alive(b.Buffer) && role != "" && b.category != role && b.category != leaked && !quiet(b.category) {
+		if role := table[at].role; alive(b.Buffer) && role != "" && b.category != role && b.category != leaked && !vague(b.category, role) {
 			wrong[fmt.Sprintf("%s: recorded %s, said %s", who, role, b.category)] += b.Size
 		}
 	}

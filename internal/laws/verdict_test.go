@@ -193,6 +193,14 @@ func quiet(category string) bool {
 	return category == "" || category == purpose.UnknownCategory.String()
 }
 
+// vague reports whether a category says less than another one: nothing, or that a buffer is of a sum of which the other may be a part.
+func vague(category, other string) bool {
+	isSum := func(name string) bool {
+		return name == purpose.ParametersAndStates || name == purpose.ParametersAndCopies
+	}
+	return quiet(category) || isSum(category) && (isSum(other) || strings.Contains(category, other))
+}
+
 // categories compares what buffers are for.
 func (a *alike) categories(x, y *verdict) (all []breach) {
 	type change struct{ from, to string }
@@ -211,7 +219,7 @@ func (a *alike) categories(x, y *verdict) (all []breach) {
 			c := change{p.category, q.category}
 			total += p.Size
 			if c.from != c.to && c.from != leaked && c.to != leaked && !slices.Contains(a.leaveOut, c.from) && !slices.Contains(a.leaveOut, c.to) &&
-				!(a.forget && quiet(c.to)) && !(a.learn && quiet(c.from)) {
+				!(a.forget && vague(c.to, c.from)) && !(a.learn && vague(c.from, c.to)) {
 				bytes[c] += p.Size
 				count[c]++
 			}

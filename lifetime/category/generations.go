@@ -33,14 +33,17 @@ type generations struct {
 // the first ones are the parameters and copies: so it is in one part of the reserved memory.
 func (a *analysis) generationsOf(z *sizes, models map[int64]int, old map[int64][]int) (found *generations, inOrder bool) {
 	for _, m := range a.reserved() {
-		has, all := int64(0), int64(0)
-		for size, of := range old {
-			if n := min(z.untold(models, size), len(of)); n > 0 {
-				inside := len(of) - len(slices.DeleteFunc(slices.Clone(of), func(i int) bool { return m.has(a.s.Buffers[i].Addr) }))
-				has, all = has+size*int64(min(n, inside)), all+size*int64(n)
+		has, all, model := int64(0), int64(0), int64(0)
+		for size := range models {
+			n, inside := z.untold(models, size), 0
+			for _, i := range old[size] {
+				if m.has(a.s.Buffers[i].Addr) {
+					inside++
+				}
 			}
+			has, all, model = has+size*int64(min(n, inside)), all+size*int64(min(n, len(old[size]))), model+size*int64(n)
 		}
-		if float64(has) < nearly*float64(all) {
+		if float64(has) < nearly*float64(all) || float64(all) < small*float64(model) { // the others were dropped
 			continue
 		}
 		g := a.generationsIn(m, z, models, old)
@@ -164,6 +167,22 @@ func (g *generations) areInside() bool {
 		}
 	}
 	return true
+}
+
+// sumUp marks the buffers of sizes that have all generations: one of them is of the parameters, whichever.
+func (g *generations) sumUp(z *sizes) {
+	if g.each == 0 {
+		return
+	}
+	z.sum = purpose.ParametersAndCopies
+	if states := g.a.statesOfOptimizers(z, g.old, g.earlier(false) <= g.each); !g.hasFirstStep && slices.Contains(states, g.each) {
+		z.sum = purpose.ParametersAndStates
+	}
+	for size, buffers := range g.old {
+		if n := g.model[size]; n > 0 && z.untold(g.model, size) == n && len(buffers) == (1+g.each)*n {
+			z.mark(ofSum, buffers)
+		}
+	}
 }
 
 // untold is the number of parameters of a size that nothing else tells.

@@ -2,6 +2,7 @@ package category_test
 
 import (
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -66,4 +67,41 @@ func scattered(c *lifetime.Capture, s *lifetime.Space, r *rand.Rand) (*lifetime.
 	with.Spaces = slices.Clone(c.Spaces)
 	with.Spaces[slices.Index(c.Spaces, s)] = &space
 	return &with, &space
+}
+
+// TestSums: where addresses do not tell parameters from states and copies, the sum of all is known: each of its buffers is one of these, and
+// each gradient has a parameter among them.
+func TestSums(t *testing.T) {
+	for _, c := range []struct {
+		folder, name, sum string
+		least             float64 // MiB at the peak
+	}{
+		{"", "n08", purpose.ParametersAndCopies, 10}, {"", "n10", purpose.ParametersAndCopies, 12},
+		{"principles", "w10", purpose.ParametersAndStates, 70},
+		{"principles", "w14", purpose.ParametersAndCopies, 50}, {"principles", "w11", purpose.ParametersAndCopies, 16},
+	} {
+		for _, k := range readKnown(t, filepath.Join(testdata, c.folder)) {
+			if k.name != c.name {
+				continue
+			}
+			of := map[string]int64{}
+			for n, p := range k.judge() {
+				if p.Own == "" {
+					continue
+				}
+				if p.Name() != c.sum || p.Alone() != "unknown" || p.How != purpose.Inferred {
+					t.Errorf("%s: a buffer of %q is %s, %s", c.name, p.Name(), p.Alone(), p.How)
+				}
+				of[k.truth[n].category] += k.truth[n].size
+			}
+			sum := of["parameter"] + of["optimizer_state"]
+			if c.sum == purpose.ParametersAndCopies {
+				sum += of["cache"] // a list of weights
+				delete(of, "cache")
+			}
+			if float64(sum) < c.least*(1<<20) || of["parameter"]*3 < sum || len(of) > 2 {
+				t.Errorf("%s: %v", c.name, of)
+			}
+		}
+	}
 }

@@ -320,10 +320,7 @@ func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.
 // resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the
 // same place of its order. Where the recording ends in a pass, all that began with the same allocations must agree.
 func (a *analysis) resume() {
-	done, cut := map[int]bool{}, a.failed
-	if !a.over {
-		cut = append(slices.Clip(cut), failure{a.s.End, len(a.spans) - 1})
-	}
+	done, cut := map[int]bool{}, append(slices.Clip(a.failed), failure{a.s.End, len(a.spans) - 1})
 	var whole [purpose.OtherPhase + 1][]int // spans of each phase without failures
 	for span, s := range a.spans {
 		if len(a.failedIn(span)) == 0 {

@@ -103,11 +103,12 @@ func (a *analysis) successors() {
 		b := &a.s.Buffers[c.Buffer]
 		f, freed := a.at(b), a.freed(c.Buffer)
 		lives := b.Edge&lifetime.EndOpen != 0 || a.flags[c.Buffer]&(outlives|heldByGraph) == outlives
+		inStep := a.out[c.Buffer].Phase == purpose.OptimizerPhase // which may put another one in its place
 		at := place{a.r.outside(f.path), b.Requested}
 		switch {
-		case c.Begin && lives && f.python:
+		case c.Begin && (lives || inStep) && f.python:
 			below[c.Buffer], made[at] = made[at], int32(c.Buffer)+1
-		case !c.Begin && freed != nil && freed.python && (lives || a.out[c.Buffer].Phase == purpose.OptimizerPhase):
+		case !c.Begin && freed != nil && freed.python && (lives || inStep):
 			line := place{a.r.outside(freed.path), b.Requested}
 			latest := made[line]
 			if latest == 0 || !lives && line == at { // a temporary of the line

@@ -103,7 +103,10 @@ func checkLaws(t *testing.T, what string, c *lifetime.Capture) {
 	checkSizes(t, what, c, all)
 	for i, p := range all {
 		e, known := evidence[p.Rule]
-		if isKnown := p.Name() != "unknown"; isKnown != known || isKnown != (p.Confidence > 0) || p.Confidence > 1 || e != p.Evidence {
+		if p.IsOfSum() && p.Category == purpose.UnknownCategory {
+			e = purpose.FromSize
+		}
+		if isKnown := p.Alone() != "unknown"; isKnown != known || isKnown != (p.Confidence > 0) || p.Confidence > 1 || e != p.Evidence {
 			t.Fatalf("%s: buffer %d: %+v", what, i, p)
 		}
 	}

@@ -39,6 +39,9 @@ func TestMoved(t *testing.T) {
 	checkAddresses(t, "older/state_moved", lifetime.BeginUnseen)
 }
 
+// TestReplaced: an own optimizer puts new parameters, in two lines, and new states in the place of old ones.
+func TestReplaced(t *testing.T) { checkAddresses(t, "older/replaced", lifetime.EndOpen) }
+
 // TestCompiled: what a compiled model keeps for a backward pass that is not recorded, though nearly all that it allocated was for the
 // compiler, which frees it. The functions of torch.compile that run it are no modules.
 func TestCompiled(t *testing.T) {

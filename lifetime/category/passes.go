@@ -231,10 +231,12 @@ func (a *analysis) edges(thread program.ThreadID) {
 		a.begun = a.spans[i].begin
 	}
 	last := a.spans[len(a.spans)-1]
-	_, a.over = a.stepAt(last.end)
+	n, inStep := a.stepAt(last.end)
+	a.over = inStep && a.steps[n].End < a.s.End
 	does := func(t int64, p *place) {
 		if f := p.stack; f.python && f.rooted && !f.thread.IsOther(thread) {
-			a.over = a.over || t > last.end && p.phase != last.phase
+			ofStep := inStep && t >= last.begin && p.phase == purpose.OptimizerPhase // PyTorch recorded its end
+			a.over = a.over || ofStep || t > last.end && p.phase != last.phase
 			if p.phase != purpose.Backward {
 				a.begun = min(a.begun, t)
 			}

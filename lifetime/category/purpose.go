@@ -18,11 +18,15 @@ func (r *reader) judge(s *lifetime.Space) *analysis {
 	a.survey()
 	if a.isTorch {
 		a.judge()
-		a.sizes = a.measure()
+		a.sizes, a.rebound = a.measure(), nil
 		a.judge()
+		for _, i := range a.replacedStates(a.sizes) {
+			a.apply(i)
+		}
 		a.repeat()
 		a.correspond()
 		a.resume()
+		a.sums()
 		a.parts()
 		a.modules()
 		if a.hasLines() {
@@ -207,6 +211,15 @@ func (a *analysis) judge() {
 		}
 		if p := &a.out[i]; p.Rule == 0 || a.sizes != nil && a.sizes.marks[i] != 0 {
 			a.apply(i)
+		}
+	}
+}
+
+// sums names buffers of which only their sum is known.
+func (a *analysis) sums() {
+	for i := range a.out {
+		if p := &a.out[i]; p.Category == purpose.UnknownCategory && a.sizes.is(i, ofSum) {
+			p.Own, p.Evidence = a.r.texts.ids.ID(a.sizes.sum), purpose.FromSize
 		}
 	}
 }

@@ -280,7 +280,7 @@ var groups = []group{
 		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			always(purpose.Cache, func(v *view) bool {
-				return v.sizes != nil && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == program.NoPart && v.r.inConstructor(v.f.path) &&
+				return v.sizes != nil && v.sizes.gradientsOf[v.b.Requested] == 0 && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == program.NoPart && v.r.inConstructor(v.f.path) &&
 					(len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
 			})},
 	}},
@@ -357,21 +357,30 @@ func (v *view) mayBeParameter() bool {
 }
 
 // rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first
-// backward pass, as parameters are, and it is not known what takes their place: what a step keeps may be a parameter.
+// backward pass, as parameters are, and it is not known what takes their place: what a step keeps may be a parameter. Where all parameters
+// are known, only they count.
 func (v *view) rebinds() bool {
 	if v.rebound == nil {
 		v.rebound = map[int64]bool{}
 		for i := range v.s.Buffers {
-			b, f := &v.s.Buffers[i], v.analysis.freed(i)
+			b := &v.s.Buffers[i]
 			if v.replaced[i] || v.analysis.next[i] > 0 || b.Edge&(lifetime.BeginUnseen|lifetime.EndOpen) != 0 || !v.overPasses(i) {
 				continue
 			}
-			if _, inStep := v.stepAt(b.End - 1); inStep || f != nil && f.within == program.InOptimizer && f.flags&program.ClearsGrads == 0 {
-				v.rebound[b.Requested] = true
+			if z := v.sizes; z != nil && v.out[i].Category != purpose.ModelParameter && z.toldAtOnce[b.Requested] >= max(1, z.gradientsOf[b.Requested]) {
+				continue
 			}
+			v.rebound[b.Requested] = v.rebound[b.Requested] || v.freedByStep(i)
 		}
 	}
 	return v.rebound[v.b.Requested]
+}
+
+// freedByStep reports whether a step of an optimizer freed a buffer.
+func (a *analysis) freedByStep(i int) bool {
+	_, inStep := a.stepAt(a.s.Buffers[i].End - 1)
+	f := a.freed(i)
+	return inStep || f != nil && f.within == program.InOptimizer && f.flags&program.ClearsGrads == 0
 }
 
 // freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and
@@ -425,6 +434,8 @@ func (v *view) usedWithinPhase() bool {
 		return false
 	case v.isAutocastCopy(v.i):
 		return true
+	case v.phase == purpose.OptimizerPhase && v.previous[v.i] > 0 && v.out[v.previous[v.i]-1].Category == purpose.UnknownCategory:
+		return false // it may take the place of a parameter
 	case v.phase == purpose.Forward && !v.trains && v.handedOut():
 		return false // to the next call, perhaps
 	case !v.outlives:

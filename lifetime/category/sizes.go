@@ -13,6 +13,9 @@ import (
 type sizes struct {
 	marks                     []sizeMark // by buffer
 	gradientsOf, parametersOf map[int64]int
+	toldAtOnce                map[int64]int   // parameters that were alive at once
+	older                     map[int64][]int // see oldBySize
+	sum                       string          // name of what ofSum marks
 }
 
 // sizeMark is a set of what the size of a buffer tells.
@@ -28,6 +31,7 @@ const (
 	noGradient          // weight from before the window
 	byEngine            // without a stack, as the engine's threads are, while parameters have one
 	weightCopy          // kept copy of all parameters
+	ofSum               // its sum with others is known
 	multiplied          // weight that the products of passes tell
 )
 
@@ -49,7 +53,7 @@ var statesOf = map[string]struct{ least, most int }{
 
 // measure compares sizes, after the rules that need no sizes.
 func (a *analysis) measure() *sizes {
-	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), parametersOf: map[int64]int{}}
+	z := &sizes{marks: make([]sizeMark, len(a.s.Buffers)), parametersOf: map[int64]int{}, toldAtOnce: a.together(purpose.ModelParameter)}
 	z.gradientsOf = a.inOnePass()
 	params := a.seenParameters()
 	for _, size := range params {
@@ -57,14 +61,18 @@ func (a *analysis) measure() *sizes {
 	}
 	old := a.oldBySize(z.gradientsOf)
 	if len(params) == 0 {
-		params = a.oldParameters(z, old)
+		models, _ := a.modelsOf(z, old)
+		for size, n := range models {
+			params = append(params, slices.Repeat([]int64{size}, min(n, len(old[size])))...)
+		}
 	}
 	a.bucketsOf(z, params)
 	a.weightCopiesOf(z, params)
 	a.unaccounted(z)
 	a.loadedStates(z, old)
 	a.olderThanWindow(z, old)
-	a.replacedStates(z, old)
+	z.older = old
+	a.replacedStates(z)
 	a.weightsOfProducts(z)
 	return z
 }
@@ -240,6 +248,7 @@ func (a *analysis) unaccounted(z *sizes) {
 			if z.parametersOf[size] < z.gradientsOf[size] {
 				z.marks[i] |= trained
 				z.parametersOf[size]++
+				z.toldAtOnce[size]++
 			} else if isReplaced || v.open && !a.optimizes() {
 				z.marks[i] |= stateSized
 			}
@@ -271,47 +280,35 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 	}
 }
 
-// replacedStates finds older states in whose place a step of the optimizer makes new ones: it drops as many of the size as
+// replacedStates finds states that a step of the optimizer did not make, in whose place it makes new ones: it drops as many of the size as
 // it keeps, and others are left for the parameters.
-func (a *analysis) replacedStates(z *sizes, old map[int64][]int) {
+func (a *analysis) replacedStates(z *sizes) (all []int) {
 	type place struct {
 		span int
 		size int64
 	}
 	made, dropped := map[place]int{}, map[place][]int{}
 	for i := range a.s.Buffers {
-		b, f, c := &a.s.Buffers[i], a.freed(i), a.out[i].Category
+		b, c := &a.s.Buffers[i], a.out[i].Category
 		last, _ := a.around(b.End)
 		switch {
 		case b.Edge&lifetime.BeginUnseen == 0 && c == purpose.OptimizerState:
 			made[place{int(a.next[i]) - 1, b.Requested}]++
-		case b.Edge&lifetime.BeginUnseen != 0 && c == purpose.UnknownCategory && f != nil && f.flags&program.ClearsGrads == 0 && last >= 0 && a.spans[last].phase == purpose.OptimizerPhase:
+		case c == purpose.UnknownCategory && a.out[i].Phase != purpose.OptimizerPhase && a.overPasses(i) && a.freedByStep(i) && last >= 0:
 			dropped[place{last, b.Requested}] = append(dropped[place{last, b.Requested}], i)
 		}
 	}
 	for at, of := range dropped {
-		if g := z.gradientsOf[at.size]; g > 0 && len(of) == made[at] && len(old[at.size])+z.parametersOf[at.size] >= g {
+		if g := z.gradientsOf[at.size]; g > 0 && len(of) == made[at] && len(z.older[at.size])+z.parametersOf[at.size] >= g {
 			z.mark(stateSized, of)
+			all = append(all, of...)
 		}
 	}
+	return all
 }
 
 // firstSpanAfter reports whether no pass ran before t.
 func (a *analysis) firstSpanAfter(t int64) bool { return len(a.spans) == 0 || t < a.spans[0].begin }
-
-// oldParameters returns the sizes of parameters from before the window: those with the sizes of gradients or, if
-// backward passes leave none, an equal share of each size.
-func (a *analysis) oldParameters(z *sizes, old map[int64][]int) (params []int64) {
-	share := a.copiesOfEach(old)
-	for size, buffers := range old {
-		n := min(z.gradientsOf[size], len(buffers))
-		if len(z.gradientsOf) == 0 && len(buffers)%share == 0 {
-			n = len(buffers) / share
-		}
-		params = append(params, slices.Repeat([]int64{size}, n)...)
-	}
-	return params
-}
 
 // copiesOfEach returns the number that divides the counts of the most bytes: parameter, gradient and states of each
 // size.
@@ -401,14 +398,13 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 
 // olderThanWindow divides the buffers of each size from before the window: parameters that nothing else tells were
 // allocated first, and lie below the others if nothing was freed before. The rest are states only if they are exactly as
-// many as the optimizer keeps: they may be gradients or copies of the model, too.
+// many as the optimizer keeps: they may be gradients or copies of the model, too. Where the order tells nothing, the sum of all is known.
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
-	models, share := z.gradientsOf, 1
-	if len(models) == 0 { // gradients are added to older ones
-		share = a.copiesOfEach(old)
-		models = a.partsOf(z, old, share)
-	}
+	models, share := a.modelsOf(z, old)
 	gens, inOrder := a.generationsOf(z, models, old)
+	if share == 1 {
+		gens.sumUp(z)
+	}
 	copies := gens.copies()
 	if open := a.notDropped(old); copies == 0 && open != nil {
 		if kept, is := a.generationsOf(z, models, open); is && kept.copies() > 0 {
@@ -546,15 +542,19 @@ func (a *analysis) notDropped(old map[int64][]int) map[int64][]int {
 	return open
 }
 
-// partsOf returns an equal share of each size: parameters whose gradients the recording does not have.
-func (a *analysis) partsOf(z *sizes, old map[int64][]int, share int) map[int64]int {
-	parts := map[int64]int{}
+// modelsOf returns how many parameters of each size there are from before the window: as many as gradients or, if backward passes leave none, an
+// equal share of each size.
+func (a *analysis) modelsOf(z *sizes, old map[int64][]int) (models map[int64]int, share int) {
+	if len(z.gradientsOf) > 0 {
+		return z.gradientsOf, 1
+	}
+	models, share = map[int64]int{}, a.copiesOfEach(old)
 	for size, of := range old {
 		if a.trains && share > 1 && len(of)%share == 0 && !z.is(of[0], inBucket) {
-			parts[size] = len(of) / share
+			models[size] = len(of) / share
 		}
 	}
-	return parts
+	return models, share
 }
 
 // counter is the size of a counter of steps or batches.

@@ -22,7 +22,7 @@ type Purpose struct {
 	How        How // how Category or Own is known, PhaseHow how Phase is
 	PhaseHow   How
 	Rule       string // name of the rule of package category, or FILE:LINE of a person's own; "" if not known
-	Own        string // name of a category of a person or producer that is none of the constants; Category is then Unknown
+	Own        string // name of a category of a person or producer that is none of the constants, or of a sum; Category is then Unknown
 	Module     string // the module that allocated it: a path, a name, or the lines that call it, outermost first; "" = not known
 
 	ModuleInferred bool // Module was found by the order of calls, not recorded
@@ -34,6 +34,23 @@ func (p Purpose) Name() string {
 		return p.Own
 	}
 	return p.Category.String()
+}
+
+// Names of the sums of several categories, where sizes tell how many buffers are for either, but not which.
+const (
+	ParametersAndStates = "parameter or optimizer_state"
+	ParametersAndCopies = "parameter, optimizer_state or copy" // of the model
+)
+
+// IsOfSum reports whether Name is that of a sum.
+func (p Purpose) IsOfSum() bool { return p.Own != "" && p.Evidence == FromSize }
+
+// Alone returns the name of what the buffer alone is for: Name but, of a sum, unknown.
+func (p Purpose) Alone() string {
+	if p.IsOfSum() {
+		return p.Category.String()
+	}
+	return p.Name()
 }
 
 // ModuleHow returns how Module is known.

@@ -389,8 +389,8 @@ func (d *document) buffers(c *lifetime.Capture, s *lifetime.Space) {
 		}
 		p := c.Purpose(s.PurposeOf(i))
 		if out.Category = c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i)); s.Axis == lifetime.ProgramOrder ||
-			out.Category == "" {
-			out.Category = p.Name() // the kind has a field of its own
+			out.Category == "" || p.IsOfSum() {
+			out.Category = p.Alone() // the kind has a field of its own
 		}
 		out.Phase, out.Module = p.Phase.String(), cmp.Or(p.Module, modules.ModuleOf(b.Site, s.PurposeOf(i)))
 		out.Part, out.Inferred = p.Part.String(), p.ModuleInferred

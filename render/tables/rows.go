@@ -163,6 +163,9 @@ func (r *BufferRow) judged(c *lifetime.Capture, s *lifetime.Space, buffer int) {
 	if id == 0 {
 		return
 	}
+	if p.IsOfSum() {
+		r.Category = p.Alone()
+	}
 	r.Phase, r.How, r.Confidence = p.Phase.String(), p.Evidence.String(), p.Confidence
 	if r.Module == "" {
 		r.Module = Clean(p.Module)
