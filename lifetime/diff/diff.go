@@ -3,11 +3,13 @@ package diff
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/region"
 )
 
@@ -51,6 +53,7 @@ type Side struct {
 	Steps               int
 	Window              int64
 	Categories          []finding.CategoryBytes // at the peak; empty if none is known
+	Phase               purpose.Phase           // that allocated what makes the peak
 
 	sites []lifetime.SiteSummary
 }
@@ -147,6 +150,9 @@ func sideOf(c *judge.Capture, s *lifetime.Space) *Side {
 		side.Allocated = units.AddSat(side.Allocated, site.Allocated.Bytes)
 	}
 	side.Categories = finding.CategoriesOf(&c.Tables, &s.SpaceInfo, s.Breakdown(sum.Peak.At))
+	if i := sort.Search(len(s.Buffers), func(i int) bool { return s.Buffers[i].Begin > sum.Peak.At }) - 1; i >= 0 && s.Buffers[i].Begin == sum.Peak.At {
+		side.Phase = c.Purpose(s.PurposeOf(i)).Phase
+	}
 	if s.UsageOnly() {
 		side.End = s.LevelAt(s.End, lifetime.Occupied)
 		side.EndRequested = side.End

@@ -9,6 +9,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // maxNamed is the maximum number of places in a verdict.
@@ -21,8 +22,10 @@ func (r *Result) Verdict() string {
 	main := r.Main()
 	if p := main; p != nil {
 		parts = append(parts, p.peak())
-		for _, c := range p.notable() {
-			parts[0] += fmt.Sprintf(", %s %s", c.Name, units.Signed(c.Delta()))
+		if !p.Moves() { // else they are of two instants
+			for _, c := range p.notable() {
+				parts[0] += fmt.Sprintf(", %s %s", c.Name, units.Signed(c.Delta()))
+			}
 		}
 	}
 	rows := r.byPeak()
@@ -91,8 +94,25 @@ func (p *Pair) peak() string {
 		return fmt.Sprintf("%s is gone, its peak was %s", p.Name, units.Bytes(p.Before.Peak))
 	case p.Before.Peak == p.After.Peak:
 		return "peak unchanged at " + units.Bytes(p.After.Peak)
+	case p.Moves():
+		return fmt.Sprintf("the peak moves from %s to %s", p.Before.place(), p.After.place())
 	}
 	return fmt.Sprintf("peak %s -> %s", units.Bytes(p.Before.Peak), units.Bytes(p.After.Peak))
+}
+
+// Moves reports whether the peaks are in two phases of a step.
+func (p *Pair) Moves() bool {
+	return p.Before != nil && p.After != nil && p.Before.Phase != p.After.Phase && p.Before.Phase.Words() != "" && p.After.Phase.Words() != ""
+}
+
+// place says where in a step the peak is, and of what there is most.
+func (s *Side) place() string {
+	text := fmt.Sprintf("the %s (%s", s.Phase.Words(), units.Bytes(s.Peak))
+	if len(s.Categories) > 0 {
+		most := slices.MaxFunc(s.Categories, func(x, y finding.CategoryBytes) int { return cmp.Compare(x.Bytes, y.Bytes) })
+		text += fmt.Sprintf(", %s of them %s", units.Bytes(most.Bytes), purpose.Words(most.Name))
+	}
+	return text + ")"
 }
 
 // byPeak returns the rows by their change at the peak, largest first, then those that only differ at the end. Others

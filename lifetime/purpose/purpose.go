@@ -118,6 +118,11 @@ var phaseNames = [...]string{"unknown", "forward", "backward", "optimizer", "oth
 // String returns the name used in JSON.
 func (p Phase) String() string { return phaseNames[p] }
 
+// Words returns what people call a phase of a step; "" for others.
+func (p Phase) Words() string {
+	return [...]string{Forward: "forward pass", Backward: "backward pass", OptimizerPhase: "optimizer step", OtherPhase: ""}[p]
+}
+
 // Part is a part of a phase.
 type Part uint8
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/internal/deep"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -173,4 +175,48 @@ func growth(m *model) string {
 		levels = append(levels, level)
 	}
 	return fmt.Sprint(levels[1] - levels[0])
+}
+
+// TestOutline: the outline of a change on the recorded axis is the usage of the changed program, at 200 instants.
+func TestOutline(t *testing.T) {
+	tried := 0
+	for _, file := range []string{"whatif/gpt_small", "whatif/mlp", "whatif/gnn", "whatif/lightning", "replay/b19.c2.oom", "whatif/one_step"} {
+		e := engineIn(t, file+".pickle.zst")
+		on := e.base.s
+		var times []int64 // of recorded calls
+		now := on.Begin
+		for c := range e.history.Calls() {
+			switch c.Kind {
+			case replay.Allocate:
+				now = on.Buffers[c.Request].Begin
+			case replay.Free:
+				now = on.Buffers[c.Request].End
+			}
+			times = append(times, now)
+		}
+		for _, edits := range law {
+			s, err := Parse(edits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, r := e.whole(s)
+			if r.Refused != "" {
+				continue
+			}
+			levels := e.Levels(s, on)
+			changed, _ := e.Capture(s)
+			for k := 0; k < 200; k++ {
+				at := times[k*(len(times)-1)/200]
+				next := sort.Search(len(times), func(i int) bool { return times[i] > at }) // call
+				last := sort.Search(len(levels), func(i int) bool { return levels[i].At > at }) - 1
+				if want := changed.Spaces[0].LevelAt(int64(m.axis[next])-1, lifetime.Occupied); levels[last].Bytes != want {
+					t.Fatalf("%s with %s: the outline has %d bytes at %d, the changed program %d", file, s, levels[last].Bytes, at, want)
+				}
+				tried++
+			}
+		}
+	}
+	if tried < 10_000 {
+		t.Errorf("only %d instants", tried)
+	}
 }

@@ -84,7 +84,11 @@ func (p *comparison) waterfall(top canvas.Length) {
 	names = min(names, width*35/100)
 	left := edge + names + gap
 	scale := plot.Scale{From: most, To: uint64(width - edge - texts - gap - left)}
-	p.page.Text(canvas.Text{X: p.sides[0].Left, Y: top + 120, Bold: true, S: "at the peak", Aside: "from before to after"})
+	aside := "from before to after"
+	if p.pair.Moves() {
+		aside = "of each: in the " + p.pair.Before.Phase.Words() + " before, in the " + p.pair.After.Phase.Words() + " after"
+	}
+	p.page.Text(canvas.Text{X: p.sides[0].Left, Y: top + 120, Bold: true, S: "at the peak", Aside: aside})
 	y := top + stepsTitle
 	for _, l := range all {
 		from, to := left+scale.At(l.low), left+scale.At(l.high)

@@ -256,11 +256,6 @@ func bySize(all []answer.SizeHeld) string {
 // maxCallers is the number of callers of a requester that a line names.
 const maxCallers = 3
 
-// phases are the names of phases of a request.
-var phases = map[purpose.Phase]string{
-	purpose.Forward: "forward pass", purpose.Backward: "backward pass", purpose.OptimizerPhase: "optimizer step",
-}
-
 // contextOf returns the operator, the stream, the step and the phase of a request, and what the program named around it.
 func contextOf(f *answer.Failure) string {
 	var parts []string
@@ -282,7 +277,7 @@ func contextOf(f *answer.Failure) string {
 		add(step, "")
 	}
 	add("during "+f.Within, "during ")
-	add(phases[f.Phase], "")
+	add(f.Phase.Words(), "")
 	return strings.Join(parts, ", ")
 }
 
