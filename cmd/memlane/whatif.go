@@ -23,20 +23,27 @@ import (
 
 func whatifCommand() *cli.Command {
 	var kinds strings.Builder
-	for _, k := range whatif.Kinds() {
-		printColumn(&kinds, 27, word{strings.TrimSuffix(k.Name+"="+k.Values, "="), k.Doc})
+	list := func(of []whatif.Kind) {
+		for _, k := range of {
+			printColumn(&kinds, 27, word{strings.TrimSuffix(k.Name+"="+k.Values, "="), k.Doc})
+		}
 	}
+	list(whatif.Kinds())
+	kinds.WriteString("\nChanges of compiled programs, beside checkpoint=blocks and drop=NAMES:\n")
+	list(whatif.Planned())
 	return &cli.Command{
 		Name:      "whatif",
 		Usage:     "predict the peak of a program that is changed",
 		ArgsUsage: "CAPTURE...",
 		Description: "Changes the buffers of a recorded training as the program would, and replays\n" +
-			"PyTorch's allocator. Without --set it tries changes that lower the peak.\n\n" +
+			"PyTorch's allocator. Without --set it tries changes that lower the peak. Of a\n" +
+			"compiled program it tells what its schedule and its sizes prove.\n\n" +
 			"Examples:\n" +
 			"  memlane whatif snapshot.pickle\n" +
 			"  memlane whatif --set batch=2,checkpoint=blocks snapshot.pickle\n" +
 			"  memlane whatif --search --capacity 24GiB snapshot.pickle\n" +
 			"  memlane whatif --set checkpoint=blocks -o changed.svg snapshot.pickle\n" +
+			"  memlane whatif --set 'narrow=params*' step.hlo.pb\n" +
 			"  memlane whatif --json snapshot.pickle | jq .spaces[0].scenarios\n\n" +
 			"Changes:\n" + kinds.String(),
 		Flags: append([]cli.Flag{

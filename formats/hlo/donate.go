@@ -83,11 +83,13 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 		return compiled.Change{Kind: compiled.Donate, Low: peak, High: peak}, true
 	}
 	var what []string
+	low := peak // if the compiler orders the last use of each argument before its result
 	for _, x := range pairs {
 		what = append(what, names.label(place{d.main, x.argument}))
+		low -= p.values[x.result.value].size
 	}
 	peak -= now - with
-	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: peak, High: peak}, true
+	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: min(max(low, 0), peak), High: peak}, true
 }
 
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.

@@ -1,6 +1,7 @@
 package hlo_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -61,7 +62,8 @@ func TestDonation(t *testing.T) {
 			var got compiled.Change
 			for _, got = range captureOf(t, "jit_f", module, assignment).Spaces[0].Remedies {
 			}
-			if names := strings.FieldsFunc(got.What, func(r rune) bool { return r == ',' }); got.High != want || got.Low != want || len(names) != c.arguments && scheduled {
+			low := cmp.Or(map[string]int64{"a copy for a while": 128}[c.name], want) // without the copy
+			if names := strings.FieldsFunc(got.What, func(r rune) bool { return r == ',' }); got.High != want || scheduled && got.Low != low || len(names) != c.arguments && scheduled {
 				t.Errorf("%s, scheduled %t: %+v, want %d with %d", c.name, scheduled, got, want, c.arguments)
 			}
 		}

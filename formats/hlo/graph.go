@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/formats/internal/wire"
@@ -54,22 +55,8 @@ const (
 	wordsOfOp   = 16
 )
 
-// readGraph reads all computations. A program with far more instructions than bytes has none.
-func (p *program) readGraph(module wire.Span, entry int64) error {
-	p.graph = graph{p: p, computations: map[int64]*computation{}, places: make(map[int64]place, len(p.instructions)), callers: map[*computation]place{},
-		budget: leastBudget + (module.End-module.At)*wordsOfByte}
-	g := &p.graph
-	left, n := g.budget, 0
-	m := wire.Scan(p.proto, module)
-	for f, ok := m.Next(); ok && left >= 0; f, ok = m.Next() {
-		if f.Tag == moduleComputations {
-			m.Inside("computations", n, g.read(f.Body, &left))
-			n++
-		}
-	}
-	if m.Err != nil || left < 0 {
-		return m.Err
-	}
+// link finds the entry computation and the callers of the others. A program with far more instructions than bytes has none.
+func (g *graph) link(entry int64) {
 	g.main = g.computations[entry]
 	for _, in := range g.computations {
 		for i := range in.ops {
@@ -82,19 +69,20 @@ func (p *program) readGraph(module wire.Span, entry int64) error {
 			}
 		}
 	}
-	return nil
 }
 
 var (
+	gpuConfig       = []byte(`"operation_queue_id"`) // a key of GpuBackendConfig, which XLA's compiler for GPUs sets
 	forwardScope    = []byte("jvp(")
 	backwardScope   = []byte("transpose(")
 	recomputedScope = []byte("rematted_computation")
 )
 
-// read reads a computation.
+// read reads a computation, also where its instructions are. left is the number of words that all may have.
 func (g *graph) read(at wire.Span, left *int) error {
 	c := &computation{}
-	id, root := int64(0), int64(0)
+	id, root, n := int64(0), int64(0), 0
+	g.p.instructions = slices.Grow(g.p.instructions, wire.Count(g.p.proto, at, computationInstructions))
 	m := wire.Scan(g.p.proto, at)
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
@@ -104,9 +92,10 @@ func (g *graph) read(at wire.Span, left *int) error {
 			root = int64(f.Value)
 		case computationInstructions:
 			op, err := g.readOp(f.Body, c)
-			m.Inside("instructions", len(c.ops), err)
+			m.Inside("instructions", n, err)
+			n++
 			if *left -= wordsOfOp; *left < 0 {
-				return nil
+				continue
 			}
 			g.places[op.id] = place{c, int32(len(c.ops))}
 			c.ops = append(c.ops, op)
@@ -126,11 +115,15 @@ func (g *graph) within(c *computation, id int64) int32 {
 }
 
 func (g *graph) readOp(at wire.Span, c *computation) (op operation, err error) {
-	var opcode, metadata, fusion, scope wire.Span
+	var opcode, metadata, fusion, backend, scope wire.Span
 	var operands []int64
 	err = wire.Read(g.p.proto, at, wire.Into{{instructionOpcode, &opcode}, {instructionShape, &op.shape}, {instructionMetadata, &metadata},
 		{instructionFusion, &fusion}, {instructionParameter, &op.number}, {instructionTupleIndex, &op.number}, {instructionID, &op.id},
-		{instructionOperands, &operands}, {instructionCalls, &op.called}})
+		{instructionOperands, &operands}, {instructionCalls, &op.called}, {instructionBackend, &backend}})
+	g.p.instructions = append(g.p.instructions, instruction{op.id, at})
+	if g.p.target == "" && bytes.Contains(g.p.proto[backend.At:backend.End], gpuConfig) {
+		g.p.target = "gpu"
+	}
 	m := wire.Scanner{Err: err}
 	m.Inside("metadata", -1, wire.Read(g.p.proto, metadata, wire.Into{{metadataOpName, &scope}}))
 	name := g.p.proto[scope.At:scope.End]

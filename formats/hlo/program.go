@@ -1,7 +1,6 @@
 package hlo
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -105,7 +104,10 @@ func parse(proto []byte) (*program, error) {
 
 func (p *program) readModule(message wire.Span) error {
 	m := wire.Scan(p.proto, message)
-	computations, entry := 0, int64(0)
+	n := 0
+	p.graph = graph{p: p, computations: map[int64]*computation{}, places: map[int64]place{}, callers: map[*computation]place{},
+		budget: leastBudget + (message.End-message.At)*wordsOfByte}
+	left := p.graph.budget
 	var aliases []wire.Span
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
@@ -118,7 +120,7 @@ func (p *program) readModule(message wire.Span) error {
 		case moduleFrames:
 			m.Inside("stack_frame_index", -1, p.readFrames(f.Body))
 		case moduleEntryID:
-			entry = int64(f.Value)
+			p.entryID = int64(f.Value)
 		case moduleSchedule:
 			p.schedule = f.Body
 		case moduleAliases:
@@ -131,42 +133,18 @@ func (p *program) readModule(message wire.Span) error {
 			m.Inside("device_assignment", -1,
 				wire.Read(p.proto, f.Body, wire.Into{{devicesComputations, &p.shardings.devices}}))
 		case moduleComputations:
-			m.Inside("computations", computations, p.readComputation(f.Body))
-			computations++
+			m.Inside("computations", n, p.graph.read(f.Body, &left))
+			n++
 		}
 	}
-	if p.entryID = entry; m.Err == nil {
-		m.Err = p.readGraph(message, entry)
-	}
 	if m.Err == nil {
+		if left >= 0 {
+			p.graph.link(p.entryID)
+		}
 		m.Inside("computations", -1, p.readShardings())
 	}
 	if m.Err == nil {
 		m.Err = p.readFlows(aliases)
-	}
-	return m.Err
-}
-
-// gpuConfig is a key of GpuBackendConfig, which XLA's compiler for GPUs sets.
-var gpuConfig = []byte(`"operation_queue_id"`)
-
-// readComputation records where the instructions are.
-func (p *program) readComputation(at wire.Span) error {
-	m := wire.Scan(p.proto, at)
-	n := 0
-	p.instructions = slices.Grow(p.instructions, wire.Count(p.proto, at, computationInstructions))
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		if f.Tag != computationInstructions {
-			continue
-		}
-		ins := instruction{at: f.Body}
-		var backend wire.Span
-		m.Inside("instructions", n, wire.Read(p.proto, f.Body, wire.Into{{instructionID, &ins.id}, {instructionBackend, &backend}}))
-		if p.target == "" && bytes.Contains(p.proto[backend.At:backend.End], gpuConfig) {
-			p.target = "gpu"
-		}
-		p.instructions = append(p.instructions, ins)
-		n++
 	}
 	return m.Err
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/replay"
-	"github.com/memlane/memlane/lifetime/selection"
 )
 
 // Tune is the result of memlane tune: what programs would have needed under other settings of PYTORCH_CUDA_ALLOC_CONF.
@@ -163,8 +162,7 @@ func (t *Tuning) Add(c *judge.Capture) error {
 		t.captures = append(t.captures, TuneCapture{File: source.File, ID: s.ID(), Replay: law})
 	}
 	if !found {
-		return &selection.NothingError{File: c.Name(), Why: "no history of PyTorch's caching allocator with its segments; " +
-			"record one with torch.cuda.memory._record_memory_history() and torch.cuda.memory._dump_snapshot(\"FILE\")"}
+		return unreplayed(c, ` and torch.cuda.memory._dump_snapshot("FILE")`)
 	}
 	t.filled = append(t.filled, make([]bool, len(t.spaces)-len(t.filled))...)
 	for _, s := range c.Spaces {

@@ -17,14 +17,14 @@ import (
 type WhatIf struct {
 	Schema string        `json:"schema"` // "memlane/1"
 	Next   string        `json:"next"`   // command that tells more, or what to record for it; empty if none does
-	Spaces []WhatIfSpace `json:"spaces"` // memory IDs with a history of PyTorch's allocator
+	Spaces []WhatIfSpace `json:"spaces"` // memory IDs with a history of PyTorch's allocator; the compiled program with the highest peak
 }
 
 // WhatIfSpace is the result for one memory ID.
 type WhatIfSpace struct {
 	File          string           `json:"file"`           // name on the command line
 	ID            string           `json:"id"`             // memory ID
-	Replay        Replay           `json:"replay"`         // how much of the recording the rules of the allocator predict
+	Replay        *Replay          `json:"replay"`         // how much of the recording the rules of the allocator predict; null for a compiled program
 	CapacityBytes *int64           `json:"capacity_bytes"` // of --capacity, or of a recorded OOM; null if neither is known
 	OneStep       bool             `json:"one_step"`       // the only whole step of the recording makes what the next one has from its beginning, such as states: all changes are with another step after it, as next-step alone
 	Unfinished    bool             `json:"unfinished"`     // the recording ends in the middle of a pass: all peaks are those until then, and the rest may need more
@@ -197,7 +197,7 @@ type WhatIfAsked struct {
 type Changed struct{ Before, After *lifetime.Capture }
 
 // WhatIfOf returns what the spaces of a capture would need in scenarios. It fails with a *selection.NothingError if
-// there is no history of PyTorch's allocator, or nothing to search for.
+// there is neither a history of PyTorch's allocator nor a compiled program, or nothing to search for.
 func WhatIfOf(c *judge.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err error) {
 	c.Limits = judge.Asked
 	for _, s := range c.Spaces {
@@ -205,7 +205,7 @@ func WhatIfOf(c *judge.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err er
 		if h == nil {
 			continue
 		}
-		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: replayOf(h), Scenarios: []WhatIfScenario{}}
+		out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Replay: new(replayOf(h)), Scenarios: []WhatIfScenario{}}
 		if e, _ := c.WhatIf(s); e != nil {
 			out.Unfinished, out.Failed = e.Unfinished, e.Capacity() > 0
 			capacity := cmp.Or(asked.Capacity, e.Capacity())
@@ -238,13 +238,11 @@ func WhatIfOf(c *judge.Capture, asked WhatIfAsked) (spaces []WhatIfSpace, err er
 	}
 	switch {
 	case spaces != nil:
-	case slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }):
-		return nil,
-			&selection.NothingError{File: c.Name(),
-				Why: "XLA plans a compiled program anew after each change, also donation and rematerialization; compile the changed program and dump it"}
+	case slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return static(&s.SpaceInfo) }):
+		plan, err := planOf(c, asked)
+		return []WhatIfSpace{plan}, err
 	default:
-		return nil, &selection.NothingError{File: c.Name(),
-			Why: "no history of PyTorch's allocator; record one with torch.cuda.memory._record_memory_history()"}
+		return nil, unreplayed(c, "")
 	}
 	return spaces, nil
 }
@@ -304,10 +302,7 @@ func roomOf(r whatif.Room) *WhatIfRoom {
 
 func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfScenario {
 	r := e.Run(edits, replay.Device{})
-	out := WhatIfScenario{Edits: []string{}, Refused: r.Refused, Exact: r.Exact, Recomputed: r.Recomputed, Passes: r.Passes}
-	for i := range edits {
-		out.Edits = append(out.Edits, edits[i].String())
-	}
+	out := WhatIfScenario{Edits: append([]string{}, texts(edits)...), Refused: r.Refused, Exact: r.Exact, Recomputed: r.Recomputed, Passes: r.Passes}
 	if r.Refused != "" {
 		return out
 	}

@@ -62,7 +62,7 @@ func (s Sharding) String() string {
 }
 
 // Change is a change of a compiled program and the peak of occupied bytes that it would have, by the live ranges of its schedule: from Low to
-// High, the same if it is exact.
+// High.
 type Change struct {
 	Kind      ChangeKind
 	What      string // the arguments, or the line of the program; of a donation "" if none lowers the peak

@@ -16,6 +16,7 @@ import (
 // remedy is a change of a program and the peak that it would have, in bytes.
 type remedy struct {
 	advice, how string
+	edit        string  // as whatif names it
 	sizes       []int64 // that the buffers would have
 	peak, low   int64   // if it is known without them; low is 0 if it is that or less
 	sure        float64 // confidence that the program would have that peak; 0 = that of the reason
@@ -47,7 +48,7 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	}
 	var all []remedy
 	tried := proven(s)
-	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, recompute, narrower, shard} {
+	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, narrower, shard} {
 		tried = append(tried, try(t, s))
 	}
 	for _, r := range tried {
@@ -98,6 +99,7 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 	shard := fmt.Sprintf("hard it over at least %s times as many devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
 	var largest lifetime.Row
 	for _, row := range s.Breakdown(at) {
+		row.Bytes /= max(row.Count, 1)
 		if row.Bytes > max(capacity, largest.Bytes) && t.Sites[row.Site].Shape != "" && t.ArgumentOf(row.Kind, row.Site) == "" {
 			largest = row
 		}
@@ -179,18 +181,85 @@ func proven(s *lifetime.Space) (all []remedy) {
 		r := remedy{peak: c.High, low: c.Low, sure: recompiled}
 		switch c.Kind {
 		case compiled.Donate:
-			r.sure = 1
+			r.sure, r.edit = arithmetic, "donate"
 			r.advice, r.how = fmt.Sprintf("Donate %s (donate_argnums).", shownList(c.What)), "with donated arguments"
 		case compiled.InPlace:
-			r.how, r.cost = "in place", 1
+			r.how, r.cost, r.edit = "in place", 1, "in-place"
 			r.advice = fmt.Sprintf("Carry %s through the loop and write into it in place (dynamic_update_slice): the loop makes another one.", shownList(c.What))
 		case compiled.Checkpoint:
-			r.how, r.cost = "with a checkpoint", 2
+			r.how, r.cost, r.edit = "with a checkpoint", 2, "checkpoint=blocks"
 			r.advice = fmt.Sprintf("Wrap the body of the scan at %s in jax.checkpoint, so that it saves only what it carries.", c.What)
 		}
 		all = append(all, r)
 	}
 	return all
+}
+
+// Planned is a change of a compiled program, and the peak that it would have: from Low to High, likely Peak.
+type Planned struct {
+	Edit, Advice    string
+	Low, Peak, High int64
+}
+
+// Plans returns the changes of a compiled program that its schedule proves.
+func Plans(s *lifetime.Space) (all []Planned) {
+	for _, r := range proven(s) {
+		if r.advice != "" {
+			all = append(all, Planned{r.edit, r.advice, r.low, r.peak, r.peak})
+		}
+	}
+	return all
+}
+
+// Dropped returns the peak of a compiled program without arguments whose names are chosen, and their copies. n is the number of those arrays.
+// The memory of a donated one is that of a result.
+func Dropped(t *lifetime.Tables, s *lifetime.Space, chosen func(name string) bool) (p Planned, n int) {
+	sizes := sizesOf(s)
+	results := map[uint64]bool{}
+	for i := range s.Regions {
+		results[s.Regions[i].Addr] = s.Regions[i].Uses&compiled.ForOutput != 0
+	}
+	for i := range sizes {
+		b := &s.Buffers[i]
+		if name := t.ArgumentOf(b.Kind, b.Site); name != "" && chosen(name) && !results[b.Addr] {
+			sizes[i] = 0
+			n++
+		}
+	}
+	p.Peak = peakWith(s, sizes)
+	p.Low, p.High = p.Peak, p.Peak
+	return p, n
+}
+
+// Narrowed returns the peak of a compiled program whose arguments with chosen names have floats half as wide: at most only they and their copies
+// are, likely also what is computed, and at least there is nothing but narrow arguments and results. n is the number of those arrays.
+func Narrowed(t *lifetime.Tables, s *lifetime.Space, chosen func(name string) bool) (p Planned, n int) {
+	named, computed, least := sizesOf(s), sizesOf(s), sizesOf(s)
+	for i := range named {
+		b := &s.Buffers[i]
+		argument := t.ArgumentOf(b.Kind, b.Site)
+		if b.Kind != lifetime.Parameter && b.Kind != lifetime.Output {
+			least[i] = 0
+		}
+		if !isWide(&t.Sites[b.Site]) {
+			continue
+		}
+		least[i] /= 2
+		if argument != "" && chosen(argument) {
+			named[i] /= 2
+			n++
+		}
+		if argument == "" || chosen(argument) {
+			computed[i] /= 2
+		}
+	}
+	p.Low, p.Peak, p.High = peakWith(s, least), peakWith(s, computed), peakWith(s, named)
+	return p, n
+}
+
+// isWide reports whether an array has floats of 32 bits or more.
+func isWide(site *lifetime.Site) bool {
+	return strings.HasPrefix(site.Shape, "f32[") || strings.HasPrefix(site.Shape, "f64[")
 }
 
 // shownList returns the first names of a list.
@@ -283,34 +352,11 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 	}
 	sizes := sizesOf(s)
 	for i := range sizes {
-		if shape := t.Sites[s.Buffers[i].Site].Shape; (strings.HasPrefix(shape, "f32[") || strings.HasPrefix(shape, "f64[")) && isBuffer(s, i) {
+		if isWide(&t.Sites[s.Buffers[i].Site]) && isBuffer(s, i) {
 			sizes[i] /= 2
 		}
 	}
 	return remedy{cost: 3, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", sizes: sizes, sure: arithmetic}
-}
-
-// recompute drops what the forward part of a program computes and keeps for its backward part, but for one buffer of each shape. It is the best
-// case, and for texts without data flow: a program that its schedule proves nothing of gets no such advice.
-func recompute(t *lifetime.Tables, s *lifetime.Space) remedy {
-	backward := func(site *lifetime.Site) bool { return strings.Contains(site.Op, "transpose(") }
-	if !slices.ContainsFunc(t.Sites, func(site lifetime.Site) bool { return backward(&site) }) ||
-		slices.ContainsFunc(t.Sites, func(site lifetime.Site) bool { return site.Opcode != "" }) {
-		return remedy{}
-	}
-	sizes, seen := sizesOf(s), map[string]bool{}
-	for _, i := range s.LiveAt(s.Peak(lifetime.Occupied).At) {
-		site := &t.Sites[s.Buffers[i].Site]
-		if s.Buffers[i].Kind != lifetime.Temporary || site.Role != "" || !strings.Contains(site.Op, "jvp(") || backward(site) || !isBuffer(s, i) {
-			continue
-		}
-		if seen[site.Shape] {
-			sizes[i] = 0
-		}
-		seen[site.Shape] = true
-	}
-	return remedy{cost: 2, advice: "Recompute with jax.checkpoint what the forward pass keeps for the backward pass.", how: "with recomputation at best",
-		sizes: sizes, sure: untried}
 }
 
 // peakWith returns the peak that the space would have if its buffers had other sizes.

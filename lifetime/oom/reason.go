@@ -39,6 +39,12 @@ const (
 	tensorflow
 )
 
+// OfPyTorch reports whether a capture is of PyTorch, as far as it tells.
+func OfPyTorch(source *lifetime.Source) bool {
+	f := frameworkOf("", source)
+	return f == torch || f == other
+}
+
 // frameworkOf returns the framework of a failure.
 func frameworkOf(said string, source *lifetime.Source) framework {
 	from := func(names ...string) bool {

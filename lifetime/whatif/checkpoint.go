@@ -79,7 +79,7 @@ func (c *checkpointed) blocks(v string) string {
 	units, callers := make([][]unit, len(m.passes)), map[int32]bool{}
 	for k := range m.passes {
 		if units[k] = m.blocks(k); modules != "" {
-			units[k] = m.modules(k, func(name string) bool { return matches(modules, name) })
+			units[k] = m.modules(k, func(name string) bool { return Matches(modules, name) })
 		}
 		if len(units[k]) > 0 && m.passes[k].trains() {
 			callers[m.callerOf(units[k][0])] = true

@@ -67,6 +67,16 @@ func Kinds() []Kind {
 	}
 }
 
+// Planned returns the kinds of edits that only compiled programs have, of which nothing is replayed.
+func Planned() []Kind {
+	refused := alone(func(*model) string { return "only compiled programs are changed so" })
+	return []Kind{
+		{"donate", "", "donate arguments to results of their shape", off{}, nil, isOneOf(""), refused},
+		{"in-place", "", "write into an array that a loop carries", off{}, nil, isOneOf(""), refused},
+		{"narrow", "NAMES", "16 bits for arguments, and what copies them: params*", off{}, nil, isSomething, refused},
+	}
+}
+
 // apply changes a program by the value of an edit, or says why it cannot be changed.
 type apply func(m *model, value string) (refused string)
 
@@ -97,7 +107,7 @@ var nextStep = func() Edit {
 
 // Parse reads edits that are separated by commas: "batch=2,optimizer=adam8bit". They are returned in the order in which they are applied.
 func Parse(text string) (edits []Edit, err error) {
-	kinds, given := Kinds(), map[string]string{}
+	kinds, given := append(Kinds(), Planned()...), map[string]string{}
 	for part := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		k := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == name })

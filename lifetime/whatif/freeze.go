@@ -105,7 +105,7 @@ func (m *model) named(globs string) (matched, rest []*buffer, named bool) {
 	for _, w := range m.weights() {
 		name := m.nameOf(w)
 		named = named || name != ""
-		if name != "" && matches(globs, name) {
+		if name != "" && Matches(globs, name) {
 			matched = append(matched, w)
 		} else {
 			rest = append(rest, w)
@@ -114,8 +114,9 @@ func (m *model) named(globs string) (matched, rest []*buffer, named bool) {
 	return matched, rest, named
 }
 
-func matches(globs, name string) bool {
-	return slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, name); return ok })
+// Matches reports whether a name is one of globs. Names of arguments may have brackets.
+func Matches(globs, name string) bool {
+	return slices.ContainsFunc(strings.Split(globs, "|"), func(glob string) bool { ok, _ := path.Match(glob, name); return ok || glob == name })
 }
 
 // freezeThese is freeze of some parameters, which leave others.

@@ -48,7 +48,9 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	if s.Unfinished {
 		said("until the recording ends, in the middle of a pass: the rest may need more")
 	}
-	p.Line("  replay: %s", s.Replay.Text())
+	if s.Replay != nil {
+		p.Line("  replay: %s", s.Replay.Text())
+	}
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
 	}
@@ -96,6 +98,9 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 			change, changes = firstOf(changes, changeWide)
 			rows = append(rows, row(peak, saved, reserved, fits, cost, change))
 			peak, saved, reserved, fits = "", "", "", ""
+		}
+		if s.Replay == nil && one.Advice != "" {
+			notes = append(notes, changeOf(one)+": "+Printable(one.Advice))
 		}
 	}
 	width := p.width

@@ -706,7 +706,7 @@ class WhatIfSpace(TypedDict):
 
     file: str
     id: str
-    replay: Replay
+    replay: Replay | None
     capacity_bytes: int | None
     one_step: bool
     unfinished: bool

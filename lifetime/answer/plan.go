@@ -1,0 +1,118 @@
+package answer
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/oom"
+	"github.com/memlane/memlane/lifetime/selection"
+	"github.com/memlane/memlane/lifetime/whatif"
+)
+
+// planOf returns what the compiled program with the highest peak would need if it were changed, as far as its schedule and its sizes prove it.
+// XLA plans a changed program anew, so all else is refused, with the line to change.
+func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
+	var s *lifetime.Space
+	for _, of := range c.Spaces {
+		if static(&of.SpaceInfo) && (s == nil || of.IsMain() && !s.IsMain() || of.IsMain() == s.IsMain() && oom.Needed(of) > oom.Needed(s)) {
+			s = of
+		}
+	}
+	switch {
+	case slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM }):
+		return WhatIfSpace{}, &selection.NothingError{File: c.Name(), Why: "a text has no schedule of the program: " +
+			`dump it (XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto"), and give memlane whatif the folder`}
+	case asked.Search || asked.Changed != nil:
+		return WhatIfSpace{}, &selection.NothingError{File: c.Name(), Why: "a compiled program cannot be searched or drawn: XLA plans it anew after each change; change it, compile it again and dump it"}
+	}
+	peak := s.Peak(lifetime.Occupied).Bytes
+	out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID()}
+	if asked.Capacity > 0 {
+		out.CapacityBytes = &asked.Capacity
+	}
+	add := func(p oom.Planned, edits []string, refused string) {
+		of := WhatIfScenario{Edits: append([]string{}, edits...), Refused: refused}
+		if refused == "" {
+			between, saved := oom.Needed(s)-peak, peak-p.Peak // of buffers: what the plan needs more
+			reserved, least, most := p.Peak+between, p.Low+between, p.High+between
+			of.How, of.Advice = howKnown(edits == nil, false), p.Advice
+			of.PeakBytes, of.ReplayedBytes, of.LowBytes, of.HighBytes, of.SavedBytes = &p.Peak, &p.Peak, &p.Low, &p.High, &saved
+			of.PeakReservedBytes, of.ReservedLowBytes, of.ReservedHighBytes = &reserved, &least, &most
+			if fits := most <= asked.Capacity; asked.Capacity > 0 && (fits || least > asked.Capacity) {
+				of.Fits = &fits
+			}
+		}
+		out.Scenarios = append(out.Scenarios, of)
+	}
+	add(oom.Planned{Low: peak, Peak: peak, High: peak}, nil, "")
+	for _, p := range oom.Plans(s) {
+		if asked.Scenarios == nil && float64(peak-p.High) >= worthwhile*float64(peak) {
+			add(p, []string{p.Edit}, "")
+		}
+	}
+	for _, edits := range asked.Scenarios {
+		p, refused := planned(&c.Tables, s, edits)
+		add(p, texts(edits), refused)
+	}
+	return out, nil
+}
+
+// planned returns what a compiled program would need with changes, or why that is not known.
+func planned(t *lifetime.Tables, s *lifetime.Space, edits whatif.Scenario) (p oom.Planned, refused string) {
+	edit := &edits[0]
+	chosen := func(name string) bool { return whatif.Matches(edit.Value, name) }
+	for _, p := range oom.Plans(s) {
+		if len(edits) == 1 && p.Edit == edit.String() {
+			return p, ""
+		}
+	}
+	again := "change it, compile it again and dump it"
+	if line := largestLine(t, s); line != "" {
+		again = "change it (most of its peak is made at " + line + "), compile it again and dump it"
+	}
+	switch {
+	case len(edits) > 1:
+		return p, edits.String() + ": the schedule of a compiled program proves one change; " + again
+	case edit.Name == "drop":
+		if p, n := oom.Dropped(t, s, chosen); n > 0 {
+			return p, ""
+		}
+		return p, edit.String() + ": no argument in memory of its own has this name; memlane peak --by name lists all"
+	case edit.Name == "narrow":
+		if p, n := oom.Narrowed(t, s, chosen); n > 0 {
+			return p, ""
+		}
+		return p, edit.String() + ": no argument with floats of 32 bits has this name; memlane peak --by name lists all"
+	case edit.Name == "donate" || edit.Name == "in-place":
+		return p, edit.String() + ": the schedule of the program proves none that saves memory"
+	}
+	return p, edit.String() + ": XLA plans a compiled program anew; " + again
+}
+
+// largestLine returns the line that makes the largest array at the peak which is no argument; "" if none is known.
+func largestLine(t *lifetime.Tables, s *lifetime.Space) string {
+	for _, row := range s.Breakdown(s.Peak(lifetime.Occupied).At) {
+		if line := t.SourcePlace(row.Site); line != "" && t.ArgumentOf(row.Kind, row.Site) == "" {
+			return line
+		}
+	}
+	return ""
+}
+
+func texts(edits whatif.Scenario) (all []string) {
+	for i := range edits {
+		all = append(all, edits[i].String())
+	}
+	return all
+}
+
+// unreplayed says why the memory of a capture cannot be replayed, and if it is of PyTorch, what to record.
+func unreplayed(c *judge.Capture, dump string) error {
+	why := fmt.Sprintf("no history of PyTorch's caching allocator; record one with torch.cuda.memory._record_memory_history()%s", dump)
+	if source := &c.Sources[0]; !oom.OfPyTorch(source) {
+		why = fmt.Sprintf("only PyTorch's caching allocator can be replayed, and this is a capture of %s; memlane peak shows what fills the memory", source.Producer)
+	}
+	return &selection.NothingError{File: c.Name(), Why: why}
+}
