@@ -57,7 +57,7 @@ func (x *planner) find() {
 			continue
 		}
 		at, ok := x.p.itemOf(v)
-		if !ok || len(at.path) > 0 || !isEmpty(at.operation()) {
+		if !ok || len(at.path) > 0 || !x.isEmpty(at.operation()) {
 			continue
 		}
 		loop, ok := x.filler(at)
@@ -203,7 +203,7 @@ func (x *planner) carry(loop place, body *computation, stacks []stack) (bytes in
 		if _, stores := x.stores(item{place{body, body.root}, path}); stores || root.operands[k] < 0 || !x.changing(body, path) {
 			continue
 		}
-		if of := x.inside(item{place{body, body.root}, path}, body).operation(); of.opcode == "dynamic-slice" || isEmpty(of) {
+		if of := x.inside(item{place{body, body.root}, path}, body).operation(); of.opcode == "dynamic-slice" || x.isEmpty(of) {
 			continue // fetched for the next round, or without content
 		}
 		if s, err := x.p.shapeAt(body.ops[root.operands[k]].shape); err == nil && len(s.dimensions) > 0 {

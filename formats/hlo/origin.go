@@ -62,7 +62,13 @@ func (g *origins) before(v item) (item, bool) {
 	op := v.operation()
 	switch op.opcode {
 	case "copy", "bitcast", "bitcast-convert", "opt-barrier", "add-dependency", "domain":
-		return g.operand(v, 0, v.path)
+		from, ok := g.operand(v, 0, v.path)
+		if ok && op.opcode == "copy" && g.isEmpty(from.operation()) { // each copy may be filled by another loop
+			if filled, ok := g.filled(v); ok {
+				return filled, true
+			}
+		}
+		return from, ok
 	case "copy-done":
 		return g.operand(v, 0, []int64{0})
 	case "copy-start": // its results are the copy, what is copied, and a flag
@@ -80,13 +86,16 @@ func (g *origins) before(v item) (item, bool) {
 	case "while":
 		return g.loop(v)
 	case "call", "fusion":
+		if g.isEmpty(op) {
+			return g.filled(v)
+		}
 		if root, ok := g.result(op, v.path); ok && (op.opcode == "call" || !op.named || root.operation().opcode == "dynamic-update-slice") {
 			return root, true
 		}
 	case "dynamic-update-slice":
 		return g.updated(v)
 	case "custom-call", "broadcast":
-		if isEmpty(op) {
+		if g.isEmpty(op) {
 			return g.filled(v)
 		}
 		return g.joined(v)
@@ -98,10 +107,10 @@ func (g *origins) before(v item) (item, bool) {
 		return g.operand(v, 0, append([]int64{1}, v.path...))
 	case "select": // zeros in the first round
 		if len(op.operands) == 3 && !op.named && op.operands[1] >= 0 && op.operands[2] >= 0 {
-			if isEmpty(&v.in.ops[op.operands[1]]) {
+			if g.isEmpty(&v.in.ops[op.operands[1]]) {
 				return g.operand(v, 2, v.path)
 			}
-			if isEmpty(&v.in.ops[op.operands[2]]) {
+			if g.isEmpty(&v.in.ops[op.operands[2]]) {
 				return g.operand(v, 1, v.path)
 			}
 		}
@@ -178,7 +187,11 @@ func (g *origins) argument(v item) (item, bool) {
 func (g *graph) isArgument(v item) bool { return v.in == g.main && v.operation().opcode == "parameter" }
 
 // isEmpty reports whether an instruction makes memory to be filled.
-func isEmpty(op *operation) bool {
+func (g *graph) isEmpty(op *operation) bool {
+	if op.opcode == "fusion" && !op.named && len(op.called) == 1 { // on CPU
+		c := g.computations[op.called[0]]
+		return c != nil && c.root >= 0 && c.ops[c.root].opcode == "broadcast"
+	}
 	return op.opcode == "custom-call" && len(op.operands) == 0 || op.opcode == "broadcast"
 }
 
@@ -239,7 +252,7 @@ func (g *origins) updated(v item) (item, bool) {
 	switch {
 	case g.isArgument(to):
 		return to, true
-	case isEmpty(to.operation()):
+	case g.isEmpty(to.operation()):
 		return g.operand(v, 1, nil)
 	}
 	return item{}, false
@@ -248,7 +261,7 @@ func (g *origins) updated(v item) (item, bool) {
 // raw returns the value that v is a copy of, without what fills empty memory.
 func (g *origins) raw(v item) item {
 	return g.follow(v, func(v item) (item, bool) {
-		if isEmpty(v.operation()) {
+		if g.isEmpty(v.operation()) {
 			return v, false
 		}
 		return g.before(v)

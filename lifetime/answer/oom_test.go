@@ -286,6 +286,8 @@ func TestRemedies(t *testing.T) {
 		{"what to recompute is not known without data flow", "Shard it over at least 2 times as many devices.", "", []buffer{
 			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"},
 			{7, 9, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[4]"}}},
+		{"recomputed already", "Checkpoint smaller parts, none inside another: 12.0 GiB that jax.checkpoint recomputes, such as dot bf16[3], is alive at once. Or shard it over at least 2 times as many devices.", "", []buffer{
+			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[7]"}}},
 		{"two that fit alone", "Shard it over at least 2 times as many devices.", "", []buffer{
 			{0, 6, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[3]"}}},
 		{"shard", "Shard dot bf16[9,16] by axis 1 over the 8 devices that have copies, and 1 more likewise: 18.0 GiB become 2.25 GiB at best.",
@@ -303,6 +305,9 @@ func TestRemedies(t *testing.T) {
 			op := "dot"
 			if strings.HasPrefix(c.name, "what to recompute") {
 				op = []string{"jvp(f)/dot", "jvp(f)/dot", "jvp(f)/dot", "transpose(jvp(f))/dot"}[i]
+			}
+			if c.name == "recomputed already" && x.shape == "bf16[3]" {
+				op = "transpose(jvp(f))/rematted_computation/dot"
 			}
 			site := b.Site(lifetime.Site{Instr: "dot", Op: op, Shape: x.shape, Sharding: compiled.Sharding{Copies: copies[c.name]}})
 			b.Interval(s, build.Interval{Buffer: lifetime.Buffer{Begin: x.begin, End: x.end, Addr: uint64(i) << 40, Size: x.size, Requested: x.unpadded, Site: site, Kind: x.kind}})

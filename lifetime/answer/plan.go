@@ -47,7 +47,7 @@ func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
 		out.Scenarios = append(out.Scenarios, of)
 	}
 	add(oom.Planned{Low: peak, Peak: peak, High: peak}, nil, "")
-	for _, p := range oom.Plans(s) {
+	for _, p := range oom.Plans(&c.Tables, s) {
 		if asked.Scenarios == nil && float64(peak-p.High) >= worthwhile*float64(peak) {
 			add(p, []string{p.Edit}, "")
 		}
@@ -63,7 +63,7 @@ func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
 func planned(t *lifetime.Tables, s *lifetime.Space, edits whatif.Scenario) (p oom.Planned, refused string) {
 	edit := &edits[0]
 	chosen := func(name string) bool { return whatif.Matches(edit.Value, name) }
-	for _, p := range oom.Plans(s) {
+	for _, p := range oom.Plans(t, s) {
 		if len(edits) == 1 && p.Edit == edit.String() {
 			return p, ""
 		}

@@ -47,7 +47,7 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 		return
 	}
 	var all []remedy
-	tried := proven(s)
+	tried := proven(t, s)
 	for _, try := range []func(*lifetime.Tables, *lifetime.Space) remedy{lessPadding, donate, narrower, shard} {
 		tried = append(tried, try(t, s))
 	}
@@ -98,7 +98,11 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) string {
 	shard := fmt.Sprintf("hard it over at least %s times as many devices.", units.Count((needed+capacity-1)/max(capacity, 1)))
 	var largest lifetime.Row
+	again, first := int64(0), lifetime.SiteID(0) // what is recomputed, and the largest of it
 	for _, row := range s.Breakdown(at) {
+		if strings.Contains(t.Sites[row.Site].Op, "rematted_computation") {
+			again, first = units.AddSat(again, row.Bytes), cmp.Or(first, row.Site)
+		}
 		row.Bytes /= max(row.Count, 1)
 		if row.Bytes > max(capacity, largest.Bytes) && t.Sites[row.Site].Shape != "" && t.ArgumentOf(row.Kind, row.Site) == "" {
 			largest = row
@@ -106,6 +110,10 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 	}
 	if largest.Bytes > 0 {
 		return fmt.Sprintf("Compute %s in blocks and keep only a reduction: it alone is %s. Or s%s", BufferName(t, largest.Site), units.Bytes(largest.Bytes), shard)
+	}
+	if float64(again) >= recomputes*float64(needed) {
+		return fmt.Sprintf("Checkpoint smaller parts, none inside another: %s that jax.checkpoint recomputes, such as %s, is alive at once. Or s%s",
+			units.Bytes(again), BufferName(t, first), shard)
 	}
 	if float64(needed-capacity) < nearMiss*float64(capacity) {
 		return fmt.Sprintf("Save %s: recompute (jax.checkpoint), donate arguments, or use a smaller batch.", units.Bytes(needed-capacity))
@@ -131,6 +139,7 @@ func BufferName(t *lifetime.Tables, id lifetime.SiteID) string {
 
 const (
 	nearMiss    = 0.1  // share of the capacity: from there on, more devices cost less than what saves it
+	recomputes  = 0.25 // share of what is needed: from there on, what is recomputed fills the memory
 	leastDrop   = 0.01 // share of the peak: less is no remedy
 	maxRemedies = 3
 	recompiled  = 0.8 // confidence of a range that data flow gives: 3 of 3 programs that were changed and compiled again lay in it
@@ -176,13 +185,13 @@ func shortShape(shape string) string {
 }
 
 // proven are the changes that the program's own schedule proves: their peaks are exact, or lie in a range.
-func proven(s *lifetime.Space) (all []remedy) {
+func proven(t *lifetime.Tables, s *lifetime.Space) (all []remedy) {
 	for _, c := range s.Remedies {
 		r := remedy{peak: c.High, low: c.Low, sure: recompiled}
 		switch c.Kind {
 		case compiled.Donate:
 			r.sure, r.edit = arithmetic, "donate"
-			r.advice, r.how = fmt.Sprintf("Donate %s (donate_argnums).", shownList(c.What)), "with donated arguments"
+			r.advice, r.how = fmt.Sprintf("Donate %s (%s).", shownList(c.What), donated(t, c.What)), "with donated arguments"
 		case compiled.InPlace:
 			r.how, r.cost, r.edit = "in place", 1, "in-place"
 			r.advice = fmt.Sprintf("Carry %s through the loop and write into it in place (dynamic_update_slice): the loop makes another one.", shownList(c.What))
@@ -202,8 +211,8 @@ type Planned struct {
 }
 
 // Plans returns the changes of a compiled program that its schedule proves.
-func Plans(s *lifetime.Space) (all []Planned) {
-	for _, r := range proven(s) {
+func Plans(t *lifetime.Tables, s *lifetime.Space) (all []Planned) {
+	for _, r := range proven(t, s) {
 		if r.advice != "" {
 			all = append(all, Planned{r.edit, r.advice, r.low, r.peak, r.peak})
 		}
@@ -260,6 +269,23 @@ func Narrowed(t *lifetime.Tables, s *lifetime.Space, chosen func(name string) bo
 // isWide reports whether an array has floats of 32 bits or more.
 func isWide(site *lifetime.Site) bool {
 	return strings.HasPrefix(site.Shape, "f32[") || strings.HasPrefix(site.Shape, "f64[")
+}
+
+// argument matches the name of an argument in that of a part of it: "cache" of "cache[0]".
+var argument = regexp.MustCompile(`^\w+`)
+
+// donated returns the option of jax.jit that donates arguments: by the names of those that they are parts of, if the program has them.
+func donated(t *lifetime.Tables, list string) string {
+	var names []string
+	for name := range strings.SplitSeq(list, ", ") {
+		if !slices.ContainsFunc(t.Sites, func(s lifetime.Site) bool { return s.Opcode == "parameter" && s.Op == name }) {
+			return "donate_argnums"
+		}
+		if whole := argument.FindString(name); !slices.Contains(names, whole) {
+			names = append(names, whole)
+		}
+	}
+	return `donate_argnames=["` + strings.Join(names, `", "`) + `"]`
 }
 
 // shownList returns the first names of a list.
