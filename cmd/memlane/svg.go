@@ -129,7 +129,7 @@ func draw(c *cli.Context, w io.Writer, capture *judge.Capture, s *lifetime.Space
 	o := chartOptions(c)
 	f := figure.Options{
 		View: views[c.String("view")], Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height,
-		Buffer: c.String("buffer"),
+		Buffer: c.String("buffer"), Title: func(byCategory bool) string { return text.Title(capture, s, byCategory) },
 	}
 	if c.IsSet("layout") {
 		layout := layouts[c.String("layout")]
@@ -141,9 +141,6 @@ func draw(c *cli.Context, w io.Writer, capture *judge.Capture, s *lifetime.Space
 	if c.IsSet("color") || c.IsSet("by") {
 		color := colors[c.String("color")]
 		f.Color = &color
-	}
-	if f.View == figure.Blocks {
-		f.Title = text.Title(capture, s)
 	}
 	return figure.Write(w, capture, s, spaces, f)
 }

@@ -123,13 +123,6 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	return p
 }
 
-// PeakPartsOf returns the bytes in use at the peak of s and their categories: those of PeakOf, without its rows and
-// places.
-func PeakPartsOf(t *lifetime.Tables, s *lifetime.Space) (bytes int64, p Parts) {
-	peak := s.Peak(lifetime.Occupied)
-	return peak.Bytes, partsOf(layer.Of(t), t, &s.SpaceInfo, cmp.Or(s.Ungrouped, s).Breakdown(peak.At))
-}
-
 // AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
 func (p *Peak) AddSavings(c *judge.Capture, s *lifetime.Space) {
 	if s != nil && p.At == s.Peak(lifetime.Occupied).At {

@@ -48,9 +48,9 @@ type Options struct {
 	Format canvas.Format
 	Theme  canvas.Theme
 
-	Title         string // of Blocks, unless Layout is Address: text.Title
-	Width, Height int    // pixels; 0 = 960, and as high as the view needs
-	Buffer        string // that Peak highlights
+	Title         func(byCategory bool) string // of Blocks, unless Layout is Address: text.Title; nil = what is drawn
+	Width, Height int                          // pixels; 0 = 960, and as high as the view needs
+	Buffer        string                       // that Peak highlights
 
 	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of
 	// time is drawn.
@@ -116,13 +116,16 @@ func accounted(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
 func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.Space, o Options) error {
 	whole := s // what is known of the space, on its own axis
 	s = OnAxis(s, o.Axis)
-	layout := blocks.Stacked
+	layout, color, title := blocks.Stacked, colorOf(c.Capture, whole, o.Color), ""
+	if o.Title != nil && o.View == Blocks {
+		title = o.Title(color == blocks.ByCategory)
+	}
 	if o.Layout != nil {
 		layout = *o.Layout
 	} else if fragmented(c, whole) {
 		layout = blocks.Address
 	} else if d := accounted(c, whole); o.View == Blocks && d != nil {
-		return chart.Account(w, c, d, o.Title, chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height})
+		return chart.Account(w, c, d, title, chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height})
 	}
 	if still := plot.Still(s); still && o.View == Usage && len(s.Totals) == 0 || still && o.View == Blocks &&
 		layout == blocks.Stacked {
@@ -132,7 +135,6 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 		o.View = Usage
 	}
 	charts := chart.Options{Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}
-	color := colorOf(c.Capture, whole, o.Color)
 	switch o.View {
 	case Usage:
 		charts.Categories, charts.Others = color == blocks.ByCategory, othersOf(whole, others)
@@ -141,14 +143,14 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 		return chart.Peak(w, c.Capture, s, o.Buffer, charts)
 	}
 	if o.Layout != nil && layout != blocks.Stacked {
-		o.Title = ""
+		title = ""
 	}
 	leaks := c.Leaks(whole) // the picture shows no other finding
 	for i := range leaks {
 		leaks[i].Space = s
 	}
 	return blocks.Write(w, c, s, blocks.Options{
-		Title: o.Title, Advice: selection.NameOlder(&c.Tables, &s.SpaceInfo), Layout: layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
+		Title: title, Advice: selection.NameOlder(&c.Tables, &s.SpaceInfo), Layout: layout, Color: color, Theme: o.Theme, Width: o.Width, Height: o.Height,
 		Format: o.Format, Marks: finding.MarksOf(leaks), Others: othersOf(whole, others), Frame: o.Frame,
 	})
 }

@@ -43,8 +43,8 @@ func Headline(c *judge.Capture, failures []answer.Failure) string {
 }
 
 // Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
-// what leaks, else what fills the peak. "" if nothing of it is known, and for a compiled program.
-func Title(c *judge.Capture, s *lifetime.Space) string {
+// what leaks, else what fills the peak, by category or by line as its colours do. "" if nothing of it is known, and for a compiled program.
+func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 	if s.Axis == lifetime.ProgramOrder {
 		return ""
 	}
@@ -57,12 +57,15 @@ func Title(c *judge.Capture, s *lifetime.Space) string {
 		what, _, _ := strings.Cut(f.Description, "; ")
 		return "Leak in " + s.ID() + ": " + what
 	}
-	peak, p := answer.PeakPartsOf(&c.Tables, s)
-	if len(p.Categories) == 0 {
+	peak := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At)
+	filled := largestPlaces(&peak)
+	if byCategory {
+		filled = categoriesText(peak.Categories[:min(len(peak.Categories), 3)])
+	}
+	if filled == "" {
 		return ""
 	}
-	most := p.Categories[:min(len(p.Categories), 3)]
-	return "Peak of " + units.Bytes(peak) + " on " + s.ID() + ": " + categoriesText(most)
+	return "Peak of " + units.Bytes(peak.Bytes) + " on " + s.ID() + ": " + filled
 }
 
 // worstLeak returns the most severe leak; nil if there is none.
@@ -107,24 +110,45 @@ func past(f *answer.Failure) string {
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.
 func peakSentence(p *answer.Peak) string {
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
-	if slices.ContainsFunc(p.Categories, func(c answer.Part) bool {
-		return c.Name != purpose.Leaked.String() && c.Name != purpose.UnknownCategory.String()
-	}) {
+	if tell(p.Categories) {
 		text += ": " + PartsText(p.Parts) + "."
 		if older := unknownOlder(p); older > 0 {
 			text += fmt.Sprintf(" Of the unknown %s were allocated before the recording. %s", units.Bytes(older), p.NameOlder)
 		}
 		return text
 	}
-	const most = 3 // places
+	if places := largestPlaces(p); places != "" {
+		text += "; the largest: " + places
+	}
+	return text + "."
+}
+
+// largestPlaces names who holds most; "" if that is not known.
+func largestPlaces(p *answer.Peak) string {
+	const most = 3
 	var names []string
 	for _, place := range p.Places[:min(len(p.Places), most)] {
 		names = append(names, units.Bytes(place.Bytes)+" "+place.Name)
 	}
-	if len(names) == 0 || p.UsageOnly || p.Unknown {
-		return text + "."
+	if p.UsageOnly || p.Unknown {
+		return ""
 	}
-	return text + "; the largest: " + strings.Join(names, ", ") + "."
+	return strings.Join(names, ", ")
+}
+
+// tell reports whether categories name at least half of what has one; else places say more.
+func tell(categories []answer.Part) bool {
+	known, unknown := int64(0), int64(0)
+	for _, c := range categories {
+		switch c.Name {
+		case purpose.UnknownCategory.String():
+			unknown = units.AddSat(unknown, c.Bytes)
+		case purpose.Leaked.String(), lifetime.FromBase.String(), lifetime.FromStack.String(), lifetime.FromUsage.String():
+		default:
+			known = units.AddSat(known, c.Bytes)
+		}
+	}
+	return known > 0 && known >= unknown
 }
 
 // unknownOlder returns the bytes from before the recording of which only sizes are known, if they are a quarter of the peak; else 0.

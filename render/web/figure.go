@@ -62,7 +62,7 @@ func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*pl
 		s := c.Spaces[i]
 		var svg bytes.Buffer
 		var frame plot.Frame
-		o := figure.Options{Title: text.Title(c, s), Frame: &frame}
+		o := figure.Options{Title: func(byCategory bool) string { return text.Title(c, s, byCategory) }, Frame: &frame}
 		if figure.Write(&svg, c, s, nil, o) != nil { // the page has a strip of the others
 			continue // the page says that nothing was recorded
 		}

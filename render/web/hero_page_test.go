@@ -31,7 +31,7 @@ func TestPagePicture(t *testing.T) {
 			var want bytes.Buffer
 			var frame plot.Frame
 			s := c.Spaces[0]
-			if err := figure.Write(&want, c, s, c.Spaces, figure.Options{Title: text.Title(c, s), Frame: &frame}); err != nil {
+			if err := figure.Write(&want, c, s, c.Spaces, figure.Options{Title: func(byCategory bool) string { return text.Title(c, s, byCategory) }, Frame: &frame}); err != nil {
 				t.Fatal(err)
 			}
 			p := browser.Open(t, chromium, writePage(t, c))
