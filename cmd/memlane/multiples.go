@@ -96,7 +96,7 @@ func (m *multiples) addPanel(capture *judge.Capture, rank string, spaces []*life
 	s, of, _ := figure.Main(capture, spaces)
 	m.chosen = m.chosen || of > 1
 	if s == nil {
-		return noBuffers(capture, spaces)
+		return noBuffers(capture)
 	}
 	if m.byEvent {
 		s = selection.ByEvent(s)

@@ -101,7 +101,7 @@ func svg(c *cli.Context) error {
 	spaces := runtimeSpaces(&chosen, capture.Spaces)
 	space, of, died := figure.Main(capture, spaces)
 	if space == nil {
-		return noBuffers(capture, spaces)
+		return noBuffers(capture)
 	}
 	if of > 1 && !c.Bool("quiet") {
 		if died {
@@ -170,7 +170,6 @@ func nothingError(capture *judge.Capture, err error) error {
 }
 
 // noBuffers returns the error for spaces without anything to draw.
-func noBuffers(capture *judge.Capture, spaces []*lifetime.Space) error {
-	why := "no buffers: nothing was alive or allocated in the recording"
-	return &selection.NothingError{File: capture.Name(), Why: why}
+func noBuffers(capture *judge.Capture) error {
+	return &selection.NothingError{File: capture.Name(), Why: "no buffers: nothing was alive or allocated in the recording"}
 }

@@ -28,7 +28,7 @@ const accountHeight = 206
 
 // Account draws who had the memory of the device when the request of d failed: one bar whose parts add up to the capacity, and below it the request, on
 // the same scale. It fails without a capacity. The list of the parts determines the height, unless Options has one.
-func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Options) error {
+func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Options) (err error) {
 	a, ok := d.Failure.Account(d.Mark.Free.Or(-1))
 	if !ok {
 		return errNoAccount
@@ -43,7 +43,6 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 			used = units.AddSat(used, k.bytes)
 		}
 	}
-	var err error
 	if f.Page, err = o.page(title, text+"The request is of "+units.Exact(requested)+"."); err != nil {
 		return err
 	}
@@ -95,10 +94,10 @@ func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (pa
 		name, rest, parts = "live", a.Live, nil
 	}
 	outside := "not accounted for"
-	if a.Live >= 0 && a.Free >= 0 && a.Outside < 0 {
-		outside = "outside of the allocator" // by anyone
-	} else if a.Free < 0 {
+	if a.Free < 0 {
 		outside = "free, or not accounted for"
+	} else if a.Live >= 0 && a.Outside < 0 {
+		outside = "outside of the allocator" // by anyone
 	}
 	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved, but in no buffer", look: plot.OtherLook, bytes: a.Idle},
 		&kind{name: "outside of the allocator", look: outsideLook, bytes: a.Outside}, &kind{name: "other processes", look: othersLook, bytes: a.Others},

@@ -70,19 +70,14 @@ func Main(c *judge.Capture, spaces []*lifetime.Space) (main *lifetime.Space, of 
 	var first *oom.Diagnosis
 	for _, s := range spaces {
 		d := fatal(c, s)
-		if d != nil && (len(s.Buffers) > 0 || accounted(c, s) != nil) && (first == nil || d.First && !first.First || d.First == first.First && instant(d) < instant(first)) {
+		if d == nil || len(s.Buffers) == 0 && accounted(c, s) == nil || first != nil && first.First {
+			continue
+		}
+		if first == nil || d.First || cmp.Or(cmp.Compare(d.Line, first.Line), cmp.Compare(d.Mark.Begin, first.Mark.Begin)) < 0 {
 			first, main = d, s
 		}
 	}
 	return main, cmp.Or(of, len(spaces)), first != nil
-}
-
-// instant returns when a request failed, in the order of a recording or of a text.
-func instant(d *oom.Diagnosis) int64 {
-	if d.Mark.Failure != nil {
-		return d.Mark.Failure.Line
-	}
-	return d.Mark.Begin
 }
 
 // fatal returns the last request of s that failed and that the program did not survive; nil if there is none.

@@ -30,8 +30,7 @@ func Headline(c *judge.Capture, failures []answer.Failure) string {
 		}
 	}
 	if highest == nil {
-		info := answer.InfoOf(o)
-		return contents(&info) + "."
+		return contents(new(answer.InfoOf(o))) + "."
 	}
 	p := answer.OutlinePeakOf(&o.Tables, highest, selection.AtPeak)
 	filled := peakSentence(&p)
@@ -48,8 +47,7 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 	if s.Axis == lifetime.ProgramOrder {
 		return ""
 	}
-	failures, _ := answer.OOMsOf(c, []*lifetime.Space{s})
-	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
+	if failures, _ := answer.OOMsOf(c, []*lifetime.Space{s}); len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
 		who, _, _ := strings.Cut(asked(&failures[0]), ", called by ")
 		return "Out of memory on " + s.ID() + ": " + who
 	}
@@ -125,9 +123,8 @@ func peakSentence(p *answer.Peak) string {
 
 // largestPlaces names who holds most; "" if that is not known.
 func largestPlaces(p *answer.Peak) string {
-	const most = 3
 	var names []string
-	for _, place := range p.Places[:min(len(p.Places), most)] {
+	for _, place := range p.Places[:min(len(p.Places), 3)] {
 		names = append(names, units.Bytes(place.Bytes)+" "+place.Name)
 	}
 	if p.UsageOnly || p.Unknown {
@@ -138,17 +135,17 @@ func largestPlaces(p *answer.Peak) string {
 
 // tell reports whether categories name at least half of what has one; else places say more.
 func tell(categories []answer.Part) bool {
-	known, unknown := int64(0), int64(0)
+	more := int64(-1) // bytes that have a name
 	for _, c := range categories {
 		switch c.Name {
 		case purpose.UnknownCategory.String():
-			unknown = units.AddSat(unknown, c.Bytes)
+			more = units.AddSat(more, -c.Bytes)
 		case purpose.Leaked.String(), lifetime.FromBase.String(), lifetime.FromStack.String(), lifetime.FromUsage.String():
 		default:
-			known = units.AddSat(known, c.Bytes)
+			more = units.AddSat(more, c.Bytes)
 		}
 	}
-	return known > 0 && known >= unknown
+	return more >= 0
 }
 
 // unknownOlder returns the bytes from before the recording of which only sizes are known, if they are a quarter of the peak; else 0.
