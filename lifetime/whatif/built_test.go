@@ -164,6 +164,16 @@ func run(t *testing.T, e *Engine, edits ...string) (peak int64, refused string) 
 	return m.peak(), ""
 }
 
+// TestShardedParts: where passes make far less than there are parameters, they are parts of passes. Sharding all parameters in each would take
+// memory with the square of the program.
+func TestShardedParts(t *testing.T) {
+	m := trained(4, 3).engine(t).program.clone()
+	m.passes = slices.Repeat(m.passes, 100)
+	if before, refused := len(m.buffers), m.shard("2:parameters"); refused == "" || len(m.buffers) != before {
+		t.Errorf("%d buffers, %d before: %s", len(m.buffers), before, refused)
+	}
+}
+
 // TestBuilt: what a program needs after each edit, counted by hand.
 func TestBuilt(t *testing.T) {
 	const (

@@ -24,6 +24,9 @@ type sharding struct {
 	reduced map[*buffer]moment // when gradients are
 }
 
+// fewResults is how many parameters a program may have for each buffer that its passes make.
+const fewResults = 4
+
 func (s *sharding) part(size int64) int64 { return (size + s.ranks - 1) / s.ranks }
 
 // shard divides the states of the optimizer, and the temporaries of its steps, over ranks: ZeRO 1. With parameters it also divides these
@@ -49,8 +52,9 @@ func (m *model) shard(v string) string {
 		}
 		return ""
 	}
+	few := len(m.passes)*len(s.weights) > fewResults*len(m.buffers) // a pass makes something with nearly all parameters, else it is a part of one
 	for k := range m.passes {
-		if !s.pass(k) {
+		if few || !s.pass(k) {
 			return "which parameters belong to the blocks that repeat is not known"
 		}
 	}
