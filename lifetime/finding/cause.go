@@ -83,7 +83,7 @@ func (p *Pass) causeOf(g *causeGroup) Cause {
 
 // ofFailures reports whether at least half of the steps with a retained buffer have a failed allocation.
 func (p *Pass) ofFailures(g *causeGroup) bool {
-	_, _, failed := p.lastFailure()
+	failed, _ := p.failures()
 	return failed >= minRises && 2*failed > len(g.steps)
 }
 

@@ -50,7 +50,7 @@ func (p *Pass) loading(f *Finding) bool {
 // are known, as many buffers in a container that the recorder saw, or manyRounds that each freed a buffer. Few models
 // have as many equal pieces; fewer say neither.
 func (p *Pass) diedLate(f *Finding, freed int64) bool {
-	if _, fatal, _ := p.lastFailure(); !fatal || f.Amount.Count < certainSteps {
+	if _, fatal := p.failures(); !fatal || f.Amount.Count < certainSteps {
 		return false
 	}
 	return len(p.steps.Begins) >= certainSteps || inContainer(p.heldOf(f.Kept)) || min(freed, f.Amount.Count) >= manyRounds

@@ -205,9 +205,8 @@ func (p *Pass) pinning(at int64, holes region.Holes) (site lifetime.SiteID, byte
 	return site, bytes, ok
 }
 
-// lastFailure returns the first failed allocation that the program did not survive (fatal), else the last one, nil if there is
-// none; and the number of all.
-func (p *Pass) lastFailure() (last *lifetime.Mark, fatal bool, failed int) {
+// failures returns the number of failed allocations, and whether the program did not survive one.
+func (p *Pass) failures() (failed int, fatal bool) {
 	for i := range p.Space.Marks {
 		m := &p.Space.Marks[i]
 		if m.Kind != lifetime.OOM {
@@ -216,11 +215,9 @@ func (p *Pass) lastFailure() (last *lifetime.Mark, fatal bool, failed int) {
 		if p.survived == nil {
 			p.survived = oom.Survivors(p.Space)
 		}
-		if failed++; !fatal {
-			last, fatal = m, !p.survived(m)
-		}
+		failed, fatal = failed+1, fatal || !p.survived(m)
 	}
-	return last, fatal, failed
+	return failed, fatal
 }
 
 // holders returns the places that held most memory at an instant, as parts of the text, and the sum of all.

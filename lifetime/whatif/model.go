@@ -292,11 +292,10 @@ func (m *model) leaveOpen(other *model) {
 	m.less, m.more = m.less+max(0, -by), m.more+max(0, by)
 }
 
-// doubt widens the range of the peak by shares of it, and returns the peak.
-func (m *model) doubt(by off) (peak int64) {
-	peak = m.peak()
-	m.less, m.more = m.less+int64(by.below*float64(peak)), m.more+int64(by.above*float64(peak))
-	return peak
+// doubt widens the range of the peak by shares of it.
+func (m *model) doubt(by off) {
+	peak := float64(m.peak())
+	m.less, m.more = m.less+int64(by.below*peak), m.more+int64(by.above*peak)
 }
 
 // lineOf names a line as edits do: "train.py:31".
