@@ -39,7 +39,7 @@ func TestManyRanks(t *testing.T) {
 		"\n6 ranks: highest peak 104 MiB on rank 4, lowest 19.1 MiB on rank 2\nmedian 43.6 MiB, median deviation 0 B\n",
 		"  4 of 6 ranks, 64.0 MiB in total, median 2.00 MiB per step; not on rank 2, rank 4; shown is worker0.pickle\n",
 		"  1 of 6 ranks, 80.0 MiB in total, median 4.00 MiB per step; on rank 4; shown is worker4.pickle\n",
-		"\nwarning  rank_outlier\n  rank 4 differs from the other 5 ranks: peak 104 MiB, ",
+		"\nwarning  rank_outlier  cuda:0\n  rank 4 differs from the other 5 ranks: peak 104 MiB, ",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)

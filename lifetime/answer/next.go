@@ -16,8 +16,7 @@ import (
 //
 //	answer              next
 //	info                oom, if an allocation failed; leaks, if there is a history; else peak
-//	leaks, report       oom; the stacks of the largest leak; tune, if reserved memory is in pieces; the stacks of the first finding;
-//	                    peak, or what is alive at the end if leaks cannot be judged
+//	leaks, report       oom; the stacks of the largest leak; tune, if reserved memory is in pieces; the stacks of the first warning; peak
 //	peak                by line, after other sums; else leaks, or oom at a failure; by category in a compiled program
 //	diff                the stacks of the first new finding or the largest change, in the second capture; else its peak
 //	whatif              the categories of the peak
@@ -96,7 +95,7 @@ func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure)
 	for _, leaks := range []bool{true, false} {
 		for i := range found {
 			f := &found[i]
-			if leaks && !f.Leak || f.File == "" {
+			if leaks && !f.Leak || f.File == "" || f.Level() == finding.Info {
 				continue
 			}
 			if next := stacksOf(&f.Site, selection.AtEnd.String(), f.File); f.Leak && next != "" {
@@ -110,11 +109,8 @@ func afterFindings(captures []CaptureLeaks, found []Finding, failures []Failure)
 			}
 		}
 	}
-	switch {
-	case len(captures) == 0:
+	if len(captures) == 0 {
 		return ""
-	case captures[0].unjudged != "":
-		return commandLine("peak", "--at", selection.AtEnd.String(), captures[0].File)
 	}
 	return commandLine("peak", captures[0].File)
 }

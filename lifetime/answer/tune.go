@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -438,8 +439,17 @@ func (t *Tune) choice() (verdict, reason string) {
 // of others that avoid an OOM or may need less.
 func (t *Tune) Tells(i int) bool {
 	own, s := &t.Settings[0], &t.Settings[i]
+	best := slices.IndexFunc(t.Settings, func(o TuneSetting) bool { return strings.HasPrefix(s.Conf, o.Conf+",") && o.Conf == t.Recommended })
+	if best >= 0 && !t.Given && t.Settings[best].noWorse(s) {
+		return false // it adds to the recommended settings, for nothing
+	}
 	return i == 0 || t.Given || s.Conf == t.Recommended ||
 		s.Outcome != "oom" && (own.Outcome == "oom" || t.gains(s.PeakReservedBytes) || s.Range && t.gains(s.LowBytes))
+}
+
+// noWorse reports whether a setting needs no more than another, also at best and at worst.
+func (s *TuneSetting) noWorse(o *TuneSetting) bool {
+	return s.LowBytes <= o.LowBytes && s.PeakReservedBytes <= o.PeakReservedBytes && s.HighBytes != nil && (o.HighBytes == nil || *s.HighBytes <= *o.HighBytes)
 }
 
 // gains reports whether a peak is lower than the recorded one by enough to recommend it.

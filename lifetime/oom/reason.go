@@ -97,7 +97,7 @@ var reasons = map[Reason]struct {
 		devices: map[string]string{"mps": "Use a smaller batch, or raise PYTORCH_MPS_HIGH_WATERMARK_RATIO."}},
 	Other: {words: "other processes hold memory of the device", advice: [4]string{
 		other: "End the other processes, or use another device; see {monitor}."}},
-	Outside: {words: "memory outside of this allocator is missing", advice: [4]string{
+	Outside: {words: "memory outside of this allocator fills the device", advice: [4]string{
 		other: "Run {monitor} on the host; leave room for other users.",
 		torch: "Run {monitor} on the host; leave room for contexts, NCCL and cuBLAS.",
 		xla:   "See {monitor}: other processes need XLA_PYTHON_CLIENT_PREALLOCATE=false."},

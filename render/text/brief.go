@@ -89,21 +89,23 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	if several || f.Space == "" {
 		where = "in " + FailureHead(f)
 	}
-	line("died", fmt.Sprintf("%s did not fit %s: %s", asked(f), where, reason(f)))
+	line("died", fmt.Sprintf("%s did not fit %s", asked(f), where))
+	line("why", reason(f))
 	line("filled", memory(f))
-	line("held", holding(f))
+	if len(f.Holders) > 0 {
+		line("held", holding(f))
+	}
 	line("do", doing(f))
 }
 
 // lives says what the highest peak consists of; what leaks, or that nothing does or why that is unknown; and what to do.
 func lives(r *answer.Report, line func(label, text string)) {
+	of := func(file string) string { // names a capture, if there are several
+		return strings.Repeat(file+": ", min(len(r.Captures)-1, 1))
+	}
 	peak := highest(r)
 	if peak != nil {
-		text := peakSentence(peak)
-		if len(r.Captures) > 1 {
-			text = peak.File + ": " + text
-		}
-		line("filled", text)
+		line("filled", of(peak.File)+peakSentence(peak))
 	}
 	if i := slices.IndexFunc(r.First, func(f answer.Finding) bool { return f.Leak || f.Level() > finding.Info }); i >= 0 {
 		f := &r.First[i]
@@ -111,30 +113,25 @@ func lives(r *answer.Report, line func(label, text string)) {
 		if f.Leak {
 			label = "leaks"
 		}
-		line(label, f.Description+confident(f.Confidence)+leaking(r))
+		line(label, of(f.File)+f.Description+confident(f.Confidence))
 		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
 		return
 	}
-	line("leaks", cmp.Or(r.Unjudged, "no leak and no other problem was found"))
+	switch unjudged := strings.TrimPrefix(r.Unjudged, "leaks "); {
+	case unjudged != "" && len(r.Captures) == 1 && !r.Nothing:
+		line("leaks", "not judged: "+strings.Join(r.Captures[0].Leaks.Notes, "; ")) // with what to record
+	case unjudged != "" || peak == nil || peak.Program == nil: // nothing can leak in a compiled program
+		line("leaks", cmp.Or(unjudged, "no leak and no other problem was found"))
+	}
 	if peak == nil {
 		return
 	}
-	if i := slices.IndexFunc(peak.Savings, func(s answer.WhatIfScenario) bool { return *s.SavedBytes > 0 }); i >= 0 {
+	const worthwhile = 0.95 // of the peak: else nothing has to be done
+	if i := slices.IndexFunc(peak.Savings, func(s answer.WhatIfScenario) bool { return float64(*s.HighBytes) < worthwhile*float64(peak.Bytes) }); i >= 0 {
 		saving := &peak.Savings[i]
-		line("do", fmt.Sprintf("%s The peak would be %s (memlane whatif --set %s).", saving.Advice,
+		line("could", fmt.Sprintf("%s The peak would be %s (memlane whatif --set %s).", saving.Advice,
 			About(saving.PeakBytes, saving.LowBytes, saving.HighBytes), strings.Join(saving.Edits, ",")))
 	}
-}
-
-// leaking says how many of several captures leak.
-func leaking(r *answer.Report) string {
-	leak := slices.DeleteFunc(slices.Clone(r.Captures), func(c answer.CaptureReport) bool {
-		return !slices.ContainsFunc(c.Leaks.Findings, func(f answer.Finding) bool { return f.Leak })
-	})
-	if len(leak) == 0 || len(r.Captures) == 1 {
-		return ""
-	}
-	return fmt.Sprintf("; %d of %d captures leak", len(leak), len(r.Captures))
 }
 
 // commands are those that tell more of the capture that matters most.

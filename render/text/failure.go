@@ -96,26 +96,24 @@ func asked(f *answer.Failure) string {
 	return text
 }
 
-// memory describes what the device and the allocator had.
+// memory describes what the device and the allocator had, and after a colon the parts that add up to the capacity.
 func memory(f *answer.Failure) string {
-	var all []string
-	for _, part := range memoryOf(f) {
-		all = append(all, fmt.Sprintf(part.format, part.size))
-	}
-	return cmp.Or(strings.Join(all, ", "), "the text does not say") + beside(f.Beside)
+	head, parts := memoryOf(f, "%s")
+	parts = slices.DeleteFunc(parts, func(part string) bool { return strings.HasPrefix(part, "0 B ") })
+	text := strings.Trim(strings.Join(head, ", ")+": "+strings.Join(parts, ", "), ": ")
+	return cmp.Or(text, "the text does not say") + beside(f.Beside)
 }
 
-// memoryPart is a figure of the memory.
-type memoryPart struct {
-	format, size string
-	inAccount    bool // it is one of those that add up to the capacity
-}
-
-// memoryOf returns the figures of the memory, also those that follow from what the text gives.
-func memoryOf(f *answer.Failure) (parts []memoryPart) {
+// memoryOf returns the figures of the memory, also those that follow from what the text gives. parts, whose sizes have the format sized, add
+// up to the capacity.
+func memoryOf(f *answer.Failure, sized string) (head, parts []string) {
 	add := func(bytes *int64, format string, inAccount bool) {
-		if bytes != nil {
-			parts = append(parts, memoryPart{format, units.Bytes(*bytes), inAccount && f.Account != nil})
+		switch {
+		case bytes == nil:
+		case inAccount && f.Account != nil:
+			parts = append(parts, fmt.Sprintf(format, fmt.Sprintf(sized, units.Bytes(*bytes))))
+		default:
+			head = append(head, fmt.Sprintf(format, units.Bytes(*bytes)))
 		}
 	}
 	a, capacity, live, free := f.Account, "%s on the device", "%s live", "%s free on the device"
@@ -148,9 +146,9 @@ func memoryOf(f *answer.Failure) (parts []memoryPart) {
 		add(&f.ReleasedBytes, "%s given back right before to make room", false)
 	}
 	if f.Retries > 0 {
-		parts = append(parts, memoryPart{"%s fitted only after the allocator gave memory back", units.Plural(f.Retries, "earlier request"), false})
+		head = append(head, units.Plural(f.Retries, "earlier request")+" fitted only after the allocator gave memory back")
 	}
-	return parts
+	return head, parts
 }
 
 // restOf says what is known of the memory that nobody is known to have.
@@ -202,9 +200,12 @@ func holding(f *answer.Failure) string {
 		if l.PerStep > 0 {
 			leak += fmt.Sprintf(", %s per step", units.Bytes(l.PerStep))
 		}
-		return leak + "; " + largest(f)
+		if f.Holders[0].Name == l.Name && f.Holders[0].Bytes == l.Bytes { // it is said already
+			return strings.TrimSuffix(leak+"; "+largest(f.Holders[1:]), "; ")
+		}
+		return leak + "; " + largest(f.Holders)
 	}
-	return largest(f)
+	return largest(f.Holders)
 }
 
 // maxHolders is the number of holders and maxSizes that of sizes that a line names.
@@ -214,16 +215,16 @@ const (
 )
 
 // largest returns the names and bytes of the largest holders. Those of one place have their category.
-func largest(f *answer.Failure) string {
+func largest(holders []answer.Holder) string {
 	var parts []string
 	const little = 100 // times less than the largest
 	names := map[string]int{}
-	for _, h := range f.Holders[:min(maxHolders, len(f.Holders))] {
+	for _, h := range holders[:min(maxHolders, len(holders))] {
 		names[h.Name]++
 	}
-	for i := range f.Holders[:min(maxHolders, len(f.Holders))] {
-		h := &f.Holders[i]
-		if h.Bytes < f.Holders[0].Bytes/little {
+	for i := range holders[:min(maxHolders, len(holders))] {
+		h := &holders[i]
+		if h.Bytes < holders[0].Bytes/little {
 			break
 		}
 		text := h.Name + " " + units.Bytes(h.Bytes)

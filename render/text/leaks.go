@@ -327,9 +327,7 @@ func (p *Page) compareRanks(r *answer.RankSummary) {
 
 func (p *Page) outliers(r *answer.RankSummary) {
 	for i := range r.Outliers {
-		f := &r.Outliers[i]
-		p.Line("\n%s  %s", p.severity(f.Level()), f.Rule)
-		p.Para("  ", "  ", f.Description)
+		p.finding(&r.Outliers[i])
 	}
 }
 

@@ -96,14 +96,7 @@ func (p *Page) failure(f *answer.Failure, alike []*answer.Failure) {
 
 // account writes the memory at a failure: a line, and below it a table of the parts that add up to the capacity.
 func (p *Page) account(f *answer.Failure) {
-	var head, rows []string
-	for _, part := range memoryOf(f) {
-		if part.inAccount {
-			rows = append(rows, fmt.Sprintf(part.format, fmt.Sprintf("%17s ", part.size)))
-		} else {
-			head = append(head, fmt.Sprintf(part.format, part.size))
-		}
-	}
+	head, rows := memoryOf(f, "%17s ")
 	p.Para("memory  ", "        ", Printable(strings.Join(head, ", ")+beside(f.Beside)))
 	for _, row := range rows {
 		p.Para(row[:18], strings.Repeat(" ", 20), Printable(row[18:]))

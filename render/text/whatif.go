@@ -115,7 +115,11 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	if s.Long {
 		said("the search ended before all combinations were tried: others may fit, too")
 	}
-	if last := len(s.Scenarios) - 1; s.Searched && s.Scenarios[last].Batch == nil && (last == 0 || s.OneStep && last == 1) {
+	switch last := len(s.Scenarios) - 1; {
+	case last > 1 || last == 1 && !s.OneStep:
+	case !s.Searched:
+		said("no change that memlane tries by itself lowers this peak; --set tries others, such as a smaller batch")
+	case s.Scenarios[last].Batch == nil:
 		said("no combination of these changes fits; --set tries others, such as a smaller batch, precision or shard")
 	}
 }
