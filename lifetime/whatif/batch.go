@@ -210,6 +210,9 @@ const (
 
 // biases returns the sizes of biases: each follows its matrix.
 func (m *model) biases() map[int64]bool {
+	if m.ofBiases != nil {
+		return m.ofBiases
+	}
 	all, weight := map[int64]bool{}, int64(0)
 	for _, b := range m.buffers {
 		if isParameter(b) {
@@ -219,6 +222,7 @@ func (m *model) biases() map[int64]bool {
 			weight = b.size
 		}
 	}
+	m.ofBiases = all
 	return all
 }
 

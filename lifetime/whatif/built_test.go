@@ -314,6 +314,36 @@ func TestBuiltTurns(t *testing.T) {
 	}
 }
 
+// TestBuiltFreeze: scratch of sums of the size of a gradient is no further use of a parameter: the backward pass ends before frozen blocks.
+func TestBuiltFreeze(t *testing.T) {
+	b := build()
+	for k := range 4 {
+		b.alloc(fmt.Sprint("net.", k, ".weight"), 1, ofParameter, b.site("empty", "init"))
+	}
+	scratch := purpose.Purpose{Category: purpose.TemporaryData, Phase: purpose.Backward}
+	for range 3 {
+		for k := range 4 {
+			b.alloc(fmt.Sprint("inner", k), 3, ofActivation, b.site("linear", "forward", "block", "inner"))
+			b.alloc(fmt.Sprint("out", k), 2, ofActivation, b.site("add", "forward", "block"))
+		}
+		for k := 3; k >= 0; k-- {
+			op := "mm"
+			if k < 2 { // its node needs what it saved for the gradient of the input, too
+				op = "native_layer_norm_backward"
+			}
+			b.alloc(fmt.Sprint("gradient", k), 1, ofGradient, b.site(op))
+			b.alloc("scratch", 1, scratch, b.site("sum"))
+			b.free("scratch", fmt.Sprint("inner", k), fmt.Sprint("out", k))
+		}
+		b.now += 10
+		b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+		b.free("gradient0", "gradient1", "gradient2", "gradient3")
+	}
+	if peak, refused := run(t, b.engine(t), "freeze=net.0.*|net.1.*"); peak != (4+2*(3+2)+1+1)*unitBytes {
+		t.Errorf("%.1f units (%s)", float64(peak)/unitBytes, refused)
+	}
+}
+
 // TestBuiltCache: of a cache of 6 units beside parameters of 1 and a result of 2, only the cache grows.
 func TestBuiltCache(t *testing.T) {
 	b := build()

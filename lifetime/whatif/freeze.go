@@ -189,7 +189,8 @@ func (f *freezer) pass() {
 	}
 }
 
-// lastGradient returns when the last gradient is made that is still needed.
+// lastGradient returns when the last gradient is made that is still needed. What has the size of one is of a further use of a parameter, unless a sum
+// makes it; where operators are not recorded, the other reading takes it for one.
 func (f *freezer) lastGradient() (last int) {
 	trained := map[int64]bool{}
 	for w, g := range f.gradients {
@@ -199,9 +200,15 @@ func (f *freezer) lastGradient() (last int) {
 		}
 	}
 	forward := f.m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
-	for _, b := range f.backward {
-		if b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] { // a further use of a parameter
+	for i, b := range f.backward {
+		isOf := f.m.op(b) != "" && f.m.op(b) != sumOp || f.m.apart && !isCounted(f.backward, i)
+		if isOf && b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] {
 			last = max(last, b.begin.event)
+		}
+	}
+	for i, b := range f.backward { // its node ends after its sums
+		if b.begin.event > last {
+			return max(last, f.backward[max(f.m.skipSums(f.backward, i, 1)-1, 0)].begin.event)
 		}
 	}
 	return last
@@ -218,8 +225,7 @@ func (f *freezer) freeFor(w, g *buffer) {
 		f.gone[f.backward[summed]] = true
 		f.free(g.begin.event, end)
 	case g.size <= smallWeight || op == sumOp || m.does(g, program.OpNorm):
-	case op == "":
-		m.less += sizeOf(f.dying(g.begin.event, end)) // it is not known whether the program needs it
+	case op == "" && m.apart: // the gradient of the input may need it, too
 	default:
 		f.free(g.begin.event, end)
 	}

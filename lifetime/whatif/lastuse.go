@@ -73,11 +73,11 @@ func repeatSizes(all []*buffer, period int) bool {
 	return slices.EqualFunc(all[:len(all)-period], all[period:], func(x, y *buffer) bool { return x.size == y.size })
 }
 
-// keepSums keeps sums that a function of the program makes until the same statement makes the next one.
+// keepSums keeps sums that a function of the program makes, or the forward of a module, until the same statement makes the next one.
 func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
 	last := map[int32]moment{} // of the next one, by stack
 	for _, b := range slices.Backward(all) {
-		if m.op(b) != "add" || !m.paths.IsUser(b.site) {
+		if c := m.paths.Innermost(b.site); m.op(b) != "add" || !m.paths.IsUser(b.site) && (c == nil || c.Function != "forward") {
 			continue
 		}
 		if next, isKnown := last[m.stack(b)]; isKnown && b.saved {
@@ -186,8 +186,25 @@ func (m *model) isProduct(backward []*buffer, i, next int) bool {
 
 // skipSums returns the first index from i on, in steps of by, of what is no sum; -1 or len(backward) if there is none.
 func (m *model) skipSums(backward []*buffer, i, by int) int {
-	for i >= 0 && i < len(backward) && m.op(backward[i]) == sumOp {
+	for i >= 0 && i < len(backward) && m.isSum(backward, i) {
 		i += by
 	}
 	return i
+}
+
+// isSum reports whether buffer i of a backward pass is a gradient of a bias, or scratch of its sum.
+func (m *model) isSum(backward []*buffer, i int) bool {
+	switch b := backward[i]; {
+	case m.op(b) != "":
+		return m.op(b) == sumOp
+	case b.category == purpose.Gradient:
+		return m.biases()[b.size]
+	default:
+		return b.isScratch() || isCounted(backward, i)
+	}
+}
+
+// isCounted reports whether a buffer is scratch of a sum with counters of its groups.
+func isCounted(all []*buffer, i int) bool {
+	return i+1 < len(all) && all[i+1].size <= smallest && all[i+1].isScratch() && all[i].end.event == all[i].begin.event+3
 }

@@ -29,7 +29,7 @@ var (
 	offCheckpoint = off{below: .065, above: .075, inPasses: true, ofOperations: true}
 	offOffload    = off{below: .03, above: .03, inPasses: true, ofOperations: true}
 	offLayers     = off{below: .01, above: .02}
-	offFreeze     = off{below: .10, above: .05}
+	offFreeze     = off{below: .10, above: .05, ofOperations: true}
 	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .03, above: .055}
 	offAutocast   = off{below: .05, above: .02} // beside offPrecision; casts that change nothing in 32 bits are not recorded

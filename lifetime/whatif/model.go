@@ -86,6 +86,8 @@ type model struct {
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 
+	ofBiases map[int64]bool // see biases
+
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
 	less, more int64 // bytes by which the peak may be lower and higher, as the recording leaves it open
