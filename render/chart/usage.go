@@ -106,11 +106,11 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	}
 	u.Bottom = canvas.Length(u.o.Height-66)*10 - below - u.FindPhases(c.Program())
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
-	if u.Page, err = u.o.page(u.headline()+": peak "+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
+	if u.Page, err = u.o.page(u.headline()+": "+plot.PeakWord(s)+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err
 	}
 	u.Heading(u.headline(), append(u.Source(c.Capture), units.Span(u.To-max(u.From, plot.Origin(s)), s.Axis.Unit()),
-		"peak "+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
+		plot.PeakWord(s)+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
 	u.marks(u.legend())
 	u.Others(u.o.Height, u.other)
@@ -132,7 +132,9 @@ func (u *usage) headline() string { return plot.Device(u.s) + " - memory in use"
 
 func (u *usage) explanation() string {
 	text := "Bytes in use over " + u.s.Axis.String()
-	if u.s.UsageOnly() {
+	if plot.Relative(u.s) {
+		text += " above the lowest level, which was not recorded"
+	} else if u.s.UsageOnly() {
 		text += "; no buffers were recorded"
 	}
 	return text + columnNote

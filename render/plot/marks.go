@@ -214,7 +214,7 @@ func (p *Plot) RefusedRows() []Row {
 func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64, right canvas.Length) canvas.Length {
 	var all []canvas.Text
 	if peak.Bytes > 0 {
-		text := "peak " + units.Exact(peak.Bytes) + p.when(peak.At)
+		text := PeakWord(p.Space) + units.Exact(peak.Bytes) + p.when(peak.At)
 		if Still(p.Space) {
 			text = units.Exact(peak.Bytes) + p.when(peak.At)
 		}
@@ -247,6 +247,19 @@ func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64
 		p.labels = append(p.labels, t)
 	}
 	return y + 230 + canvas.Length(len(rows))*labelRow
+}
+
+// Relative reports whether only changes of the usage of s were recorded: levels are above the lowest one, which is not known.
+func Relative(s *lifetime.Space) bool {
+	return s != nil && s.UsageOnly() && s.Allocations+s.Frees > 0
+}
+
+// PeakWord returns what stands before the bytes of a peak.
+func PeakWord(s *lifetime.Space) string {
+	if Relative(s) {
+		return "rose by "
+	}
+	return "peak "
 }
 
 // labelRow is the height of a row of labels.

@@ -35,3 +35,14 @@ func TestCapacity(t *testing.T) {
 		}
 	}
 }
+
+// TestRelative: where only changes of the usage were recorded, the axis has no zero and nothing is called a peak.
+func TestRelative(t *testing.T) {
+	s := &lifetime.Space{Totals: []lifetime.Total{{T: 1, Bytes: 512, Measure: lifetime.Occupied}}}
+	if Relative(s) || Relative(nil) || PeakWord(s) != "peak " {
+		t.Error("totals of the producer are levels")
+	}
+	if s.Allocations = 1; !Relative(s) || PeakWord(s) != "rose by " {
+		t.Error("changes are no levels")
+	}
+}

@@ -117,7 +117,9 @@ func (p *Plot) Sizes(most uint64, apart canvas.Length, height func(bytes uint64)
 		switch {
 		case p.Below > 0 && tick.At == 0:
 			label = units.Bytes(int64(p.Below))
-		case p.Below > 0:
+		case Relative(p.Space) && tick.At == 0: // nobody knows what it is
+			label = ""
+		case p.Below > 0 || Relative(p.Space):
 			label = "+" + label
 		}
 		p.GridLine(p.Bottom-height(p.Below+tick.At), label)

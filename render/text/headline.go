@@ -107,6 +107,9 @@ func past(f *answer.Failure) string {
 
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.
 func peakSentence(p *answer.Peak) string {
+	if p.UsageOnly && p.Of.Allocations+p.Of.Frees > 0 { // see plot.Relative
+		return fmt.Sprintf("%s rose by %s; what was in use before is not recorded.", p.Space, units.Bytes(p.Bytes))
+	}
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
 	if tell(p.Categories) {
 		text += ": " + PartsText(p.Parts) + "."

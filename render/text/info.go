@@ -103,6 +103,11 @@ func (p *Page) space(s *answer.Space) {
 
 // levels writes rows on the memory in use.
 func (p *Page) levels(s *answer.Space) {
+	if s.UsageOnly && s.Allocations+s.Frees > 0 { // see plot.Relative
+		p.row("rose by", "%s at %s; what was in use before is not recorded", units.Exact(s.Peak.Bytes), When(s.Of, s.Peak.At))
+		p.row("", "usage only: the buffers were not recorded")
+		return
+	}
 	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), When(s.Of, s.Peak.At))
 	if s.UsageOnly {
 		p.row("at end", "%s", units.Exact(s.EndBytes))

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"io"
-	"math"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -66,31 +65,21 @@ func spaceColumns(s *lifetime.Space, place places) []byte {
 	totals := shownTotals(s)
 	c.AddSteps(len(totals), func(i int) int64 { return totals[i].T - s.Begin })
 	c.AddSteps(len(totals), func(i int) int64 { return totals[i].Bytes })
-	c.Add(len(totals), func(i int) int64 { return perMillion(totals[i]) })
 	return c.Bytes
 }
 
 // edgeBits is the number of bits for the edges of a buffer; its kind is in the higher bits.
 const edgeBits = 6
 
-// shownTotals returns the totals that the page draws: those with a fragmentation, or all if nothing else was recorded.
+// shownTotals returns the totals that the page draws: none if more was recorded.
 func shownTotals(s *lifetime.Space) []lifetime.Total {
 	var shown []lifetime.Total
 	for _, t := range s.Totals {
-		if t.Measure != lifetime.Reserved && (s.UsageOnly() || t.HasFragmentation) {
+		if t.Measure != lifetime.Reserved && s.UsageOnly() {
 			shown = append(shown, t)
 		}
 	}
 	return shown
-}
-
-// perMillion returns the fragmentation of a total in millionths, or -1 if it has none.
-func perMillion(t lifetime.Total) int64 {
-	share := float64(t.Fragmentation)
-	if !t.HasFragmentation || math.IsNaN(share) || share < 0 || share > 1 {
-		return -1
-	}
-	return int64(math.Round(share * 1e6))
 }
 
 // packers are compressors. A new one takes a megabyte, however little it compresses, and a page may have thousands of

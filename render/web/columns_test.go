@@ -3,7 +3,6 @@ package web
 import (
 	"encoding/binary"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,18 +11,20 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// TestTotals checks that the columns of a space end with the totals that have a
-// fragmentation, relative to the start of the window.
+// TestTotals checks that the columns of a space without buffers end with its totals, relative to the start of the window, and those of another have none.
 func TestTotals(t *testing.T) {
 	b := build.New(build.Everything)
 	b.Source(lifetime.Source{})
 	s := b.Space()
 	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0"})
-	b.Alloc(s, 1000, build.Block{Addr: 1 << 20, Requested: 512, Occupied: 512})
-	for i, share := range []float32{0.25, float32(math.NaN()), -1, 2, 1} {
-		b.Total(s, lifetime.Total{T: 1000 + 10*int64(i), Bytes: 512, Measure: lifetime.Occupied, Fragmentation: share, HasFragmentation: true})
+	for i, bytes := range []int64{512, 2048, 0} {
+		b.Total(s, lifetime.Total{T: 1000 + 10*int64(i), Bytes: bytes, Measure: lifetime.Occupied})
 	}
-	b.Total(s, lifetime.Total{T: 1100, Bytes: 512, Measure: lifetime.Requested})
+	b.Total(s, lifetime.Total{T: 1100, Bytes: 4096, Measure: lifetime.Reserved})
+	other := b.Space()
+	b.Describe(other, lifetime.SpaceInfo{Device: "tpu:1"})
+	b.Alloc(other, 1000, build.Block{Addr: 1 << 20, Requested: 512, Occupied: 512})
+	b.Total(other, lifetime.Total{T: 1000, Bytes: 512, Measure: lifetime.Occupied})
 	c, err := b.Finish()
 	if err != nil {
 		t.Fatal(err)
@@ -33,9 +34,12 @@ func TestTotals(t *testing.T) {
 		v, n := binary.Varint(rest)
 		got, rest = append(got, v), rest[n:]
 	}
-	want := []int64{1, 10, 10, 10, 10, 512, 0, 0, 0, 0, 250_000, -1, -1, -1, 1_000_000}
+	want := []int64{1, 10, 10, 512, 1536, -2048}
 	if len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) {
 		t.Errorf("%v, want %v at the end", got, want)
+	}
+	if n := len(shownTotals(c.Spaces[1])); n != 0 {
+		t.Errorf("%d totals beside buffers", n)
 	}
 }
 

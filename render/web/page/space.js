@@ -68,8 +68,7 @@ export class Space {
     this.value = this.values ? columns.readSteps(n) : null;
     this.freeSite = this.freeSites ? Uint32Array.from(columns.read(n)) : null; // 0 = that of the allocation
     this.reserved = {at: columns.readSteps(this.levels), bytes: columns.readSteps(this.levels)};
-    this.reported = {at: columns.readSteps(this.totals), bytes: columns.readSteps(this.totals),
-      fragmentation: columns.read(this.totals)};
+    this.reported = {at: columns.readSteps(this.totals), bytes: columns.readSteps(this.totals)};
     this.orderEnds();
     this.curve = this.usageOnly ? this.usage() : this.changes();
     this.extremes = new Extremes(this.curve.bytes);

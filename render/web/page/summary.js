@@ -23,6 +23,7 @@ export function summary(space, go) {
       figure('recording', 'none', 'no allocation or free was recorded', 'only what was alive at the end'),
     ]);
   }
+  if (space.usageOnly && info.allocations + info.frees > 0) return figures([figure('rose by', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, '; what was in use before is not recorded'), 'peak'), recording(space)]);
   const full = info.limit_bytes === null ? '' : `${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
   if (space.usageOnly && space.length <= 1) return figures([figure('in use', bytes(info.peak.bytes), exact(info.peak.bytes), full, 'peak'), idle(space)]); // of a text
   return figures([

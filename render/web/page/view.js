@@ -101,7 +101,7 @@ export class View {
   make() {
     this.plot?.destroy();
     if (this.still) return;
-    const {space, frame} = this, place = (n) => (this.address ? this.addressText(n) : bytes(n));
+    const {space, frame} = this, relative = space.usageOnly && space.info.allocations + space.info.frees > 0, place = (n) => (this.address ? this.addressText(n) : relative ? n && `+${bytes(n)}` || '' : bytes(n));
     const [x, y] = axes(space, {grid: false, place, space: 40});
     x.size = () => this.px(frame.height - frame.bottom);
     y.size = () => this.px(frame.left);
@@ -387,8 +387,6 @@ export function describe(space, t) {
   const reserved = space.static ? null : space.reservedAt(t);
   if (reserved !== null) parts.push(`reserved ${bytes(reserved)}`);
   if (space.stack.length) parts.push(`stack ${bytes(space.stackAt(t))}`);
-  const k = lastUpTo(space.reported.at, t);
-  if (k >= 0 && space.reported.fragmentation[k] >= 0) parts.push(`fragmentation ${(space.reported.fragmentation[k] / 1e4).toFixed(1)} %`);
   return parts.join(' · ');
 }
 
