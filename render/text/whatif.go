@@ -100,7 +100,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 			peak, saved, reserved, fits = "", "", "", ""
 		}
 		if s.Replay == nil && one.Advice != "" {
-			notes = append(notes, changeOf(one)+": "+Printable(one.Advice))
+			notes = append(notes, Printable(one.Advice))
 		}
 	}
 	width := p.width
