@@ -39,7 +39,7 @@ func (p Purpose) Name() string {
 // Names of the sums of several categories, where sizes tell how many buffers are for either, but not which.
 const (
 	ParametersAndStates = "parameter or optimizer_state"
-	ParametersAndCopies = "parameter, optimizer_state or copy" // of the model
+	ParametersAndCopies = "parameter or optimizer_state or copy" // of the model
 )
 
 // IsOfSum reports whether Name is that of a sum.
