@@ -42,6 +42,10 @@ func TestMoved(t *testing.T) {
 // TestReplaced: an own optimizer puts new parameters, in two lines, and new states in the place of old ones.
 func TestReplaced(t *testing.T) { checkAddresses(t, "older/replaced", lifetime.EndOpen) }
 
+// TestReturned: a function returns the result of a pass, and its caller drops that when it has the next one. Between passes only zero_grad is
+// recorded, which ends a call.
+func TestReturned(t *testing.T) { checkAddresses(t, "older/returned", lifetime.EndOpen) }
+
 // TestCompiled: what a compiled model keeps for a backward pass that is not recorded, though nearly all that it allocated was for the
 // compiler, which frees it. The functions of torch.compile that run it are no modules.
 func TestCompiled(t *testing.T) {

@@ -20,7 +20,7 @@ func (a *analysis) phases() {
 	between := false              // the program allocated outside of all passes since the last span
 	thread := program.ThreadID(0) // what runs the passes
 	a.aside = a.fleeting()
-	returned := a.returned()
+	returned, recorded := a.returned(), a.steps // recorded: what the optimizer does, also if it allocates nothing
 	for i := range a.s.Buffers {
 		b := &a.s.Buffers[i]
 		if b.Edge&lifetime.BeginUnseen != 0 {
@@ -33,6 +33,9 @@ func (a *analysis) phases() {
 		}
 		f, phase := a.at(b), a.phaseOf(b)
 		calls.ended = calls.ended || returned[i] != 0 && !returned[i].IsOther(thread)
+		for ; len(recorded) > 0 && recorded[0].Begin <= b.Begin; recorded = recorded[1:] {
+			calls.ended = true
+		}
 		told := a.r.place(b.Site).phase != purpose.UnknownPhase // by the stack, not by a mark
 		a.isTorch = a.isTorch || told
 		if a.aside[i] = a.aside[i] || !told && f.thread.IsOther(thread); a.aside[i] {

@@ -453,15 +453,21 @@ func (a *analysis) isAutocastCopy(i int) bool {
 	return a.out[i].Phase == purpose.Forward && f != nil && f.flags&program.DropsCasts != 0
 }
 
-// isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call
+// isHeldResult reports whether it is the last allocation of a call in inference, which the function that made the call, or a caller of it,
 // frees: when it has the next result, or with del.
 func (v *view) isHeldResult() bool {
 	if v.trains || !v.lasts[v.i] || v.freed == nil || !v.freed.python {
 		return false
 	}
-	caller, f := v.r.Callers(v.f.rootCall)
 	same, at := v.r.Callers(v.freed.path)
-	return caller == same && f.File == at.File && f.Function == at.Function
+	for path := v.f.rootCall; path != 0; {
+		caller, f := v.r.Callers(path)
+		if caller == same && f.File == at.File && f.Function == at.Function {
+			return true
+		}
+		path = caller
+	}
+	return false
 }
 
 // handedOut reports whether something that an inner module made is alive after the call of the model. What the call

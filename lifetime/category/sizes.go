@@ -474,7 +474,12 @@ func (g *generations) ofOwn(z *sizes, size int64) int {
 // withoutGradient finds the older buffers of sizes that have no gradient: those of the engine, if parameters of the size have a stack, and
 // frozen weights, if the states are counted.
 func (a *analysis) withoutGradient(z *sizes, old map[int64][]int, counted bool) {
-	told := a.toldParameters()
+	told, through := map[int64]int{}, lifetime.BeginUnseen|lifetime.EndOpen // parameters from before the window that have a stack, by size
+	for i := range a.s.Buffers {
+		if b := &a.s.Buffers[i]; b.Edge&through == through && a.out[i].Category == purpose.ModelParameter {
+			told[b.Requested]++
+		}
+	}
 	hasStack := func(i int) bool { return a.at(&a.s.Buffers[i]).python || a.freed(i) != nil }
 	for size, buffers := range old {
 		switch {
@@ -559,18 +564,6 @@ func (a *analysis) modelsOf(z *sizes, old map[int64][]int) (models map[int64]int
 
 // counter is the size of a counter of steps or batches.
 const counter = 8
-
-// toldParameters returns how many parameters from before the window have a stack that tells it, by size.
-func (a *analysis) toldParameters() map[int64]int {
-	told := map[int64]int{}
-	for i := range a.s.Buffers {
-		b, through := &a.s.Buffers[i], lifetime.BeginUnseen|lifetime.EndOpen
-		if b.Edge&through == through && a.out[i].Category == purpose.ModelParameter {
-			told[b.Requested]++
-		}
-	}
-	return told
-}
 
 // nearly is the share of the bytes that is as good as all: sizes may agree by chance.
 const nearly = 0.9
