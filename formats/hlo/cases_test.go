@@ -45,22 +45,22 @@ var cases = []struct {
 		allocation(0, 1536, 1, 0, 3, 0).num(liveOut, 1), allocation(1, 512).num(parameter, 1), allocation(2, 1024, 2, 0).num(constant, 1)}),
 		"3[-1,0)@0:1536/1200 output open -1[-1,0)@1536:512/0 parameter open 2[-1,0)@2048:1024/800 constant open | 1 in 3"},
 	{"thread-local", three([]message{allocation(0, 512, 1, 0).num(threadLocal, 1), allocation(1, 2560, 2, 0, 3, 1024)}),
-		"3[-1,0)@512:2560/1200 open | 2 in 3"},
+		"3[-1,0)@512:2560/2224 open | 2 in 3"},
 	{"allocations in any order", three([]message{allocation(7, 1536, 3, 0), allocation(2, 1024, 1, 0, 2, 512)}, trace(alloc(3), free(3))),
 		"2[-1,2)@0:1024/800 open 3[0,1)@1024:1536/1200 | 1 in 2 3[0,1]"},
 	{"trace of the first temporary allocation", three(
 		[]message{allocation(0, 512, 1, 0), allocation(1, 2560, 2, 0, 3, 1024)}, trace(alloc(2), alloc(3), free(2)), trace(alloc(1), free(1))),
-		"3[-1,2)@512:2560/1200 open 1[0,1)@0:512/400 | 1[0,1] 2 in 3"},
+		"3[-1,2)@512:2560/2224 open 1[0,1)@0:512/400 | 1[0,1] 2 in 3"},
 	{"and not the longest one", three(
 		[]message{allocation(0, 512, 1, 0), allocation(1, 2560, 2, 0, 3, 1024)}, trace(alloc(1), free(1)), trace(alloc(2), alloc(3), free(2))),
-		"3[-1,2)@512:2560/1200 open 1[0,1)@0:512/400 | 1[0,1] 2 in 3"},
+		"3[-1,2)@512:2560/2224 open 1[0,1)@0:512/400 | 1[0,1] 2 in 3"},
 	{"trace in two allocations", three(
 		[]message{allocation(0, 512, 1, 0), allocation(1, 2560, 2, 0, 3, 1024)}, trace(alloc(1), alloc(3), free(3), free(1))),
 		"1[0,3)@0:512/400 3[1,2)@1536:1536/1200 | 1[0,3] 3[1,2]"},
 	{"trace in an output", three([]message{allocation(0, 2560, 1, 0, 2, 0, 3, 1024).num(liveOut, 1)}, trace(alloc(1), free(1))),
-		"3[-1,2)@0:2560/1200 output open | 1[0,1] in 3 2 in 3"},
+		"3[-1,2)@0:2560/2224 output open | 1[0,1] in 3 2 in 3"},
 	{"two traces in an output, as long", three([]message{allocation(0, 2560, 1, 0, 2, 0, 3, 1024).num(liveOut, 1)}, trace(alloc(1), free(1)), trace(alloc(2), free(2))),
-		"3[-1,2)@0:2560/1200 output open | 1[0,1] in 3 2 in 3"},
+		"3[-1,2)@0:2560/2224 output open | 1[0,1] in 3 2 in 3"},
 	{"no events of a color", func() program {
 		p := three([]message{allocation(0, 512, 1, 0), allocation(1, 1536, 3, 0).num(color, 1)}, trace(alloc(3), free(3)))
 		p.buffers[2] = p.buffers[2].colored(1)
@@ -80,23 +80,23 @@ var cases = []struct {
 		p := three(temporaries())
 		p.buffers[0] = buffer(1, 512, 1, 4)
 		return p
-	}(), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3 | 1: logical buffer 1: its instruction has no such part"},
+	}(), "3[-1,0)@0:2560/2224 open | 1 in 3 2 in 3 | 1: logical buffer 1: its instruction has no such part"},
 	{"part behind the last", func() program {
 		p := three(temporaries())
 		p.instructions[0] = instruction(1, tupleOf(array(f32, 4)), nil)
 		p.buffers[0] = buffer(1, 512, 1, 1)
 		return p
-	}(), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3 | 1: logical buffer 1: its instruction has no such part"},
+	}(), "3[-1,0)@0:2560/2224 open | 1 in 3 2 in 3 | 1: logical buffer 1: its instruction has no such part"},
 	{"instruction number 0", program{instructions: []message{instruction(0, array(f32, 100), nil)},
 		buffers: []message{buffer(1, 512, 0)}, allocations: []message{allocation(0, 512, 1, 0)}}, "1[-1,0)@0:512/400 open |"},
 	{"largest first", func() program {
 		p := three([]message{allocation(0, 2560, 3, 1024, 2, 0, 1, 0)})
 		slices.Reverse(p.buffers)
 		return p
-	}(), "3[-1,0)@0:2560/1200 open | 2 in 3 1 in 3"},
+	}(), "3[-1,0)@0:2560/2224 open | 2 in 3 1 in 3"},
 	{"pointers of 4 bytes", program{instructions: []message{instruction(1, tupleOf(array(f32, 4), array(f32, 4), array(f32, 4)), nil)},
 		buffers: []message{buffer(1, 16, 1)}, allocations: []message{allocation(0, 16, 1, 0)}}, "1[-1,0)@0:16/16 open |"}, // on TPU: no padding
-	{"allocation of nothing", three(append(temporaries(), allocation(1, 0))), "3[-1,0)@0:2560/1200 open | 1 in 3 2 in 3"},
+	{"allocation of nothing", three(append(temporaries(), allocation(1, 0))), "3[-1,0)@0:2560/2224 open | 1 in 3 2 in 3"},
 	{"nothing", program{}, "|"},
 }
 

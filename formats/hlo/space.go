@@ -225,8 +225,9 @@ func (x *builder) allocation(ref build.SpaceRef, end int64, a *allocation, stati
 			buf.Kind = lifetime.Plain
 		}
 		value := &noValue
-		if holder >= 0 {
-			buf.Requested, buf.Site, value = min(x.sites[holder].unpadded, a.size), x.whole(a, holder), &x.p.values[holder].id
+		if holder >= 0 { // values share it over time: only what the layout adds to that one is padding
+			v := &x.p.values[holder]
+			buf.Requested, buf.Site, value = max(a.size-max(min(v.size, a.size)-x.sites[holder].unpadded, 0), 0), x.whole(a, holder), &v.id
 		}
 		x.b.Interval(ref, build.Interval{Buffer: buf, ValueID: value})
 	}

@@ -127,9 +127,9 @@ func (p *Pass) inferred(f Finding, d *oom.Diagnosis, largest []string) []Finding
 		return []Finding{f}
 	}
 	f.add(figure(FigReserved, d.Needed))
-	waste, padded := newWaste(p.Space), int64(0)
+	padded := int64(0)
 	for _, i := range p.Space.LiveAt(d.Mark.Begin) {
-		padded = units.AddSat(padded, waste.of(i))
+		padded = units.AddSat(padded, p.paddingOf(i))
 	}
 	if f.add(figure(FigPadding, padded)); padded > 0 {
 		largest = append([]string{units.Bytes(padded) + " of this is padding"}, largest...)

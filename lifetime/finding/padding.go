@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 )
 
 // Thresholds of padding.
@@ -22,7 +21,7 @@ const (
 // smallBytes and minWaste of the peak. If no group qualifies, all of them together may.
 func padding(p *Pass) (findings []Finding) {
 	s, peak := p.Space, p.highest().Bytes
-	groups := groupBuffers(p.Capture, s, s.LiveAt(p.highest().At), newWaste(s).of)
+	groups := groupBuffers(p.Capture, s, s.LiveAt(p.highest().At), p.paddingOf)
 	large := func(g *group) bool {
 		return shareOf(g.bytes, g.amount.Bytes) >= minPadding &&
 			(g.bytes >= largeWaste || g.bytes >= smallBytes && shareOf(g.bytes, peak) >= minWaste)
@@ -55,28 +54,5 @@ func (g *group) padded(peak int64, name, more string) Finding {
 	return f
 }
 
-// waste computes the padding of buffers.
-type waste struct {
-	s      *lifetime.Space
-	values map[int64]*lifetime.Value
-}
-
-func newWaste(s *lifetime.Space) waste {
-	w := waste{s, map[int64]*lifetime.Value{}}
-	for i := range s.Values {
-		w.values[s.Values[i].ID] = &s.Values[i]
-	}
-	return w
-}
-
-// of returns the padding of a buffer in bytes. An allocation that several values share over time may be larger than the
-// value that stands for it; only the bytes that the layout adds to that value are padding.
-func (w waste) of(i int) int64 {
-	b := &w.s.Buffers[i]
-	if w.s.ValueIDs != nil {
-		if v := w.values[w.s.ValueIDs[i]]; v != nil {
-			return max(min(v.Size, b.Size)-v.Requested, 0)
-		}
-	}
-	return b.Size - b.Requested
-}
+// paddingOf returns the padding of a buffer in bytes.
+func (p *Pass) paddingOf(i int) int64 { return p.Space.Buffers[i].Size - p.Space.Buffers[i].Requested }

@@ -40,27 +40,26 @@ func (p *plan) whole(kind lifetime.Kind, uses compiled.Uses, op string, size, re
 	site := p.b.Site(lifetime.Site{Op: op, Shape: "f32[8,128]{1,0}", DType: "f32", Instr: fmt.Sprint("i.", p.next)})
 	p.b.Region(p.s, lifetime.Region{Begin: -1, End: 10, Addr: p.addr, Size: size, Edge: lifetime.EndOpen, Uses: uses})
 	p.add(lifetime.Buffer{Begin: -1, End: 10, Addr: p.addr, Size: size, Requested: requested, Site: site, Edge: lifetime.EndOpen,
-		Kind: kind}, size)
+		Kind: kind})
 	p.addr += uint64(size)
 }
 
 // temp adds a temporary of a layer that is alive from begin to end.
-func (p *plan) temp(begin, end int64, layer int, size, requested, valueSize int64) {
+func (p *plan) temp(begin, end int64, layer int, size, requested int64) {
 	line := p.b.Frame(frame.Frame{Function: "dot_general", File: "/home/me/net.py", Line: 7, Kind: frame.Scope})
 	scope := p.b.Frame(frame.Frame{Function: fmt.Sprint("layer_", layer), Kind: frame.Scope})
 	site := p.b.Site(lifetime.Site{
 		Op: fmt.Sprintf("layer_%d/dot_general", layer), Shape: "f32[65536,3]{1,0:T(8,128)}", DType: "f32", Instr: fmt.Sprint("fusion.", p.next),
 		Stack: p.b.Stack([]lifetime.FrameID{line, scope}),
 	})
-	p.add(lifetime.Buffer{Begin: begin, End: end, Addr: p.addr, Size: size, Requested: requested, Site: site, Kind: lifetime.Temporary},
-		valueSize)
+	p.add(lifetime.Buffer{Begin: begin, End: end, Addr: p.addr, Size: size, Requested: requested, Site: site, Kind: lifetime.Temporary})
 	p.addr += uint64(size)
 }
 
-func (p *plan) add(buf lifetime.Buffer, valueSize int64) {
+func (p *plan) add(buf lifetime.Buffer) {
 	id := p.next
 	p.b.Interval(p.s, build.Interval{Buffer: buf, ValueID: &id})
-	p.b.Value(p.s, lifetime.Value{ID: p.next, Root: p.next, Begin: buf.Begin, End: buf.End, Size: valueSize, Requested: buf.Requested,
+	p.b.Value(p.s, lifetime.Value{ID: p.next, Root: p.next, Begin: buf.Begin, End: buf.End, Size: buf.Size, Requested: buf.Requested,
 		Site: buf.Site})
 	p.next++
 }
@@ -98,7 +97,7 @@ func TestWholeProgram(t *testing.T) {
 	p.whole(lifetime.Parameter, compiled.ForParameter|compiled.ForOutput, "state", gib, gib)
 	p.whole(lifetime.Output, compiled.ForOutput, "", 100*mib, 100*mib) // less than a twentieth
 	p.whole(lifetime.Constant, compiled.ForConstant, "table", 512*mib, 512*mib)
-	p.temp(2, 4, 0, gib, gib, gib)
+	p.temp(2, 4, 0, gib, gib)
 	// Twelve weights of 30 MiB: each is small, but together they are large.
 	for i := range 12 {
 		p.whole(lifetime.Parameter, compiled.ForParameter, fmt.Sprint("bias_", i), 30*mib, 30*mib)
@@ -163,12 +162,12 @@ func TestPadding(t *testing.T) {
 	p.whole(lifetime.Parameter, compiled.ForParameter, "thin", 3*mib, mib)
 	p.whole(lifetime.Parameter, compiled.ForParameter, "tiny", 64*kib, 8*kib) // little of the whole
 	for layer := range 3 {
-		p.temp(2, 8, layer, 32*mib, 768*kib, 32*mib)
+		p.temp(2, 8, layer, 32*mib, 768*kib)
 	}
-	p.temp(0, 1, 9, 90*mib, 1, 90*mib)            // not at the peak
-	p.temp(3, 7, 4, 50*mib, 5*mib, 5*mib)         // an allocation that several values share over time
+	p.temp(0, 1, 9, 90*mib, 1)                    // not at the peak
+	p.temp(3, 7, 4, 50*mib, 50*mib)               // without padding
 	vmem := newPlan(b, "jit_step(5)", "space1")   // a small memory
-	vmem.temp(1, 2, 0, 200*kib, 100*kib, 200*kib) // half of it
+	vmem.temp(1, 2, 0, 200*kib, 100*kib)          // half of it
 	smem := newPlan(b, "jit_step(5)", "space2")   // scalars
 	smem.whole(lifetime.Constant, 0, "s", 512, 4) //
 	_, got := findings(t, b)
