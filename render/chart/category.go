@@ -2,7 +2,9 @@ package chart
 
 import (
 	"cmp"
+	"iter"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -29,10 +31,21 @@ const mostBands = 6
 // other memory than that of buffers is in use.
 func (u *usage) bandsOf(w plot.Window) []band {
 	s := u.s
-	if s.UsageOnly() || s.Base != 0 || len(s.Stack) > 0 {
-		return nil
+	bands, changes := u.recorded()
+	if bands == nil && !s.UsageOnly() && s.Base == 0 && len(s.Stack) == 0 {
+		of, bandOf := u.classes()
+		bands, changes = of, func(yield func(change) bool) {
+			for c := range s.Changes() {
+				size := s.Buffers[c.Buffer].Size
+				if !c.Begin {
+					size = -size
+				}
+				if !yield(change{c.T, int(bandOf[c.Buffer]), size}) {
+					return
+				}
+			}
+		}
 	}
-	bands, bandOf := u.classes()
 	if len(bands) < 2 {
 		return nil
 	}
@@ -47,17 +60,13 @@ func (u *usage) bandsOf(w plot.Window) []band {
 		}
 	}
 	last := s.Begin
-	for c := range s.Changes() {
-		if c.T > last {
-			fill(last, c.T)
-			last = c.T
+	for c := range changes {
+		if c.t > last {
+			fill(last, c.t)
+			last = c.t
 		}
-		size := s.Buffers[c.Buffer].Size
-		if !c.Begin {
-			size = -size
-		}
-		sums[bandOf[c.Buffer]] += size
-		total += size
+		sums[c.band] += c.bytes
+		total += c.bytes
 	}
 	fill(last, s.End)
 	for n := range bands {
@@ -74,6 +83,46 @@ func (u *usage) bandsOf(w plot.Window) []band {
 		}
 	}
 	return bands
+}
+
+// change is a change of the bytes of a band.
+type change struct {
+	t     int64
+	band  int
+	bytes int64
+}
+
+// recorded returns the categories that the producer recorded as usage of their own, beside that of the space, those that vary least first; none
+// without them.
+func (u *usage) recorded() (bands []band, changes iter.Seq[change]) {
+	var all []change
+	of := slices.DeleteFunc(slices.Clone(u.c.Spaces), func(o *lifetime.Space) bool {
+		return !strings.HasPrefix(o.ID(), u.s.ID()+"/") || !o.UsageOnly() || !u.s.UsageOnly() || o.Source != u.s.Source
+	})
+	slices.SortStableFunc(of, func(x, y *lifetime.Space) int { return cmp.Compare(steady(y), steady(x)) })
+	for n, o := range of {
+		name := strings.TrimPrefix(o.ID(), u.s.ID()+"/")
+		b, last := band{name: name, look: plot.CategoryLook(strings.ReplaceAll(name, " ", "_"))}, int64(0)
+		for l := range o.Levels(lifetime.Occupied) {
+			all = append(all, change{l.At, n, l.Bytes - last})
+			if b.most, last = max(b.most, l.Bytes), l.Bytes; l.At <= u.peak.At {
+				b.atPeak = l.Bytes
+			}
+		}
+		bands = append(bands, b)
+	}
+	slices.SortStableFunc(all, func(x, y change) int { return cmp.Compare(x.t, y.t) })
+	return bands, slices.Values(all)
+}
+
+// steady returns the mean of the levels of a space, as a share of the highest.
+func steady(s *lifetime.Space) float64 {
+	area, last := 0.0, lifetime.Level{At: s.Begin}
+	for l := range s.Levels(lifetime.Occupied) {
+		area += float64(last.Bytes) * float64(l.At-last.At)
+		last = l
+	}
+	return area / float64(max(s.Peak(lifetime.Occupied).Bytes, 1))
 }
 
 // classes returns the bands, and that of each buffer. Small categories share one.

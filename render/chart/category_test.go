@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -77,5 +79,29 @@ func TestBands(t *testing.T) {
 	}
 	if plot.CategoryLook("output") == plot.CategoryLook("activation") {
 		t.Error("outputs and activations of compiled programs have one colour")
+	}
+}
+
+// TestRecordedBands: the categories that a timeline records lie on each other up to its total at each time, and have no panels of their own.
+func TestRecordedBands(t *testing.T) {
+	c, err := judged.Open("../../testdata/chrome/cpu_leak.timeline.json.gz", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.ID() == "timeline" })
+	u, err := newUsage(c.Capture, c.Spaces[at], Options{Width: 960})
+	if err != nil || len(u.bands) != len(c.Spaces)-1 {
+		t.Fatalf("%d bands of %d memory IDs: %v", len(u.bands), len(c.Spaces), err)
+	}
+	sum := int64(0)
+	for _, b := range u.bands {
+		sum += b.atPeak
+	}
+	if top := u.bands[len(u.bands)-1].top.high; sum != u.peak.Bytes || !slices.Equal(top, u.occupied.high) {
+		t.Errorf("the bands have %d at the peak of %d, and are as high as %v of %v", sum, u.peak.Bytes, top, u.occupied.high)
+	}
+	var svg bytes.Buffer
+	if err := Usage(&svg, c, c.Spaces[at], Options{Others: slices.Delete(slices.Clone(c.Spaces), at, at+1)}); err != nil || strings.Contains(svg.String(), "other memory IDs") {
+		t.Errorf("categories are drawn again: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -79,7 +80,7 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 			u.requested = requested
 		}
 	}
-	if o.Categories {
+	if o.Categories || s.UsageOnly() {
 		u.bands = u.bandsOf(w)
 	}
 	if len(s.Stack) > 0 {
@@ -98,7 +99,8 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 		return err
 	}
 	var below canvas.Length
-	u.o.Height, below = u.FindOthers(o.Others, u.o.Height, least, o.Height != 0)
+	others := slices.DeleteFunc(slices.Clone(o.Others), func(x *lifetime.Space) bool { return u.bands != nil && strings.HasPrefix(x.ID(), s.ID()+"/") }) // else they are bands
+	u.o.Height, below = u.FindOthers(others, u.o.Height, least, o.Height != 0)
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())
 	if len(u.bands) == 0 && u.stack == nil && u.BreakAt(u.occupied.lowest(), u.most(), u.ceiling) {
