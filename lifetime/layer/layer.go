@@ -18,11 +18,18 @@ import (
 // take the square of their depth.
 type Layers struct {
 	t        *lifetime.Tables
-	siblings map[string]int    // modules that differ in a number only, by their path without it; nil until a layer is asked for
+	tree     map[step]int      // the number of each module, by its path
+	siblings map[step]int      // modules that differ in a number only, by their path without it; nil until a layer is asked for
 	paths    map[string]string // of modules that are known by their last name: "Linear_3"; "" = several
 	known    map[string]string // layers of modules that were asked for: several sites have one module
 
 	calls, scopes []lifetime.StackID // see inside; nil until a module is asked for
+}
+
+// step is a name in the path of a module, below the module with a number. Paths as texts would take the square of their depth.
+type step struct {
+	below int
+	name  string
 }
 
 // Of returns the modules and layers of a capture.
@@ -31,18 +38,20 @@ func Of(t *lifetime.Tables) *Layers { return &Layers{t: t} }
 // findSiblings finds all modules.
 func (l *Layers) findSiblings() {
 	t := l.t
-	l.siblings, l.paths, l.known = map[string]int{}, map[string]string{}, map[string]string{}
-	seen := map[string]bool{}
+	l.tree, l.siblings, l.paths, l.known = map[step]int{}, map[step]int{}, map[string]string{}, map[string]string{}
 	add := func(module string) {
 		parts, _ := splitModule(module)
-		for i, part := range parts {
-			if !number.MatchString(part) { // nobody asks for its siblings
-				continue
+		at := 0
+		for _, part := range parts {
+			next, ok := l.tree[step{at, part}]
+			if !ok {
+				next = len(l.tree) + 1
+				l.tree[step{at, part}] = next
+				if number.MatchString(part) { // nobody asks for siblings of others
+					l.siblings[step{at, number.ReplaceAllString(part, "#")}]++
+				}
 			}
-			if path := strings.Join(parts[:i+1], "/"); !seen[path] {
-				seen[path] = true
-				l.siblings[siblingsOf(parts, i)]++
-			}
+			at = next
 		}
 	}
 	for i := range t.Sites {
@@ -105,26 +114,25 @@ func (l *Layers) Of(module string) string {
 	return layer
 }
 
-func (l *Layers) find(module string) (layer string) {
+func (l *Layers) find(module string) string {
 	parts, separator := splitModule(cmp.Or(l.paths[module], module))
+	at, layer := 0, 0 // names up to the layer
 	for i, part := range parts {
-		if !numbered.MatchString(part) {
-			continue
+		if numbered.MatchString(part) {
+			if l.siblings[step{at, number.ReplaceAllString(part, "#")}] > 1 {
+				layer = i + 1
+				break
+			}
+			if isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0"); !isRoot && layer == 0 {
+				layer = i + 1
+			}
 		}
-		path := strings.Join(parts[:i+1], separator)
-		if l.siblings[siblingsOf(parts, i)] > 1 {
-			return path
-		}
-		if isRoot := i == 0 && len(parts) > 1 && separator == "/" && strings.HasSuffix(part, "_0"); !isRoot {
-			layer = cmp.Or(layer, path)
+		next, ok := l.tree[step{at, part}]
+		if at = next; !ok {
+			at = -1 // no module
 		}
 	}
-	return layer
-}
-
-// siblingsOf returns what the paths of modules have in common that differ in the number of part i.
-func siblingsOf(parts []string, i int) string {
-	return strings.Join(parts[:i], "/") + "/" + number.ReplaceAllString(parts[i], "#")
+	return strings.Join(parts[:layer], separator)
 }
 
 // splitModule returns the names in the path of a module, and what separates them.

@@ -1,6 +1,8 @@
 package layer_test
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -96,5 +98,28 @@ func TestModulesOfDeepStacks(t *testing.T) {
 		if got := layers.ModuleOf(lifetime.SiteID(i+1), 0); got != want {
 			t.Fatalf("call %d: %q, want %q", i+1, got, want)
 		}
+	}
+}
+
+// TestDeepModules: modules inside modules cost as much as their names are long, not the square of it.
+func TestDeepModules(t *testing.T) {
+	cost := func(depth int) (bytes float64) {
+		c := lifetime.Tables{Sites: make([]lifetime.Site, 1), Stacks: make([]lifetime.Stack, 1), Frames: make([]frame.Frame, 1), Purposes: make([]purpose.Purpose, 1)}
+		text := 0
+		for i := range depth {
+			c.Sites = append(c.Sites, lifetime.Site{Module: strings.Repeat("block.0.", i+1) + "weight"})
+			text += len(c.Sites[i+1].Module)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		layers := layer.Of(&c)
+		for _, s := range c.Sites {
+			layers.Of(s.Module)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc-before.TotalAlloc) / float64(text)
+	}
+	if few, many := cost(100), cost(400); many > 2*few {
+		t.Errorf("%.1f bytes for each byte of names, %.1f if they are four times as deep", few, many)
 	}
 }
