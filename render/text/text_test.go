@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/memlane/memlane/formats"
+	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/judge"
@@ -131,5 +133,42 @@ func TestWholeCalls(t *testing.T) {
 ... is main_loop (worker.py:892) ← <module> (default_worker.py:327)
 `; !strings.Contains(b.String(), want) {
 		t.Errorf("prints\n%swant\n%s", &b, want)
+	}
+}
+
+// TestBriefSays: a change is advised only if it lowers the peak by 5 %, what could not be judged comes with what to record, and the place of
+// a leak is named once among what held the memory.
+func TestBriefSays(t *testing.T) {
+	const mib = 1 << 20
+	brief := func(r *answer.Report) string {
+		var b strings.Builder
+		if err := text.Brief(&b, r, text.Style{}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	healthy := func(high int64) *answer.Report {
+		p := answer.Peak{Space: "cuda:0", Bytes: 100 * mib, Savings: []answer.WhatIfScenario{{Edits: []string{"batch=0.5"}, Advice: "Halve the batch.",
+			PeakBytes: high - mib, LowBytes: high - 2*mib, HighBytes: high, SavedBytes: 101*mib - high}}}
+		return &answer.Report{Captures: []answer.CaptureReport{{Peaks: []answer.Peak{p}}}}
+	}
+	if got := brief(healthy(96 * mib)); strings.Contains(got, "Halve") || !strings.Contains(got, "leaks   no leak and no other problem was found\n") {
+		t.Errorf("a saving of 4 %%: %s", got)
+	}
+	if got := brief(healthy(94 * mib)); !strings.Contains(got, "could   Halve the batch. The peak would be 93.0 MiB (92.0 to 94.0)") {
+		t.Errorf("a saving of 6 %%: %s", got)
+	}
+	short := healthy(100 * mib)
+	short.Unjudged, short.Captures[0].Leaks.Notes = "not judged: cuda:0 (1 step)", []string{"cuda:0: only 1 step was recorded; record about 50"}
+	if got := brief(short); !strings.Contains(got, "leaks   not judged: cuda:0: only 1 step was recorded; record about 50\n") {
+		t.Errorf("too short: %s", got)
+	}
+	c, err := judged.Open("../../testdata/failures/ahead.pickle.zst", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := brief(answer.NewReport("", []answer.CaptureReport{answer.CaptureReportOf(c, "")}, &answer.Ranks{}, nil))
+	if strings.Count(got, "fetch (died.py:38)") != 1 || !strings.Contains(got, "held    leak: fetch (died.py:38) leaked 221 MiB in 188 buffers; use (died.py:39) 160 MiB\n") {
+		t.Errorf("a leak: %s", got)
 	}
 }
