@@ -1,14 +1,11 @@
 """An own AdamW puts new parameters, in two lines, and new states in the place of old ones, which a variable still holds: replaced.py FILE.
 FILE.categories.json says by address what is alive after two steps."""
-import json
-import os
-import pickle
 import sys
 
 import torch
 import torch.nn as nn
 
-out = sys.argv[1]
+import addresses
 
 
 class Own(torch.optim.Optimizer):
@@ -48,12 +45,4 @@ for _ in range(2):
 categories = {hex(p.data_ptr()): "parameter" for p in net.parameters()}
 for of in optimizer.state.values():
     categories |= {hex(t.data_ptr()): "optimizer_state" for t in of.values()}
-snapshot = torch.cuda.memory._snapshot()
-for frames in [e["frames"] for e in snapshot["device_traces"][0]] + [b["frames"] for s in snapshot["segments"] for b in s["blocks"]]:
-    for f in frames:
-        f["filename"] = f["filename"].replace(os.path.dirname(os.path.dirname(torch.__file__)), "/opt/venv/lib/python3.11/site-packages").replace(
-            os.path.dirname(os.path.abspath(__file__)), "/home/user")
-with open(out, "wb") as f:
-    pickle.dump(snapshot, f)
-with open(out + ".categories.json", "w") as f:
-    json.dump(categories, f)
+addresses.save(sys.argv[1], categories)

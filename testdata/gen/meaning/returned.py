@@ -1,14 +1,11 @@
 """Forward passes in a function that returns their result; between them only zero_grad runs, which allocates and frees nothing: returned.py FILE.
 FILE.categories.json says by address what is alive after the last one."""
-import json
-import os
-import pickle
 import sys
 
 import torch
 import torch.nn as nn
 
-out = sys.argv[1]
+import addresses
 
 
 class Block(nn.Module):
@@ -35,12 +32,4 @@ for _ in range(2):
     y = run(x)
 categories = {hex(p.data_ptr()): "parameter" for p in net.parameters()}
 categories[hex(y.data_ptr())] = "temporary"
-snapshot = torch.cuda.memory._snapshot()
-for frames in [e["frames"] for e in snapshot["device_traces"][0]] + [b["frames"] for s in snapshot["segments"] for b in s["blocks"]]:
-    for f in frames:
-        f["filename"] = f["filename"].replace(os.path.dirname(os.path.dirname(torch.__file__)), "/opt/venv/lib/python3.11/site-packages").replace(
-            os.path.dirname(os.path.abspath(__file__)), "/home/user")
-with open(out, "wb") as f:
-    pickle.dump(snapshot, f)
-with open(out + ".categories.json", "w") as f:
-    json.dump(categories, f)
+addresses.save(sys.argv[1], categories)
