@@ -94,7 +94,7 @@ const (
 	adviceShard  = "Shard it over more devices, or use a narrower type or a smaller batch."
 	adviceDonate = "Donate it (donate_argnums) if the program replaces it; otherwise shard it."
 	adviceOutput = "Return only what you use."
-	adviceReuse  = "Return only what you use, or donate an argument of its shape (donate_argnums)."
+	adviceReuse  = "Return only what you use, or donate an argument of its shape."
 	adviceConst  = "Pass large arrays as arguments: a closure turns them into constants."
 )
 
