@@ -247,9 +247,9 @@ func changeOf(c *judge.Capture, s *lifetime.Space) (most Change) {
 		most = Change{"", "Free what its leaks keep.", w.PeakBytes, w.LowBytes, w.HighBytes, w.PeakBytes - w.HighBytes}
 	}
 	for _, one := range answer.RemediesOf(c, s) {
-		if one.SavedBytes > most.Saved {
+		if *one.SavedBytes > most.Saved {
 			e, _ := c.WhatIf(s) // one is of it
-			most = Change{strings.Join(one.Edits, ","), one.Advice, e.Peak, one.LowBytes, one.HighBytes, one.SavedBytes}
+			most = Change{strings.Join(one.Edits, ","), one.Advice, e.Peak, *one.LowBytes, *one.HighBytes, *one.SavedBytes}
 		}
 	}
 	return most
