@@ -148,8 +148,9 @@ func TestBriefSays(t *testing.T) {
 		return b.String()
 	}
 	healthy := func(high int64) *answer.Report {
+		peak, low, saved := high-mib, high-2*mib, 101*mib-high
 		p := answer.Peak{Space: "cuda:0", Bytes: 100 * mib, Savings: []answer.WhatIfScenario{{Edits: []string{"batch=0.5"}, Advice: "Halve the batch.",
-			PeakBytes: high - mib, LowBytes: high - 2*mib, HighBytes: high, SavedBytes: 101*mib - high}}}
+			PeakBytes: &peak, LowBytes: &low, HighBytes: &high, SavedBytes: &saved}}}
 		return &answer.Report{Captures: []answer.CaptureReport{{Peaks: []answer.Peak{p}}}}
 	}
 	if got := brief(healthy(96 * mib)); strings.Contains(got, "Halve") || !strings.Contains(got, "leaks   no leak and no other problem was found\n") {
