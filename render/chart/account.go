@@ -1,18 +1,14 @@
 package chart
 
 import (
-	"cmp"
 	"io"
 	"slices"
-	"strconv"
 
-	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
-	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/plot"
 )
@@ -49,12 +45,11 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 	f.Heading(title, append(f.Source(c.Capture), "capacity "+units.Bytes(a.Capacity), units.Bytes(requested)+" requested")...)
 	const top, bottom, below, list canvas.Length = 760, 1100, 1420, 1640
 	end := f.Width - 200
-	scale := plot.Scale{From: uint64(max(a.Capacity, used, min(units.AddSat(used, requested), units.AddSat(a.Capacity, a.Capacity/2)), 1)), To: uint64(end - f.Left)}
+	most := max(a.Capacity, used, min(units.AddSat(used, requested), units.AddSat(a.Capacity, a.Capacity/2)), 1)
+	scale := plot.Scale{From: uint64(most), To: uint64(end - f.Left)}
 	x := func(bytes int64) canvas.Length { return f.Left + scale.At(uint64(bytes)) }
-	share := func(bytes int64) string {
-		return units.Bytes(bytes) + ", " + strconv.FormatFloat(100*float64(bytes)/float64(max(a.Capacity, 1)), 'f', 1, 64) + " %"
-	}
-	f.stacked(parts, top, bottom, x, share)
+	share := func(bytes int64) string { return units.Bytes(bytes) + ", " + shareOf(bytes, a.Capacity) }
+	f.stacked(parts, top, bottom, scale, share)
 	for i, k := range parts {
 		y := list + canvas.Length(i)*220
 		f.Page.Fill(canvas.Rect(f.Left, y, f.Left+120, y+120), k.look, nil)
@@ -76,16 +71,9 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 
 // accountParts returns who has the memory, without what has none: first what is live, by category if it is known, and last what is free.
 func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (parts []*kind) {
-	s, index := d.Space, map[string]int{}
-	for _, i := range s.LiveAt(d.Mark.Begin) {
-		b := &s.Buffers[i]
-		category := c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i))
-		k := keyed.At(index, &parts, category, &kind{name: purpose.Words(category), look: plot.CategoryLook(category)})
-		(*k).bytes = units.AddSat((*k).bytes, b.Size)
-	}
-	slices.SortStableFunc(parts, func(x, y *kind) int { return cmp.Compare(y.bytes, x.bytes) })
-	const most = 6 // categories
-	parts = parts[:min(len(parts), most)]
+	parts, _ = kindsOf(c, d.Space, d.Space.LiveAt(d.Mark.Begin))
+	slices.SortFunc(parts, mostBytes)
+	parts = parts[:min(len(parts), mostBands)]
 	name, rest := "live, others", a.Live
 	for _, k := range parts {
 		rest -= k.bytes

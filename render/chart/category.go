@@ -33,18 +33,7 @@ func (u *usage) bandsOf(w plot.Window) []band {
 	s := u.s
 	bands, changes := u.recorded()
 	if bands == nil && !s.UsageOnly() && s.Base == 0 && len(s.Stack) == 0 {
-		of, bandOf := u.classes()
-		bands, changes = of, func(yield func(change) bool) {
-			for c := range s.Changes() {
-				size := s.Buffers[c.Buffer].Size
-				if !c.Begin {
-					size = -size
-				}
-				if !yield(change{c.T, int(bandOf[c.Buffer]), size}) {
-					return
-				}
-			}
-		}
+		bands, changes = u.classes()
 	}
 	if len(bands) < 2 {
 		return nil
@@ -125,8 +114,8 @@ func steady(s *lifetime.Space) float64 {
 	return area / float64(max(s.Peak(lifetime.Occupied).Bytes, 1))
 }
 
-// classes returns the bands, and that of each buffer. Small categories share one.
-func (u *usage) classes() (bands []band, bandOf []uint8) {
+// classes returns the bands of the buffers. Small categories share one.
+func (u *usage) classes() (bands []band, changes iter.Seq[change]) {
 	index := map[string]int{}
 	var all []band
 	class := make([]int, len(u.s.Buffers))
@@ -160,24 +149,30 @@ func (u *usage) classes() (bands []band, bandOf []uint8) {
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(all[y].most, all[x].most) })
 	own := order[:min(len(order), mostBands)]
 	slices.SortStableFunc(own, func(x, y int) int { return cmp.Compare(all[y].area*all[x].bytes, all[x].area*all[y].bytes) })
-	place := make([]uint8, len(all))
+	place := make([]int, len(all))
 	for n, k := range own {
-		place[k] = uint8(n)
+		place[k] = n
 		bands = append(bands, all[k])
 	}
 	if others := order[len(own):]; len(others) > 0 {
 		bands = append(bands, band{name: "others", look: plot.OtherLook})
 		for _, k := range others {
-			place[k] = uint8(len(own))
+			place[k] = len(own)
 			bands[len(own)].atPeak = units.AddSat(bands[len(own)].atPeak, all[k].atPeak)
 			bands[len(own)].most = max(bands[len(own)].most, all[k].most)
 		}
 	}
-	bandOf = make([]uint8, len(class))
-	for i, k := range class {
-		bandOf[i] = place[k]
+	return bands, func(yield func(change) bool) {
+		for c := range u.s.Changes() {
+			size := u.s.Buffers[c.Buffer].Size
+			if !c.Begin {
+				size = -size
+			}
+			if !yield(change{c.T, place[class[c.Buffer]], size}) {
+				return
+			}
+		}
 	}
-	return bands, bandOf
 }
 
 // drawBands draws the categories from back to front.

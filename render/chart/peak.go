@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -70,8 +71,7 @@ func Peak(w io.Writer, c *lifetime.Capture, s *lifetime.Space, buffer string, o 
 	}
 	p.Heading(p.headline(), append(p.Source(c), units.Plural(len(p.live), "buffer"), units.Bytes(p.peak.Bytes)+plot.OfLimit(s))...)
 	if p.told() {
-		scale := plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}
-		p.stacked(p.kinds, sharesTop, sharesBottom, func(bytes int64) canvas.Length { return p.Left + scale.At(uint64(bytes)) }, p.share)
+		p.stacked(p.kinds, sharesTop, sharesBottom, plot.Scale{From: uint64(max(p.peak.Bytes, 1)), To: uint64(p.Right - p.Left)}, p.share)
 	}
 	if p.over() {
 		p.curves(curveLook, freeLine)
@@ -168,37 +168,33 @@ func (p *peak) hasName(buffer int, name string, matches func(have, name string) 
 
 // split groups the buffers at the peak by purpose.
 func (p *peak) split() {
-	index := map[string]*kind{}
-	add := func(name string, bytes int64) *kind {
-		k := index[name]
-		if k == nil {
-			k = &kind{name: name}
-			index[name], p.kinds = k, append(p.kinds, k)
-		}
-		k.bytes = units.AddSat(k.bytes, bytes)
-		return k
-	}
-	for _, i := range p.live {
-		b := &p.s.Buffers[i]
-		category := p.c.Category(&p.s.SpaceInfo, b.Kind, b.Site, p.s.PurposeOf(i))
-		k := add(cmp.Or(purpose.Words(category), noCategory), b.Size)
-		k.count++
-		k.look = plot.CategoryLook(category)
-		p.ofKind = append(p.ofKind, k)
-	}
+	p.kinds, p.ofKind = kindsOf(p.c, p.s, p.live)
 	// Memory without buffers has the same colours as in the curves.
-	if p.s.Base > 0 {
-		add("before the recording", p.s.Base).look = plot.BaseLook
-	}
-	if n := p.s.StackAt(p.peak.At); n > 0 {
-		add("stack, outside the heap", n).look = stackLook
-	}
-	slices.SortFunc(p.kinds, func(a, b *kind) int {
-		return cmp.Or(cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.name, b.name))
-	})
+	p.kinds = append(p.kinds, &kind{name: "before the recording", look: plot.BaseLook, bytes: p.s.Base},
+		&kind{name: "stack, outside the heap", look: stackLook, bytes: p.s.StackAt(p.peak.At)})
+	p.kinds = slices.DeleteFunc(p.kinds, func(k *kind) bool { return k.bytes <= 0 && k.count == 0 })
+	slices.SortFunc(p.kinds, mostBytes)
 	if !p.told() {
 		p.kinds[0].look = heapLook // as in pictures of the usage
 	}
+}
+
+func mostBytes(x, y *kind) int {
+	return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.name, y.name))
+}
+
+// kindsOf groups buffers by purpose. of is the kind of each.
+func kindsOf(c *lifetime.Capture, s *lifetime.Space, buffers []int) (all, of []*kind) {
+	index := map[string]int{}
+	for _, i := range buffers {
+		b := &s.Buffers[i]
+		category := c.Category(&s.SpaceInfo, b.Kind, b.Site, s.PurposeOf(i))
+		name := cmp.Or(purpose.Words(category), noCategory)
+		k := *keyed.At(index, &all, name, &kind{name: name})
+		k.bytes, k.count, k.look = units.AddSat(k.bytes, b.Size), k.count+1, plot.CategoryLook(category)
+		of = append(of, k)
+	}
+	return all, of
 }
 
 const noCategory = "no category recorded"
@@ -239,24 +235,27 @@ func (p *peak) explanation() string {
 	return text
 }
 
-// stacked draws one bar of kinds, from the left. x converts bytes to a place. Parts that are long enough carry their names and what text says of their bytes.
-func (f *figure) stacked(kinds []*kind, top, bottom canvas.Length, x func(bytes int64) canvas.Length, text func(bytes int64) string) {
+// stacked draws one bar of kinds, from the left. Parts that are long enough carry their names and what text says of their bytes.
+func (f *figure) stacked(kinds []*kind, top, bottom canvas.Length, scale plot.Scale, text func(bytes int64) string) {
 	at := int64(0)
 	for _, k := range kinds {
-		left := x(at)
+		left := f.Left + scale.At(uint64(at))
 		at = units.AddSat(at, k.bytes)
-		l := k.look
+		right, l := f.Left+scale.At(uint64(at)), k.look
 		l.Edged = true
-		f.Page.Fill(canvas.Rect(left, top, x(at), bottom), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+text(k.bytes)))
+		f.Page.Fill(canvas.Rect(left, top, right, bottom), l, []byte(canvas.Cut(k.name, 80)+"\n"+units.Exact(k.bytes)+", "+text(k.bytes)))
 		name := canvas.Text{X: left + 60, Y: (top+bottom)/2 + 40, Role: canvas.On(k.look), S: canvas.Clean(k.name + " " + text(k.bytes))}
-		if name.Extent()+100 <= x(at)-left {
+		if name.Extent()+100 <= right-left {
 			f.Page.Text(name)
 		}
 	}
 }
 
-func (p *peak) share(bytes int64) string {
-	return strconv.FormatFloat(100*float64(bytes)/float64(p.peak.Bytes), 'f', 1, 64) + " %"
+func (p *peak) share(bytes int64) string { return shareOf(bytes, p.peak.Bytes) }
+
+// shareOf returns bytes as a share of all, in percent.
+func shareOf(bytes, all int64) string {
+	return strconv.FormatFloat(100*float64(bytes)/float64(max(all, 1)), 'f', 1, 64) + " %"
 }
 
 // lifetime marks the allocation and the free of the chosen buffer.

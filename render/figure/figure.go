@@ -83,7 +83,7 @@ func Main(c *judge.Capture, spaces []*lifetime.Space) (main *lifetime.Space, of 
 // fatal returns the last request of s that failed and that the program did not survive; nil if there is none.
 func fatal(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
 	failures := c.Failures(s)
-	for i := len(failures) - 1; i >= 0; i-- {
+	for i := range slices.Backward(failures) {
 		if f := &failures[i]; f.Reason != oom.Survived && !f.Inferred {
 			return f
 		}
@@ -91,19 +91,15 @@ func fatal(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
 	return nil
 }
 
-// accounted returns the failure of s for which one bar of the device says most: a text has one instant, and what is not ours is in no other picture; nil
-// if there is none.
+// accounted returns the failure of s that one bar of the device shows best: a text has one instant, and no other picture shows memory outside of the
+// allocator. nil if there is none.
 func accounted(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
-	d := fatal(c, s)
-	if d == nil {
-		return nil
+	if d := fatal(c, s); d != nil && (d.Mark.Failure != nil && s.Facts&lifetime.History == 0 || d.Reason == oom.Outside || d.Reason == oom.Other) {
+		if _, ok := d.Failure.Account(d.Mark.Free.Or(-1)); ok {
+			return d
+		}
 	}
-	_, ok := d.Failure.Account(d.Mark.Free.Or(-1))
-	text := d.Mark.Failure != nil && s.Facts&lifetime.History == 0
-	if !ok || !text && d.Reason != oom.Outside && d.Reason != oom.Other {
-		return nil
-	}
-	return d
+	return nil
 }
 
 // Write draws the space s of c. others are the spaces of c among which s was chosen. It fails if s lacks what the picture
