@@ -315,7 +315,7 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 		case sure && (!fits || !e.Unfinished):
 			out.Fits = &fits
 		case !sure && !e.Unfinished:
-			out.FitsShare = new(whatif.FitsShare(fits))
+			out.FitsShare = new(whatif.FitsShare[fits])
 		}
 	}
 	reserved, least, most := r.Reserved, r.ReservedLow, r.ReservedHigh

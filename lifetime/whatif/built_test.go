@@ -164,6 +164,23 @@ func run(t *testing.T, e *Engine, edits ...string) (peak int64, refused string) 
 	return m.peak(), ""
 }
 
+// TestBiases: after an edit, biases have the sizes that it gave them.
+func TestBiases(t *testing.T) {
+	b := build()
+	b.alloc("net.weight", 4, ofParameter, b.site("empty", "init"))
+	b.alloc("net.bias", 1, ofParameter, b.site("empty", "init"))
+	e := b.engine(t)
+	m := e.program.clone()
+	m.buffers[1].size = largestBias
+	s, err := Parse("precision=bf16")
+	if err != nil || !m.biases()[largestBias] {
+		t.Fatal(err, m.biases())
+	}
+	if m, _ = e.apply(m, s); !m.biases()[largestBias/2] {
+		t.Errorf("%v, want half of %d", m.biases(), largestBias)
+	}
+}
+
 // TestShardedParts: where passes make far less than there are parameters, they are parts of passes. Sharding all parameters in each would take
 // memory with the square of the program.
 func TestShardedParts(t *testing.T) {

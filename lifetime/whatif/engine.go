@@ -33,7 +33,7 @@ type Engine struct {
 	least    func() int64 // bytes that the program surely had in use at once
 	history  *replay.History
 	remedies []Remedy
-	replayed int // events, in all runs
+	replayed int // events, since a search began
 
 	// of the last scenario: its figures and its levels are mostly asked for one after the other
 	last struct {
@@ -229,18 +229,13 @@ func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
 
 func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
 	m, r = e.apply(of.clone(), s)
-	if !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) {
-		return m, r
-	}
-	apart := of.readApart()
-	if apart == nil {
-		return m, r
-	}
-	switch other, _ := e.apply(apart, s); {
-	case m == nil && other != nil:
-		r.Refused = s.String() + ": " + noOperators
-	case other != nil:
-		m.leaveOpen(other)
+	if apart := of.readApart(s); apart != nil {
+		switch other, _ := e.apply(apart, s); {
+		case m == nil && other != nil:
+			r.Refused = s.String() + ": " + noOperators
+		case other != nil:
+			m.leaveOpen(other)
+		}
 	}
 	return m, r
 }
@@ -253,6 +248,7 @@ func (e *Engine) apply(m *model, s Scenario) (_ *model, r Result) {
 			r.Refused = edit.String() + ": " + r.Refused
 			return nil, r
 		}
+		m.ofBiases = nil
 		switch edit.Name {
 		case "accumulate":
 			r.Passes = int(number(edit.Value)) - 1
@@ -270,8 +266,8 @@ func (e *Engine) apply(m *model, s Scenario) (_ *model, r Result) {
 	return m, r
 }
 
-// Fits says whether a scenario that can be predicted, as r without a limit, finds memory for all its requests with a capacity. It is sure if it also does, or does not, with as
-// much less or more as predictions were off.
+// Fits reports whether a scenario finds memory for all its requests with a capacity; r is its result without a limit, and not refused. It is sure if
+// that also holds with as much less or more as predictions were off.
 func (e *Engine) Fits(s Scenario, r *Result, capacity int64) (fits, sure bool) {
 	if r.Low > capacity {
 		return false, true

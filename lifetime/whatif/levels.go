@@ -131,25 +131,22 @@ func (e *Engine) Changes(s Scenario) (all []int) {
 		size       int64
 		begin, end int
 	}
-	recorded := func(m *model, b *buffer) call { // what is after the recording is one event
-		last := m.axis[len(m.axis)-1]
-		return call{b.like, b.size, min(b.begin.event, last+1), min(b.end.event, last+1)}
-	}
-	kept, now := map[call]bool{}, map[int]int{e.program.axis[len(m.axis)-1] + 1: m.axis[len(m.axis)-1] + 1}
+	kept, later := map[call]bool{}, m.axis[len(m.axis)-1]+1 // what is after the recording is one event
 	for _, b := range m.buffers {
-		kept[recorded(m, b)] = true
+		kept[call{b.like, b.size, min(b.begin.event, later), min(b.end.event, later)}] = true
 	}
-	for k, event := range e.program.axis {
-		now[event] = m.axis[k]
-	}
-	at := func(event int) int {
-		if event, ok := now[event]; ok {
-			return event
+	now := func(event int) int {
+		k, isRecorded := slices.BinarySearch(e.program.axis, event)
+		switch {
+		case isRecorded:
+			return m.axis[k]
+		case k == len(m.axis):
+			return later
 		}
 		return event // before the recording
 	}
 	for _, b := range e.program.buffers {
-		if c := recorded(e.program, b); !kept[call{c.like, c.size, at(c.begin), at(c.end)}] {
+		if !kept[call{b.like, b.size, now(b.begin.event), now(b.end.event)}] {
 			all = append(all, int(b.like))
 		}
 	}

@@ -149,10 +149,11 @@ func (m *model) findSaved() {
 	}
 }
 
-// readApart returns the other reading of a program whose operators are not recorded, nil if they are: each buffer of a line is of an operation of its
-// own, sums of biases come last in their nodes, and an evaluation keeps what it holds until its end for a backward pass.
-func (m *model) readApart() *model {
-	if !m.any(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 }) {
+// readApart returns the other reading of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of
+// biases come last in their nodes, and an evaluation keeps what it holds until its end for a backward pass. nil if they are, or no edit needs them.
+func (m *model) readApart(s Scenario) *model {
+	isUnnamed := func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 }
+	if !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) || !m.any(isUnnamed) {
 		return nil
 	}
 	other := m.clone()

@@ -47,13 +47,12 @@ func (e *Engine) Remedies() []Remedy {
 		e.remedies = slices.Insert(e.remedies, 0, Remedy{edits: "free-early=" + line, instead: "d", Held: site,
 			Advice: "Delete the result of a pass before the next one: " + line + " holds it until then (del, or detach() what it needs)."})
 	}
-	e.remedies = slices.DeleteFunc(e.remedies, func(r Remedy) bool {
-		s, err := Parse(r.edits)
-		_, of := e.edited(s)
-		return err != nil || of.Refused != "" // a name that edits cannot have, or a change that the program does not allow
-	})
 	for i := range e.remedies {
 		e.remedies[i].Scenario, _ = Parse(e.remedies[i].edits)
 	}
+	e.remedies = slices.DeleteFunc(e.remedies, func(r Remedy) bool {
+		_, of := e.edited(r.Scenario)
+		return r.Scenario == nil || of.Refused != "" // a name that edits cannot have, or a change that the program does not allow
+	})
 	return e.remedies
 }

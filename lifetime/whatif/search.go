@@ -79,6 +79,7 @@ const mostEvents = 50_000_000
 // error. With ErrLong, others may fit, too.
 func (e *Engine) Search(capacity int64, stop func() error) ([]Plan, error) {
 	var plans []Plan
+	e.replayed = 0
 	err := e.combinations(maxRemedies, func(s Scenario, of []Remedy) (bool, error) {
 		switch {
 		case len(plans) == maxPlans:

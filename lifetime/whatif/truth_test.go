@@ -446,8 +446,11 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	long := *e
-	long.replayed = mostEvents + 1
-	if _, err := long.Search(1, func() error { return nil }); err != ErrLong {
+	long.replayed = mostEvents + 1 // before
+	if _, err := long.Search(1, func() error { return nil }); err != nil {
+		t.Errorf("a search after others: %v", err)
+	}
+	if _, err := long.Search(1, func() error { long.replayed += mostEvents; return nil }); err != ErrLong {
 		t.Errorf("a search that took long: %v", err)
 	}
 	stopped := errors.New("stopped")
