@@ -169,7 +169,7 @@ func (g *generations) areInside() bool {
 	return true
 }
 
-// sumUp marks the buffers of sizes that have all generations: one of them is of the parameters, whichever.
+// sumUp marks the buffers of sizes that have all generations: one is of the parameters, and the order does not tell which.
 func (g *generations) sumUp(z *sizes) {
 	if g.each == 0 {
 		return

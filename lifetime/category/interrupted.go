@@ -2,6 +2,7 @@ package category
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sort"
 
@@ -110,8 +111,8 @@ func (v *view) keptByPass() bool {
 	switch {
 	case isDropped && !v.endsBeforeBackward(v.i), isCut && v.fateOf(v.next-1, v.i) != stays,
 		f != nil && f.span == v.next-1 && v.fateOf(v.next-1, v.i) == drops,
-		f == nil && !v.open && !backward && !slices.ContainsFunc(v.spans[v.next:], func(s span) bool { return s.phase != purpose.Forward }) && v.fateOf(v.next-1, -1) == stays: // the graph still holds others
-		return false
+		f == nil && !v.open && v.crosses(v.next, math.MaxInt64, purpose.Forward) == len(v.spans)-v.next && v.fateOf(v.next-1, -1) == stays:
+		return false // or the graph still holds others
 	case f != nil && f.span == v.next-1:
 		end = f.t
 	}
@@ -266,10 +267,7 @@ func (a *analysis) fateOf(span, i int) fate {
 	if failed := a.failedFrom(a.spans[span].begin); len(failed) > 0 {
 		instant = failed[0].t
 	}
-	isAlive := func(i int) bool {
-		b := &a.s.Buffers[i]
-		return b.Edge&lifetime.EndOpen != 0 || b.End > instant
-	}
+	isAlive := func(i int) bool { return a.s.Buffers[i].Edge&lifetime.EndOpen != 0 || a.s.Buffers[i].End > instant }
 	all, lines, rowOf, of := a.allocatedIn(span), map[line][]int{}, map[int]line{}, line{}
 	for _, i := range all {
 		b := &a.s.Buffers[i]
@@ -280,23 +278,24 @@ func (a *analysis) fateOf(span, i int) fate {
 			of.row = 1
 		}
 		of.site, of.size = b.Site, b.Requested
-		lines[of], rowOf[i] = append(lines[of], i), of
 		whole := line{b.Site, b.Requested, 0}
-		lines[whole] = append(lines[whole], i)
+		lines[of], lines[whole], rowOf[i] = append(lines[of], i), append(lines[whole], i), of
 	}
 	fates := map[int]fate{}
 	for of, made := range lines {
+		if of.row > 0 && len(made) == 1 {
+			continue // it is compared with the whole line
+		}
 		longest := int32(0)
 		for _, i := range made {
 			if !isAlive(i) {
-				longest = max(longest, a.ageAt(i, a.s.Buffers[i].End))
+				longest = max(longest, a.age(i))
 			}
 		}
 		isOld := func(i int) bool { return isAlive(i) && a.ageAt(i, instant) > longest }
 		keeps := slices.ContainsFunc(made, isOld)
 		for _, i := range made {
 			switch {
-			case of.row > 0 && len(lines[rowOf[i]]) == 1: // what was made once at its place in a row is compared with the whole line
 			case isOld(i) && (longest > 0 || len(made) > 2):
 				fates[i], fates[-1] = stays, stays
 			case isAlive(i) && !keeps && fates[i] != stays && (of.row > 0 || len(lines[rowOf[i]]) == 1):
@@ -348,18 +347,11 @@ func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
 	mine := a.allocatedIn(span)
 	for _, other := range slices.Backward(earlier) {
 		theirs := a.allocatedIn(other)
-		same, stacks := -1, 0
-		for ; stacks < min(len(mine), len(theirs)); stacks++ {
-			x, y := &a.s.Buffers[mine[stacks]], &a.s.Buffers[theirs[stacks]]
-			if x.Site != y.Site {
-				break
+		same, stacks := 0, 0
+		for ; stacks < min(len(mine), len(theirs)) && a.s.Buffers[mine[stacks]].Site == a.s.Buffers[theirs[stacks]].Site; stacks++ {
+			if same == stacks && a.s.Buffers[mine[stacks]].Requested == a.s.Buffers[theirs[stacks]].Requested {
+				same++
 			}
-			if x.Requested != y.Requested && same < 0 {
-				same = stacks
-			}
-		}
-		if same < 0 {
-			same = stacks
 		}
 		if same > len(best) {
 			best = theirs[:same]
@@ -383,7 +375,8 @@ func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
 			from = a.agreed(like, k)
 		}
 		switch {
-		case !v.aliveAt(instant) || a.out[i].Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames || !isSame && p.Category != purpose.UnknownCategory:
+		case !v.aliveAt(instant) || a.out[i].Category == purpose.UnknownCategory || p.Evidence >= purpose.FromFrames,
+			!isSame && p.Category != purpose.UnknownCategory:
 		case from != purpose.UnknownCategory:
 			p.Category, p.Evidence, p.Rule = from, purpose.FromLifetime, repeats
 		case differs:

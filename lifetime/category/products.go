@@ -92,10 +92,10 @@ func (a *analysis) weightsOfProducts(z *sizes) {
 // endsInLayer reports whether layers that a call did not reach explain all weights without a product: each size has a multiple of one number of layers. The
 // products are those of at least three layers and of a part of the next one.
 func (p *products) endsInLayer(weights map[int64]int) bool {
-	layers, all, left := 0, 0, 0
+	layers, of, left := 0, map[int64]int{}, 0
 	for weight := range p.of {
 		if n := weights[weight]; n > 2 {
-			all += n
+			of[weight] = n
 			for layers, n = n, layers; n != 0; {
 				layers, n = n, layers%n
 			}
@@ -110,13 +110,11 @@ func (p *products) endsInLayer(weights map[int64]int) bool {
 		var m matching
 		p.addTo(&m, p.of)
 		part := map[int64]int{}
-		for weight := range p.of {
-			if n := weights[weight]; n > 2 {
-				part[weight] = n / layers * reached
-			}
+		for weight, n := range of {
+			part[weight] = n / layers * reached
 		}
-		if n := all / layers; sum(m.match(part)) == n*reached {
-			return left-n*reached < n
+		if all := sum(part); sum(m.match(part)) == all {
+			return left-all < all/reached
 		}
 	}
 	return false

@@ -280,8 +280,8 @@ var groups = []group{
 		{"kept_by_constructor", purpose.FromFrames,
 			"the constructor of an object that is no module allocated it, and the program keeps it over passes: a store of its own",
 			always(purpose.Cache, func(v *view) bool {
-				return v.sizes != nil && v.sizes.gradientsOf[v.b.Requested] == 0 && !v.unseen && v.phase == purpose.OtherPhase && v.long && v.f.within == program.NoPart && v.r.inConstructor(v.f.path) &&
-					(len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
+				return v.sizes != nil && v.sizes.gradientsOf[v.b.Requested] == 0 && !v.unseen && v.phase == purpose.OtherPhase && v.long &&
+					v.f.within == program.NoPart && v.r.inConstructor(v.f.path) && (len(v.sizes.parametersOf) > 0 || !v.trains && v.s.Buffers[0].Edge&lifetime.BeginUnseen != 0)
 			})},
 	}},
 }
@@ -414,8 +414,8 @@ func (v *view) onlyByGraph() bool {
 // freedByFunction reports whether a forward pass made it and the backward of a torch.autograd.Function freed it.
 func (v *view) freedByFunction() bool {
 	f := v.freed
-	if v.phase != purpose.Forward || !v.sure || f == nil || v.open || !f.python || f.flags&(program.Recomputes|program.OfFunction) != program.OfFunction || f.within == program.InBackwardCall ||
-		!v.r.inEngine(f) {
+	if v.phase != purpose.Forward || !v.sure || f == nil || v.open || !f.python || f.within == program.InBackwardCall ||
+		f.flags&(program.Recomputes|program.OfFunction) != program.OfFunction || !v.r.inEngine(f) {
 		return false
 	}
 	last, _ := v.around(v.b.End)
@@ -460,14 +460,11 @@ func (v *view) isHeldResult() bool {
 		return false
 	}
 	same, at := v.r.Callers(v.freed.path)
-	for path := v.f.rootCall; path != 0; {
-		caller, f := v.r.Callers(path)
-		if caller == same && f.File == at.File && f.Function == at.Function {
-			return true
-		}
-		path = caller
+	path, f := v.r.Callers(v.f.rootCall)
+	for path != 0 && path != same {
+		path, f = v.r.Callers(path)
 	}
-	return false
+	return path == same && f.File == at.File && f.Function == at.Function
 }
 
 // handedOut reports whether something that an inner module made is alive after the call of the model. What the call

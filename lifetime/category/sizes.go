@@ -2,6 +2,7 @@ package category
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -369,7 +370,8 @@ const maxSteps = 10000
 
 // subset returns sizes of which all candidates, fewer than most, sum up to total; nil if there are none.
 func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
-	sizes := sortedBySize(candidates)
+	sizes := slices.Sorted(maps.Keys(candidates))
+	slices.Reverse(sizes)
 	used := map[int64]bool{}
 	steps := 0
 	var from func(k int, left int64, most int) bool

@@ -1,9 +1,6 @@
 package category
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -104,13 +101,3 @@ func (v *view) set(i int) {
 
 // follow counts the spans of a phase that begin after the allocation and before the free.
 func (v *view) follow(phase purpose.Phase) int { return v.crosses(v.next, v.b.End, phase) }
-
-// sortedBySize orders pairs of a size and a count.
-func sortedBySize(counts map[int64]int) []int64 {
-	var all []int64
-	for size := range counts {
-		all = append(all, size)
-	}
-	slices.SortFunc(all, func(x, y int64) int { return cmp.Compare(y, x) })
-	return all
-}
