@@ -19,9 +19,6 @@ var (
 	othersLook  = canvas.Look{RGB: 0xc39da7}
 )
 
-// accountHeight is the height of the pictures of Account with one part, in pixels.
-const accountHeight = 206
-
 // Account draws who had the memory of the device when the request of d failed: one bar whose parts add up to the capacity, and below it the request, on
 // the same scale. It fails without a capacity. The list of the parts determines the height, unless Options has one.
 func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Options) (err error) {
@@ -30,7 +27,7 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 		return errNoAccount
 	}
 	parts := accountParts(c.Capture, d, &a)
-	o = o.withDefaults(accountHeight+len(parts)*22, 240)
+	o = o.withDefaults(206+len(parts)*22, 240)
 	f := newFigure(d.Space, o.Width)
 	f.Left = 160
 	text, used, requested := "", int64(0), max(d.Mark.Requested, 0)

@@ -81,13 +81,16 @@ type change struct {
 	bytes int64
 }
 
+// isCategory reports whether the producer recorded another space as a category of this one.
+func (u *usage) isCategory(o *lifetime.Space) bool {
+	return strings.HasPrefix(o.ID(), u.s.ID()+"/") && o.UsageOnly() && u.s.UsageOnly() && o.Source == u.s.Source
+}
+
 // recorded returns the categories that the producer recorded as usage of their own, beside that of the space, those that vary least first; none
 // without them.
 func (u *usage) recorded() (bands []band, changes iter.Seq[change]) {
 	var all []change
-	of := slices.DeleteFunc(slices.Clone(u.c.Spaces), func(o *lifetime.Space) bool {
-		return !strings.HasPrefix(o.ID(), u.s.ID()+"/") || !o.UsageOnly() || !u.s.UsageOnly() || o.Source != u.s.Source
-	})
+	of := slices.DeleteFunc(slices.Clone(u.c.Spaces), func(o *lifetime.Space) bool { return !u.isCategory(o) })
 	slices.SortStableFunc(of, func(x, y *lifetime.Space) int { return cmp.Compare(steady(y), steady(x)) })
 	for n, o := range of {
 		name := strings.TrimPrefix(o.ID(), u.s.ID()+"/")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -99,7 +98,7 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 		return err
 	}
 	var below canvas.Length
-	others := slices.DeleteFunc(slices.Clone(o.Others), func(x *lifetime.Space) bool { return u.bands != nil && strings.HasPrefix(x.ID(), s.ID()+"/") }) // else they are bands
+	others := slices.DeleteFunc(slices.Clone(o.Others), func(x *lifetime.Space) bool { return u.bands != nil && u.isCategory(x) })
 	u.o.Height, below = u.FindOthers(others, u.o.Height, least, o.Height != 0)
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())

@@ -149,7 +149,8 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 // fragmented reports whether the last request of s that failed did so because what was free was in smaller pieces.
 func fragmented(c *judge.Capture, s *lifetime.Space) bool {
 	d := fatal(c, s)
-	return d != nil && d.Reason == oom.Fragmented && s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 && region.PiecesFor(s, d.Mark).Largest < d.Mark.Requested
+	return d != nil && d.Reason == oom.Fragmented && s.Facts&lifetime.Addresses != 0 && len(s.Regions) > 0 &&
+		region.PiecesFor(s, d.Mark).Largest < d.Mark.Requested
 }
 
 // OnAxis returns s as it is drawn on an axis.
