@@ -79,7 +79,7 @@ var budgets = []struct {
 	{"render/benchfmt", 100, true},
 	{"render/blocks", 2_500, true},
 	{"render/canvas", 1_200, true},
-	{"render/chart", 2_030, true},
+	{"render/chart", 2_070, true},
 	{"render/collapsed", 150, true},
 	{"render/figure", 240, true},
 	{"render/memtimeline", 100, true},

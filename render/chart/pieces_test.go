@@ -1,10 +1,13 @@
 package chart
 
 import (
+	"bytes"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/judge"
 )
 
 // TestPieces checks the free bytes at the peak and their largest piece: from the recorded regions, and as the allocator reports it.
@@ -29,5 +32,48 @@ func TestPieces(t *testing.T) {
 	s.Totals = nil
 	if rows := (&usage{s: s}).pieces(); rows != nil {
 		t.Errorf("%+v without regions and reports", rows)
+	}
+}
+
+// TestFragmentationStrip: what the allocator reports over time has a curve of its own, at every height that has room for it.
+func TestFragmentationStrip(t *testing.T) {
+	c := run(t, "one", 30<<20, 50<<20, 20<<20, 40<<20, 10<<20)
+	s := c.Spaces[0]
+	middle, nan := s.Begin+(s.End-s.Begin)/2, float32(math.NaN())
+	report := func(at int64, share float32) lifetime.Total {
+		return lifetime.Total{T: at, Fragmentation: share, HasFragmentation: true}
+	}
+	drawn := func(height int, totals ...lifetime.Total) string {
+		t.Helper()
+		s.Totals = totals
+		var w bytes.Buffer
+		if err := Usage(&w, judge.Of(c), s, Options{Height: height}); err != nil {
+			t.Fatal(err)
+		}
+		return w.String()
+	}
+	const heading = ">reported fragmentation: "
+	for _, totals := range [][]lifetime.Total{nil, {report(s.Begin, 0), report(middle, 0)}, {report(s.Begin, nan), report(middle, 7)}, {{T: middle, Fragmentation: .5}}} {
+		if strings.Contains(drawn(0, totals...), heading) {
+			t.Errorf("%+v is drawn", totals)
+		}
+	}
+	some := []lifetime.Total{report(s.Begin, .25), report(middle, .75), report(middle+1, nan)}
+	for _, height := range []int{0, 420, 302} {
+		page := drawn(height, some...)
+		if !strings.Contains(page, heading) || !strings.Contains(page, "maximum 75.0 %<") {
+			t.Errorf("height %d: no strip", height)
+		}
+		inside(t, page)
+	}
+	if strings.Contains(drawn(301, some...), heading) {
+		t.Error("a strip where the plot has no room")
+	}
+	u, err := newUsage(c, s, Options{}.withDefaults(420, 240))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := u.holes.Columns; u.holes.at[0] != wholeShare/4 || u.holes.highest() != wholeShare/4*3 || u.holes.at[n-1] != 0 {
+		t.Errorf("begins at %d, reaches %d, ends at %d", u.holes.at[0], u.holes.highest(), u.holes.at[n-1])
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 
@@ -65,7 +66,16 @@ type usage struct {
 	requested *curve // nil if equal to occupied
 	stack     *curve // nil if there is none
 	bands     []band // by category, from bottom to top; none if they are not asked for
+	holes     *curve // share of the free bytes outside the largest piece, in parts of wholeShare, as reported
 }
+
+// The strip of the fragmentation below the axis.
+const (
+	wholeShare                = 1e6
+	stripTop    canvas.Length = 620 // from the end of the axis, with the heading
+	stripHeight canvas.Length = 300
+	stripPitch  canvas.Length = 620 // by which it moves what is below
+)
 
 // newUsage returns a usage with its curves. It fails if no memory was in use.
 func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error) {
@@ -85,6 +95,7 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 	if len(s.Stack) > 0 {
 		u.stack = newCurve(w, slices.Values(s.Stack))
 	}
+	u.holes = newCurve(w, shares(s))
 	return u, nil
 }
 
@@ -100,6 +111,13 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	var below canvas.Length
 	others := slices.DeleteFunc(slices.Clone(o.Others), func(x *lifetime.Space) bool { return u.bands != nil && u.isCategory(x) })
 	u.o.Height, below = u.FindOthers(others, u.o.Height, least, o.Height != 0)
+	strip := u.holes.highest() > 0 && (o.Height == 0 || u.o.Height-int((below+stripPitch)/10) >= least)
+	if strip {
+		below += stripPitch
+	}
+	if strip && o.Height == 0 {
+		u.o.Height += int(stripPitch / 10)
+	}
 	u.FindRefusals()
 	u.ceiling = u.Ceiling(u.most())
 	if len(u.bands) == 0 && u.stack == nil && u.BreakAt(u.occupied.lowest(), u.most(), u.ceiling) {
@@ -114,6 +132,9 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 		plot.PeakWord(s)+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
 	u.marks(u.legend())
+	if strip {
+		u.strip(canvas.Length(u.o.Height-62)*10 - below)
+	}
 	u.Others(u.o.Height, u.other)
 	u.Footer(u.o.Height, u.explanation())
 	if o.Frame != nil {
@@ -127,6 +148,18 @@ func (u *usage) other(panel plot.Plot, title string) {
 	f := figure{Plot: panel, ceiling: u.ceiling}
 	levels := newCurve(plot.Window{From: f.From, To: f.To, Columns: int(f.Right-f.Left) / 10}, f.Space.Levels(lifetime.Occupied))
 	f.draw(levels, heapLook, heapLine, title)
+}
+
+// strip draws the reported fragmentation below the axis, which ends at y. It is drawn as a share: bytes would need the size of what
+// the allocator took from the device, which XProf does not record.
+func (u *usage) strip(y canvas.Length) {
+	f := figure{Plot: u.Plot, ceiling: wholeShare}
+	f.Below, f.Top, f.Bottom = 0, y+stripTop, y+stripTop+stripHeight
+	f.GridLine(f.Bottom, "0")
+	f.GridLine(f.Top, "100 %")
+	title := fmt.Sprintf("reported fragmentation: free bytes outside the largest piece, maximum %.1f %%", float64(u.holes.highest())*100/wholeShare)
+	f.Page.Text(canvas.Text{X: f.Left, Y: f.Top - 80, Role: canvas.Dim, S: title}.Fit(f.Right - f.Left))
+	f.draw(u.holes, freeLook, freeLine, title)
 }
 
 func (u *usage) headline() string { return plot.Device(u.s) + " - memory in use" }
@@ -230,9 +263,13 @@ func (u *usage) pieces() []plot.Row {
 	if len(s.Regions) > 0 && len(s.Buffers) > 0 && s.Axis != lifetime.ProgramOrder && s.Facts&lifetime.Addresses != 0 {
 		holes := region.FreeAt(s, u.peak.At)
 		free, largest = holes.Total, holes.Largest
-	} else if share, ok := reported(s, u.peak.At); ok && s.Limit > u.peak.Bytes {
-		name, look, free = "free", u.free(), s.Limit-u.peak.Bytes
-		largest = int64(math.Round((1 - share) * float64(free)))
+	} else if s.Limit > u.peak.Bytes {
+		for l := range shares(s) {
+			if l.At <= u.peak.At {
+				name, look, free = "free", u.free(), s.Limit-u.peak.Bytes
+				largest = int64(math.Round((1 - float64(l.Bytes)/wholeShare) * float64(free)))
+			}
+		}
 	}
 	if free <= 0 {
 		return nil
@@ -240,12 +277,17 @@ func (u *usage) pieces() []plot.Row {
 	return []plot.Row{{Look: look, Name: name, Below: units.Bytes(free) + ", largest " + units.Bytes(largest)}}
 }
 
-// reported returns the share of the free bytes outside the largest piece that the allocator reported last before the instant t, or at it.
-func reported(s *lifetime.Space, t int64) (share float64, ok bool) {
-	for _, total := range s.Totals {
-		if v := float64(total.Fragmentation); total.T <= t && total.HasFragmentation && v >= 0 && v <= 1 {
-			share, ok = v, true
+// shares returns the reported shares of the free bytes outside the largest piece, in parts of wholeShare; 0 without free bytes.
+func shares(s *lifetime.Space) iter.Seq[lifetime.Level] {
+	return func(yield func(lifetime.Level) bool) {
+		for _, total := range s.Totals {
+			l, v := lifetime.Level{At: total.T}, float64(total.Fragmentation)
+			if v >= 0 && v <= 1 {
+				l.Bytes = int64(math.Round(v * wholeShare))
+			}
+			if total.HasFragmentation && !(v < 0 || v > 1) && !yield(l) {
+				return
+			}
 		}
 	}
-	return share, ok
 }
