@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/memlane/memlane/internal/units"
@@ -90,6 +91,11 @@ func (r *Report) AddSeries(s *finding.Series) {
 	r.Unjudged, r.Nothing = "", false
 	r.First = append(firstOf([]CaptureLeaks{{Findings: r.Outliers}}), r.First...)
 	r.Outliers = nil // they are about the captures
+	for i := range r.Captures {
+		if l := &r.Captures[i].Leaks; l.unjudged != "" {
+			l.Verdict, l.Notes = fmt.Sprintf("judged as one of %d captures", s.Captures()), nil
+		}
+	}
 }
 
 // add adds the functions and allocations of a capture.

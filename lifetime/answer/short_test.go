@@ -142,3 +142,35 @@ func TestAdviceOnCPU(t *testing.T) {
 		}
 	}
 }
+
+// TestReportOfSeries: what three captures prove together is not said to be open of each.
+func TestReportOfSeries(t *testing.T) {
+	for _, n := range []int{2, 3} {
+		var series finding.Series
+		var of []answer.CaptureReport
+		for range n {
+			b := build.New(build.Everything)
+			b.Source(lifetime.Source{File: "made", Format: "jaxprof"})
+			s := b.Space()
+			b.Describe(s, lifetime.SpaceInfo{Device: "cpu:0", Axis: lifetime.Event, Facts: lifetime.EndState})
+			b.Live(s, build.Block{Addr: 1 << 20, Requested: 8, Occupied: 8, Site: b.Site(lifetime.Site{Op: "a"})})
+			made, err := b.Finish()
+			if err != nil {
+				t.Fatal(err)
+			}
+			series.Add(made)
+			of = append(of, answer.CaptureReportOf(judge.New(made, finding.Settings{}), ""))
+		}
+		r := answer.NewReport("default", of, nil, series.Findings())
+		r.AddSeries(&series)
+		for _, c := range r.Captures {
+			want := "judged as one of 3 captures"
+			if n < 3 {
+				want = "leaks cannot be judged"
+			}
+			if c.Leaks.Verdict != want || (len(c.Leaks.Notes) == 0) != (n == 3) {
+				t.Errorf("%d captures: %q, %q", n, c.Leaks.Verdict, c.Leaks.Notes)
+			}
+		}
+	}
+}

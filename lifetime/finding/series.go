@@ -24,6 +24,8 @@ type Growth struct {
 	Site  lifetime.SiteID
 	Place lifetime.Place
 	Bytes []int64 // occupied at the end of each capture, in the order of the captures
+
+	buffers []int64 // at the end of each capture
 }
 
 // grown returns by how much the memory grew.
@@ -72,9 +74,9 @@ func (s *Series) Add(c *lifetime.Capture) {
 			}
 			g := s.at[key]
 			for len(g.Bytes) <= n {
-				g.Bytes = append(g.Bytes, 0)
+				g.Bytes, g.buffers = append(g.Bytes, 0), append(g.buffers, 0)
 			}
-			g.Bytes[n] += row.Bytes
+			g.Bytes[n], g.buffers[n] = g.Bytes[n]+row.Bytes, g.buffers[n]+row.Count
 			g.Space, g.Site = space, row.Site
 		}
 	}
@@ -135,8 +137,11 @@ func (s *Series) Findings() (all []Finding) {
 	}
 	for _, g := range s.Growing() {
 		f := Finding{Space: g.Space, Sites: []lifetime.SiteID{g.Site}, Amount: lifetime.Amount{Bytes: g.Bytes[n-1]}}
-		add(f, g.Place.String(), fmt.Sprintf("grows from %s to %s", units.Bytes(g.Bytes[0]), units.Bytes(g.Bytes[n-1])),
-			"Do not keep what each step makes: look for lists, caches and old states.")
+		advice := "Do not keep what each step makes: look for lists, caches and old states."
+		if g.buffers[n-1] <= g.buffers[1] { // the first capture may be from before it
+			advice = "Pad to a fixed shape, or bound what is appended: the arrays get larger, not more."
+		}
+		add(f, g.Place.String(), fmt.Sprintf("grows from %s to %s", units.Bytes(g.Bytes[0]), units.Bytes(g.Bytes[n-1])), advice)
 	}
 	if len(s.last.Spaces) > 0 && failure.Rises(s.programs) {
 		add(Finding{Space: s.last.Spaces[0]}, "", fmt.Sprintf("compiled programs (executables) grow from %s to %s", units.Count(s.programs[0]), units.Count(s.programs[n-1])),

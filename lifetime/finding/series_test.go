@@ -1,8 +1,10 @@
 package finding_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/lifetime"
@@ -67,13 +69,16 @@ func TestSeriesFindings(t *testing.T) {
 	for name, c := range map[string]struct {
 		bytes, programs []int64
 		facts           lifetime.Facts
+		size            int64 // of each buffer; 0 = one has all bytes
 		want            string
 	}{
-		"a leak":         {[]int64{10, 20, 30}, []int64{3, 3, 3}, lifetime.EndState, "[a: grows from 10 B to 30 B over 3 captures, more in each] of 3"},
-		"healthy":        {[]int64{10, 30, 30, 30}, []int64{3, 4, 4, 4}, lifetime.EndState, "[] of 4"},
-		"compiled again": {[]int64{10, 10, 10}, []int64{9, 17, 25}, lifetime.EndState, "[compiled programs (executables) grow from 9 to 25 over 3 captures, more in each] of 3"},
-		"too few":        {[]int64{10, 20}, []int64{1, 2}, lifetime.EndState, "[] of 0"},
-		"with histories": {[]int64{10, 20, 30}, []int64{1, 2, 3}, lifetime.EndState | lifetime.History, "[] of 0"},
+		"a leak":         {[]int64{10, 20, 30}, []int64{3, 3, 3}, lifetime.EndState, 10, "[a: grows from 10 B to 30 B over 3 captures, more in each: Do not keep] of 3"},
+		"a larger batch": {[]int64{10, 20, 30}, []int64{3, 3, 3}, lifetime.EndState, 0, "[a: grows from 10 B to 30 B over 3 captures, more in each: Pad to a] of 3"},
+		"larger later":   {[]int64{0, 20, 30, 40}, []int64{3, 3, 3, 3}, lifetime.EndState, 0, "[a: grows from 0 B to 40 B over 4 captures, more in each: Pad to a] of 4"},
+		"healthy":        {[]int64{10, 30, 30, 30}, []int64{3, 4, 4, 4}, lifetime.EndState, 0, "[] of 4"},
+		"compiled again": {[]int64{10, 10, 10}, []int64{9, 17, 25}, lifetime.EndState, 0, "[compiled programs (executables) grow from 9 to 25 over 3 captures, more in each: Pad inputs to] of 3"},
+		"too few":        {[]int64{10, 20}, []int64{1, 2}, lifetime.EndState, 0, "[] of 0"},
+		"with histories": {[]int64{10, 20, 30}, []int64{1, 2, 3}, lifetime.EndState | lifetime.History, 0, "[] of 0"},
 	} {
 		var series finding.Series
 		for i, n := range c.bytes {
@@ -81,7 +86,10 @@ func TestSeriesFindings(t *testing.T) {
 			b.Source(lifetime.Source{File: "f", Format: "jaxprof"})
 			s := b.Space()
 			b.Describe(s, lifetime.SpaceInfo{Device: "gpu:0", Axis: lifetime.Event, Facts: c.facts})
-			b.Live(s, build.Block{Addr: 1 << 30, Requested: n, Occupied: n, Site: b.Site(lifetime.Site{Op: "a"})})
+			each := cmp.Or(c.size, n)
+			for at := int64(0); at < n; at += each {
+				b.Live(s, build.Block{Addr: uint64(1<<30 + at), Requested: each, Occupied: each, Site: b.Site(lifetime.Site{Op: "a"})})
+			}
 			b.Lose(loss.UnknownSize, c.programs[i], 0, "")
 			capture, err := b.Finish()
 			if err != nil {
@@ -91,7 +99,8 @@ func TestSeriesFindings(t *testing.T) {
 		}
 		var got []string
 		for _, f := range series.Findings() {
-			got = append(got, f.Description)
+			words := strings.SplitN(f.Suggestions[0], " ", 4)
+			got = append(got, f.Description+": "+strings.Join(words[:min(3, len(words)-1)], " "))
 			if f.Rule != "series" || f.Severity != finding.Warning || len(f.Suggestions) != 1 {
 				t.Errorf("%s: %+v", name, f)
 			}
