@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/memlane/memlane/formats/internal/wire"
@@ -94,13 +95,12 @@ const (
 	maxRounds   = 64      // of a loop until its flows are known
 )
 
-// readFlows finds the roles of arguments that a training step overwrites, from where their data goes: the
+// readFlows finds the roles of arguments that a training step overwrites, or replaces with results of the same shape, from where their data goes: the
 // differentiated computation uses parameters, and their new values depend on its backward pass. States of the optimizer
-// go only into their own new value and that of one parameter. Programs without a backward pass or donated arguments
-// have none.
+// go only into their own new value and that of one parameter. Programs without a backward pass have none.
 func (p *program) readFlows(aliases []wire.Span) error {
 	main := p.graph.main
-	if len(aliases) == 0 || !p.graph.backward || main == nil {
+	if !p.graph.backward || main == nil || main.root < 0 {
 		return nil
 	}
 	x := flows{graph: &p.graph, budget: p.graph.budget}
@@ -133,12 +133,63 @@ func (p *program) readFlows(aliases []wire.Span) error {
 		if len(path) > 0 {
 			of = result.of(path[0])
 		}
-		if op := parameters[int(number)]; op != nil && x.isTensor(op.shape) {
+		if op := parameters[int(number)]; op != nil && x.tensor(op.shape) != "" {
 			next[int(number)] = of
 		}
 	}
-	p.roles = x.roles(next, parameters)
+	if p.roles = x.roles(next, parameters); len(p.roles) == 0 && main.ops[main.root].opcode == "tuple" {
+		p.roles = x.roles(x.moments(main, result.parts, parameters), parameters)
+	}
 	return m.Err
+}
+
+// moments returns the new values of arguments that a step does not overwrite, where parameters have two moments: a moment goes only into its own
+// new value and that of its parameter, so the one result that both go into is the new parameter. The arguments of that shape that the
+// differentiated computation uses are the parameters if there are as many of them as of these results: an input would be one more.
+func (x *flows) moments(main *computation, results []set, parameters map[int]*operation) map[int]set {
+	if x.budget -= len(results) * len(parameters); x.budget < 0 {
+		return nil
+	}
+	into := map[int][]int{}       // moments, by result
+	entered := map[string][]int{} // arguments, by shape
+	updated := map[string][]int{} // results that are new parameters, by shape
+	shape := make([]string, len(results))
+	for k, o := range main.ops[main.root].operands {
+		if o >= 0 {
+			shape[k] = x.tensor(main.ops[o].shape)
+		}
+	}
+	for i, op := range parameters {
+		own := x.tensor(op.shape)
+		if x.entered.has(i) {
+			entered[own] = append(entered[own], i)
+			continue
+		}
+		var of []int
+		for k, s := range results {
+			if s.has(i) {
+				of = append(of, k)
+			}
+		}
+		if own != "" && len(of) == 2 && !slices.ContainsFunc(of, func(k int) bool { return shape[k] != own || !results[k].has(x.arguments) }) {
+			into[of[0]], into[of[1]] = append(into[of[0]], i), append(into[of[1]], i)
+		}
+	}
+	for k, both := range into {
+		if len(both) == 2 {
+			updated[shape[k]] = append(updated[shape[k]], k)
+		}
+	}
+	next := map[int]set{}
+	for of, news := range updated {
+		for n, i := range entered[of] {
+			if len(news) == len(entered[of]) {
+				next[i] = results[news[n]]
+				next[into[news[n]][0]], next[into[news[n]][1]] = next[i], next[i]
+			}
+		}
+	}
+	return next
 }
 
 // roles returns the roles of the arguments with a new value, by the instructions of the arguments.
@@ -168,11 +219,13 @@ func (x *flows) roles(next map[int]set, parameters map[int]*operation) map[int64
 	return roles
 }
 
-// isTensor reports whether a shape is an array of floating-point numbers with a dimension.
-func (x *flows) isTensor(at wire.Span) bool {
+// tensor returns the type and the dimensions of an array of floating-point numbers; "" for others.
+func (x *flows) tensor(at wire.Span) string {
 	s, err := x.p.shapeAt(at)
-	d := s.dtype()
-	return err == nil && len(s.dimensions) > 0 && (d[0] == 'f' || d[0] == 'b')
+	if d := s.dtype(); err == nil && len(s.dimensions) > 0 && (d[0] == 'f' || d[0] == 'b') {
+		return fmt.Sprint(d, s.dimensions)
+	}
+	return ""
 }
 
 // of returns the flow of the result of a computation.

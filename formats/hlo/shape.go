@@ -66,19 +66,13 @@ func (p *program) shapeAt(at wire.Span) (shape, error) {
 		case shapeTupleShapes:
 			s.parts = append(s.parts, f.Body)
 		case shapeLayout:
-			var err error
-			s.hasLayout = true
-			s.layout, err = p.layoutAt(f.Body)
-			m.Inside("layout", -1, err)
+			var l layout
+			m.Inside("layout", -1, wire.Read(p.proto, f.Body, wire.Into{{layoutMinorToMajor, &l.minorToMajor}, {layoutTiles, &l.tiles},
+				{layoutElementBits, &l.elementBits}, {layoutMemorySpace, &l.memorySpace}, {layoutTailPadding, &l.tailPadding}, {layoutSplit, &l.splits}}))
+			s.layout, s.hasLayout = l, true
 		}
 	}
 	return s, m.Err
-}
-
-func (p *program) layoutAt(at wire.Span) (l layout, err error) {
-	err = wire.Read(p.proto, at, wire.Into{{layoutMinorToMajor, &l.minorToMajor}, {layoutTiles, &l.tiles}, {layoutElementBits, &l.elementBits},
-		{layoutMemorySpace, &l.memorySpace}, {layoutTailPadding, &l.tailPadding}, {layoutSplit, &l.splits}})
-	return l, err
 }
 
 // dtype returns the name of the element type, "" for a tuple.

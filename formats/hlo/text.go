@@ -110,7 +110,10 @@ func (t *textReader) read() error {
 		case strings.HasPrefix(line, liveRangeHead):
 			part = "ranges"
 		case strings.HasPrefix(line, reportTotal), strings.HasPrefix(line, "Total bytes: "):
-			t.totalOf(line)
+			_, after, _ := strings.Cut(line, ": ") // "Total bytes used: 32212254720 (30.00GiB)"
+			digits, _, _ := strings.Cut(after, " ")
+			t.total = naturalOf(digits)
+			t.sums[t.color] = units.AddSat(t.sums[t.color], t.total)
 			part = cmp.Or(part, "report")
 		case strings.HasPrefix(line, reportSpace):
 			part = "report"
@@ -376,14 +379,6 @@ func arrayOf(text string) (dtype string, unpadded int64, known bool) {
 
 // Reports.
 
-// totalOf takes "Total bytes used: 32212254720 (30.00GiB)".
-func (t *textReader) totalOf(line string) {
-	_, after, _ := strings.Cut(line, ": ")
-	digits, _, _ := strings.Cut(after, " ")
-	t.total = naturalOf(digits)
-	t.sums[t.color] = units.AddSat(t.sums[t.color], t.total)
-}
-
 // sized sets the size of an allocation of a report: exact if it is that of its shape, else as rounded as it is printed.
 func (t *textReader) sized(a *allocation, printed, rest string) {
 	a.size = bytesOfText(printed)
@@ -482,7 +477,8 @@ func (t *textReader) settle() {
 			color = 0
 		}
 		left[color] -= a.size
-		if best, ok := rounded[color]; ok && t.isInexact(int32(i)) && (best < 0 || a.size > t.p.allocations[best].size) {
+		_, inexact := slices.BinarySearch(t.inexact, int32(i)) // they are in order
+		if best, ok := rounded[color]; ok && inexact && (best < 0 || a.size > t.p.allocations[best].size) {
 			rounded[color] = int32(i)
 		}
 	}
@@ -496,12 +492,6 @@ func (t *textReader) settle() {
 				allocation{index: int64(len(t.p.allocations)), color: color, size: rest, trace: -1})
 		}
 	}
-}
-
-// isInexact reports whether the size of an allocation is rounded. inexact is in order.
-func (t *textReader) isInexact(i int32) bool {
-	_, found := slices.BinarySearch(t.inexact, i)
-	return found
 }
 
 // roundingShare is the largest rounding error of a size that is printed with three digits.

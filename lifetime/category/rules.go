@@ -86,7 +86,7 @@ var groups = []group{
 				return c, keep, c != purpose.UnknownCategory
 			}}},
 		{"argument_flow", purpose.FromLifetime,
-			"an argument that a training step overwrites: the differentiated computation uses parameters; a state goes only into its own new value and that of one parameter",
+			"an argument that a training step overwrites, or has two moments of: the differentiated computation uses parameters; a state goes only into its own new value and that of one parameter",
 			// jax/_src/interpreters/ad.py, jvp and transpose
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				switch role := v.t.Sites[v.b.Site].Role; {

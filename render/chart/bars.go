@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/canvas"
@@ -36,7 +37,7 @@ func (p *peak) group(room int) {
 		kind        *kind
 		buffer      int
 	}
-	index := map[key]*bar{}
+	index := map[key]int{}
 	for i, buffer := range p.live {
 		b := &p.s.Buffers[buffer]
 		k := key{kind: p.ofKind[i]}
@@ -44,11 +45,7 @@ func (p *peak) group(room int) {
 		if p.s.Axis == lifetime.ProgramOrder {
 			k.buffer = buffer
 		}
-		row := index[k]
-		if row == nil {
-			row = &bar{name: k.name, place: k.place, look: k.kind.look, buffer: buffer}
-			index[k], p.bars = row, append(p.bars, row)
-		}
+		row := *keyed.At(index, &p.bars, k, &bar{name: k.name, place: k.place, look: k.kind.look, buffer: buffer})
 		row.add(b.Size, min(max(b.Requested, 0), b.Size), 1)
 		row.chosen = row.chosen || buffer == p.chosen
 	}

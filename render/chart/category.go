@@ -178,13 +178,6 @@ func (u *usage) classes() (bands []band, changes iter.Seq[change]) {
 	}
 }
 
-// drawBands draws the categories from back to front.
-func (u *usage) drawBands() {
-	for _, b := range slices.Backward(u.bands) {
-		u.draw(b.top, b.look, canvas.Pen{}, b.name)
-	}
-}
-
 // bandRows returns the legend rows of the categories, from top to bottom.
 func (u *usage) bandRows() (rows []plot.Row) {
 	for _, b := range slices.Backward(u.bands) {

@@ -166,18 +166,13 @@ func (p *comparison) drawSide(t *timeline, marked bool) {
 	t.draw(t.reserved, freeLook, freeLine, "")
 	t.draw(t.occupied, heapLook, heapLine, t.word+": peak "+units.Exact(t.peak.Bytes))
 	if marked {
-		p.mark(t, t.level(t.peak.Bytes), t.level(p.pair.Before.Peak))
+		x, before := t.X(t.peak.At), t.level(p.pair.Before.Peak)
+		pen := canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}
+		t.Page.Stroke(canvas.Line(t.Left, before, t.Right, before), pen, []byte("peak before: "+units.Exact(p.pair.Before.Peak)))
+		pen.Dashed = false
+		t.Page.Stroke(canvas.Line(x, before, x, t.level(t.peak.Bytes)), pen, []byte("peak "+p.change()))
 	}
 	t.marks(p.legend(t, marked))
-}
-
-// mark draws a line at the peak before, and a line from there to the peak at y.
-func (p *comparison) mark(t *timeline, y, before canvas.Length) {
-	pen := canvas.Pen{Role: canvas.Foreground, Width: 10, Dashed: true}
-	t.Page.Stroke(canvas.Line(t.Left, before, t.Right, before), pen, []byte("peak before: "+units.Exact(p.pair.Before.Peak)))
-	pen.Dashed = false
-	x := t.X(t.peak.At)
-	t.Page.Stroke(canvas.Line(x, before, x, y), pen, []byte("peak "+p.change()))
 }
 
 // legend returns a row for each curve of a side, with its highest value.

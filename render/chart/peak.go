@@ -263,21 +263,16 @@ func (p *peak) lifetime() {
 	if p.chosen < 0 {
 		return
 	}
-	from, to := p.lifespan()
+	b := &p.s.Buffers[p.chosen]
+	from, to := p.X(b.Begin), p.X(b.End)
+	if b.Edge&lifetime.EndOpen != 0 {
+		to = p.Right
+	}
 	pen := canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}
 	p.Page.Fill(canvas.Rect(from, p.Bottom-60, max(to, from+10), p.Bottom), chosenLook, []byte(p.hoverText(p.chosen)))
 	for _, x := range []canvas.Length{from, to} {
 		p.Page.Stroke(canvas.Line(x, p.Top, x, p.Bottom), pen, nil)
 	}
-}
-
-// lifespan returns the x of the allocation and of the free of the chosen buffer.
-func (p *peak) lifespan() (from, to canvas.Length) {
-	b := &p.s.Buffers[p.chosen]
-	if b.Edge&lifetime.EndOpen != 0 {
-		return p.X(b.Begin), p.Right
-	}
-	return p.X(b.Begin), p.X(b.End)
 }
 
 // The curve is grey because the colours mean purposes.

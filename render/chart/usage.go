@@ -183,9 +183,9 @@ func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 	u.Sizes(u.ceiling, 500, u.height)
 	u.upTo(u.s.Limit, freeLook)
 	u.draw(u.reserved, freeLook, freeLine, "")
-	if len(u.bands) > 0 {
+	for _, b := range slices.Backward(u.bands) { // from back to front
 		area = canvas.Look{}
-		u.drawBands()
+		u.draw(b.top, b.look, canvas.Pen{}, b.name)
 	}
 	u.draw(u.occupied, area, edge, "")
 	u.upTo(u.s.Base, plot.BaseLook)
