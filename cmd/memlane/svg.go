@@ -59,7 +59,7 @@ func svgCommand() *cli.Command {
 			choiceFlag("color", "site", "by what is known", "`KEY`: %s; without it what names most of the peak", colors),
 			choiceFlag("axis", "time", "by what is recorded", "`AXIS`: %s", axes),
 			choiceFlag("theme", "auto", "", "`THEME`: %s", themes),
-			&cli.StringFlag{Name: "width", Value: "960", DefaultText: "960",
+			&cli.StringFlag{Name: "width", DefaultText: "960, of one bar 600",
 				Usage: "width of the picture in pixels: `N` from 480 to 4096"},
 			&cli.StringFlag{Name: "height",
 				Usage: "height of the picture in pixels: `N` from 240 to 4096", DefaultText: "as the view needs"},

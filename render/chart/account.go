@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"io"
 	"slices"
 
@@ -20,49 +21,62 @@ var (
 )
 
 // Account draws who had the memory of the device when the request of d failed: one bar whose parts add up to the capacity, and below it the request, on
-// the same scale. It fails without a capacity. The list of the parts determines the height, unless Options has one.
+// the same scale. A text may lack the capacity: then the parts are all that it gives. The list of the parts determines the height, unless Options has one.
 func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Options) (err error) {
-	a, ok := d.Failure.Account(d.Mark.Free.Or(-1))
-	if !ok {
-		return errNoAccount
-	}
+	a, _ := d.Failure.Account(d.Mark.Free.Or(-1))
 	parts := accountParts(c.Capture, d, &a)
+	o.Width = cmp.Or(o.Width, 600) // a bar fits a phone
 	o = o.withDefaults(206+len(parts)*22, 240)
 	f := newFigure(d.Space, o.Width)
 	f.Left = 160
-	text, used, requested := "", int64(0), max(d.Mark.Requested, 0)
+	text, used, most, requested, request := "", int64(0), int64(1), max(d.Mark.Requested, 0), "size of the request not given"
+	if requested > 0 {
+		request = units.Bytes(requested) + " requested"
+	}
 	for _, k := range parts {
-		if text += k.name + " " + units.Exact(k.bytes) + ". "; k.look != freeLook {
+		text += k.name + " " + units.Exact(k.bytes) + ". "
+		if most = units.AddSat(most, k.bytes); k.look != freeLook {
 			used = units.AddSat(used, k.bytes)
 		}
 	}
-	if f.Page, err = o.page(title, text+"The request is of "+units.Exact(requested)+"."); err != nil {
+	most = max(most, a.Capacity)
+	if f.Page, err = o.page(title, text+request+"."); err != nil {
 		return err
 	}
-	f.Heading(title, append(f.Source(c.Capture), "capacity "+units.Bytes(a.Capacity), units.Bytes(requested)+" requested")...)
+	capacity, note := "capacity "+units.Bytes(a.Capacity), "The memory of the device when the request failed; the parts add up to its capacity."
+	if a.Capacity < 0 {
+		capacity, note = "capacity not given", "The memory that the text gives; it does not say how much the device has."
+	}
+	f.Heading(title, append(f.Source(c.Capture), capacity, request)...)
 	const top, bottom, below, list canvas.Length = 760, 1100, 1420, 1640
-	end := f.Width - 200
-	most := max(a.Capacity, used, min(units.AddSat(used, requested), units.AddSat(a.Capacity, a.Capacity/2)), 1)
-	scale := plot.Scale{From: uint64(most), To: uint64(end - f.Left)}
+	scale := plot.Scale{From: uint64(max(most, min(units.AddSat(used, requested), units.AddSat(most, most/2)))), To: uint64(f.Width - 200 - f.Left)}
 	x := func(bytes int64) canvas.Length { return f.Left + scale.At(uint64(bytes)) }
-	share := func(bytes int64) string { return units.Bytes(bytes) + ", " + shareOf(bytes, a.Capacity) }
+	share := func(bytes int64) string {
+		if a.Capacity < 0 {
+			return units.Bytes(bytes)
+		}
+		return units.Bytes(bytes) + ", " + shareOf(bytes, a.Capacity)
+	}
 	f.stacked(parts, top, bottom, scale, share)
 	for i, k := range parts {
 		y := list + canvas.Length(i)*220
 		f.Page.Fill(canvas.Rect(f.Left, y, f.Left+120, y+120), k.look, nil)
 		f.Page.Text(canvas.Text{X: f.Left + 180, Y: y + 100, S: k.name, Aside: share(k.bytes)})
 	}
-	limit := x(a.Capacity)
-	f.Page.Stroke(canvas.Line(limit, top-90, limit, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
-	f.Page.Text(canvas.Text{X: limit, Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: "capacity " + units.Bytes(a.Capacity)})
-	if requested > 0 {
-		from := x(min(used, a.Capacity))
-		until := max(x(units.AddSat(min(used, a.Capacity), requested)), from+30)
-		f.Page.Fill(canvas.Rect(from, bottom+60, until, below-60), plot.RefusedLook, nil)
-		f.Page.Stroke(canvas.Rect(from, bottom+60, until, below-60).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
-		f.Page.Text(canvas.Text{X: from - 60, Y: (bottom+below)/2 + 40, Anchor: canvas.End, Role: canvas.Bad, Bold: true, S: units.Bytes(requested) + " requested"})
+	if a.Capacity >= 0 {
+		limit := x(a.Capacity)
+		used = min(used, a.Capacity)
+		f.Page.Stroke(canvas.Line(limit, top-90, limit, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+		f.Page.Text(canvas.Text{X: limit, Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: capacity})
 	}
-	f.Footer(o.Height, "One bar is the memory of the device when the request failed. The parts add up to its capacity.")
+	if requested > 0 {
+		from := x(used)
+		block := canvas.Rect(from, bottom+60, max(x(units.AddSat(used, requested)), from+30), below-60)
+		f.Page.Fill(block, plot.RefusedLook, nil)
+		f.Page.Stroke(block.Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+		f.Page.Text(canvas.Text{X: from - 60, Y: (bottom+below)/2 + 40, Anchor: canvas.End, Role: canvas.Bad, Bold: true, S: request})
+	}
+	f.Footer(o.Height, note)
 	return f.Page.Finish(w)
 }
 

@@ -12,11 +12,11 @@ import (
 	"github.com/memlane/memlane/internal/judged"
 )
 
-// TestAccount: of every log whose figures add up to a capacity, the parts of the bar do, too, and the bar, the request and the line of the capacity are inside
-// of the picture.
+// TestAccount: of every log whose figures add up to a capacity, the parts of the bar do, too. Also without a capacity, the bar, the request and the line of the
+// capacity are inside of the picture.
 func TestAccount(t *testing.T) {
 	files, _ := filepath.Glob("../../testdata/oomtext/*.log")
-	drawn := 0
+	drawn, without := 0, 0
 	for _, file := range files {
 		c, err := judged.Open(file, formats.Input{})
 		if err != nil {
@@ -25,17 +25,20 @@ func TestAccount(t *testing.T) {
 		for _, s := range c.Spaces {
 			for _, d := range c.Failures(s) {
 				a, ok := d.Failure.Account(d.Mark.Free.Or(-1))
-				if !ok {
+				parts := accountParts(c.Capture, &d, &a)
+				if len(parts) == 0 {
 					continue
 				}
 				sum := int64(0)
-				for _, k := range accountParts(c.Capture, &d, &a) {
+				for _, k := range parts {
 					sum += k.bytes
 				}
-				if sum != a.Capacity && a.Live < a.Capacity { // a text may give more live bytes than the device has
+				if !ok {
+					without++
+				} else if sum != a.Capacity && a.Live < a.Capacity { // a text may give more live bytes than the device has
 					t.Errorf("%s %s: the parts have %d bytes, the device %d", file, s.ID(), sum, a.Capacity)
 				}
-				for _, width := range []int{480, 960} {
+				for _, width := range []int{480, 600, 960} {
 					var w bytes.Buffer
 					if err := Account(&w, c, &d, "Out of memory", Options{Width: width}); err != nil {
 						t.Fatal(err)
@@ -46,8 +49,8 @@ func TestAccount(t *testing.T) {
 			}
 		}
 	}
-	if drawn < 10 {
-		t.Errorf("only %d accounts", drawn)
+	if drawn < 10 || without < 2 {
+		t.Errorf("only %d accounts, %d without a capacity", drawn, without)
 	}
 }
 

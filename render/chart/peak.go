@@ -41,7 +41,6 @@ type kind struct {
 var (
 	errNoBuffers = errors.New("no buffers were recorded, so the peak cannot be broken down")
 	errNotFound  = errors.New("no buffer has this name")
-	errNoAccount = errors.New("the text does not say what the device has")
 )
 
 // Peak draws what was alive at the peak as a list of bars with shares: a bar for each buffer of a compiled program,
@@ -249,6 +248,7 @@ func (f *figure) stacked(kinds []*kind, top, bottom canvas.Length, scale plot.Sc
 			f.Page.Text(name)
 		}
 	}
+	f.Page.Stroke(canvas.Rect(f.Left, top, f.Left+scale.At(uint64(at)), bottom).Closed(), canvas.Pen{Role: canvas.Dim, Width: 10}, nil) // pale parts lack an edge on a light page
 }
 
 func (p *peak) share(bytes int64) string { return shareOf(bytes, p.peak.Bytes) }

@@ -49,7 +49,7 @@ type Options struct {
 	Theme  canvas.Theme
 
 	Title         func(byCategory bool) string // of Blocks, unless Layout is Address: text.Title; nil = what is drawn
-	Width, Height int                          // pixels; 0 = 960, and as high as the view needs
+	Width, Height int                          // pixels; 0 = 960, of one bar 600, and as high as the view needs
 	Buffer        string                       // that Peak highlights
 
 	// Frame is set to where the plot is in the picture, nil if that is not wanted. It stays as it is where no axis of
@@ -94,12 +94,16 @@ func fatal(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
 // accounted returns the failure of s that one bar of the device shows best: a text has one instant, and no other picture shows memory outside of the
 // allocator. nil if there is none.
 func accounted(c *judge.Capture, s *lifetime.Space) *oom.Diagnosis {
-	if d := fatal(c, s); d != nil && (d.Mark.Failure != nil && s.Facts&lifetime.History == 0 || d.Reason == oom.Outside || d.Reason == oom.Other) {
-		if _, ok := d.Failure.Account(d.Mark.Free.Or(-1)); ok {
-			return d
-		}
+	d := fatal(c, s)
+	if d == nil {
+		return nil
 	}
-	return nil
+	a, ok := d.Failure.Account(d.Mark.Free.Or(-1))
+	text := d.Mark.Failure != nil && s.Facts&lifetime.History == 0
+	if !ok && (!text || a.Capacity >= 0 || a.Live < 0 || d.Needed >= 0) || !text && d.Reason != oom.Outside && d.Reason != oom.Other {
+		return nil
+	}
+	return d
 }
 
 // Write draws the space s of c. others are the spaces of c among which s was chosen. It fails if s lacks what the picture

@@ -39,7 +39,9 @@ export class View {
     const {width, height, right, top} = this.frame, share = (n, of) => `${100 * n / of}%`;
     Object.assign(this.keys.style, {left: share(right + 16, width), top: share(top, height), maxHeight: share(height - top, height)});
     this.plotted = el('div', {class: 'plotted', style: this.still ? {} : {aspectRatio: `${width} / ${height}`}}, this.images, !this.still && [this.keys, this.line, this.label]);
+    const all = this.still && text ? Number(/ width="(\d+)"/.exec(text)[1]) : width, shown = this.still ? 600 : right + 24; // of a phone
     this.element = el('div', {class: 'hero', role: 'group', 'aria-label': 'the picture'}, this.plotted);
+    this.element.style.setProperty('--wide', share(Math.max(all, shown), shown));
     this.whole();
   }
 
@@ -276,10 +278,10 @@ export class View {
     this.element.append(this.drawn);
   }
 
-  // reveal scrolls the picture, where it is wider than its place, to an instant.
+  // reveal scrolls the picture to an instant that is out of sight.
   reveal(t) {
-    const place = this.element.parentElement;
-    if (!this.still) place.scrollLeft = this.share(t) * this.element.clientWidth - place.clientWidth / 2;
+    const place = this.element.parentElement, x = this.share(t) * this.element.clientWidth;
+    if (!this.still) place.scrollLeft = x < place.clientWidth ? 0 : x - place.clientWidth / 2;
   }
 
   // canvas returns what is shown, twice as large.
