@@ -170,7 +170,7 @@ func (p *picture) legend() {
 	if p.keys {
 		p.Keys(rows)
 	} else {
-		p.Legend(p.Top, rows)
+		p.Legend(p.Top, rows[:min(len(rows), int((point(p.o.Height)*10-p.Top)/plot.RowHeight))]) // it stays on the page
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -133,6 +134,46 @@ func TestPalette(t *testing.T) {
 		for i := 1; i < len(greys); i++ {
 			if greys[i]-greys[i-1] < lightness {
 				t.Errorf("%s: in grey, two colours have lightness %.1f and %.1f", name, greys[i-1], greys[i])
+			}
+		}
+	}
+}
+
+// TestContrast: an area that has a contrast of less than 3 on a white page is below a darker edge: the line along the memory in use, which every stacked picture
+// has from its first column to its last.
+func TestContrast(t *testing.T) {
+	contrast := func(c canvas.RGB) float64 { return 1.05 / (math.Pow((lab(c, blindness["none"])[0]+16)/116, 3) + .05) }
+	least := 21.0
+	for _, c := range plot.Categories {
+		least = min(least, contrast(c))
+	}
+	for _, c := range slices.Concat(plot.Palette[:], shades[:], hatches[:], []canvas.RGB{plot.UnknownLook.RGB, plot.OtherLook.RGB, plot.BaseLook.RGB, stackLook.RGB}) {
+		least = min(least, contrast(c))
+	}
+	for seed := range uint64(4) {
+		c, s := random(seed, 100, cuda).finish(t)
+		for _, color := range []Color{BySite, ByCategory, BySize, ByLeak} {
+			svg := string(render(t, c, s, Options{Color: color}))
+			dim := regexp.MustCompile(`--dim:#([0-9a-f]{6})`).FindStringSubmatch(svg)
+			rgb, err := strconv.ParseUint(dim[1], 16, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := newPicture(judge.Of(c), s, Options{Color: color})
+			if err != nil {
+				t.Fatal(err)
+			}
+			edge := point(0)
+			for _, path := range regexp.MustCompile(`class="line-dim"[^>]* d="(M[^"]*)"`).FindAllStringSubmatch(svg, -1) {
+				for _, shape := range readPath(t, path[1]) {
+					first, last := shape.points[0], shape.points[len(shape.points)-1]
+					if point(first[0]) == p.Left {
+						edge = max(edge, point(last[0])-p.Left)
+					}
+				}
+			}
+			if drawn := edge == p.Right-p.Left; least < 3 && (!drawn || contrast(canvas.RGB(rgb)) < 3) {
+				t.Errorf("seed %d, colour %d: an area has a contrast of %.2f, its edge is drawn: %v, and has %.2f", seed, color, least, drawn, contrast(canvas.RGB(rgb)))
 			}
 		}
 	}

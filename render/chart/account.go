@@ -21,12 +21,12 @@ var (
 )
 
 // Account draws who had the memory of the device when the request of d failed: one bar whose parts add up to the capacity, and below it the request, on
-// the same scale. A text may lack the capacity: then the parts are all that it gives. The list of the parts determines the height, unless Options has one.
+// the same scale. A text may lack the capacity: then the parts are all that it gives. The list of the parts determines the least height.
 func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Options) (err error) {
 	a, _ := d.Failure.Account(d.Mark.Free.Or(-1))
 	parts := accountParts(c.Capture, d, &a)
 	o.Width = cmp.Or(o.Width, 600) // a bar fits a phone
-	o = o.withDefaults(206+len(parts)*22, 240)
+	o = o.withDefaults(0, 206+len(parts)*22)
 	f := newFigure(d.Space, o.Width)
 	f.Left = 160
 	text, used, most, requested, request := "", int64(0), int64(1), max(d.Mark.Requested, 0), "size of the request not given"

@@ -131,7 +131,8 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	u.Heading(u.headline(), append(u.Source(c.Capture), units.Span(u.To-max(u.From, plot.Origin(s)), s.Axis.Unit()),
 		plot.PeakWord(s)+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
-	u.marks(u.legend())
+	rows := u.legend()
+	u.marks(rows[:min(len(rows), int((canvas.Length(u.o.Height)*10-u.Top)/plot.RowHeight))]) // the key stays on the page
 	if strip {
 		u.strip(canvas.Length(u.o.Height-62)*10 - below)
 	}
