@@ -111,6 +111,9 @@ func peakSentence(p *answer.Peak) string {
 		return fmt.Sprintf("%s rose by %s; what was in use before is not recorded.", p.Space, units.Bytes(p.Bytes))
 	}
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
+	if When(p.Of, p.At) == "the end" { // what was in use before is not recorded
+		text = fmt.Sprintf("At the end %s has %s in use", p.Space, units.Bytes(p.Bytes))
+	}
 	if tell(p.Categories) {
 		text += ": " + PartsText(p.Parts) + "."
 		if older := unknownOlder(p); older > 0 {

@@ -20,7 +20,7 @@ func TestHeadline(t *testing.T) {
 			"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10).",
 		"torchsnap/healthy.pickle":        "The peak of cuda:0 is 17.6 MiB: 8.13 MiB workspace, 3.26 MiB optimizer state, 2.00 MiB temporary, 1.63 MiB parameter, 1.13 MiB gradient, 1.50 MiB others (inferred).",
 		"gpumemprof/spike.json":           "The peak of h/cuda:0 is 4.00 GiB.",
-		"jaxprof/leak_before.memory.prof": "The peak of cpu:0 is 256 KiB; the largest: 256 KiB <module> (gen_jax.py:146), 8 B <module> (gen_jax.py:18).",
+		"jaxprof/leak_before.memory.prof": "At the end cpu:0 has 256 KiB in use; the largest: 256 KiB <module> (gen_jax.py:146), 8 B <module> (gen_jax.py:18).",
 	} {
 		c, err := judged.Open("../../testdata/"+file, formats.Input{})
 		if err != nil {
