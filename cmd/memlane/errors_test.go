@@ -90,6 +90,7 @@ func TestErrors(t *testing.T) {
 		{"peak --at peek good", 2, `did you mean peak\?`},
 		{"peak --by sites good", 2, `name or holder; did you mean line\?`},
 		{"whatif --set batch=2,chekpoint=blocks good", 2, `did you mean checkpoint\?`},
+		{"whatif --set narow=params* good", 2, `did you mean narrow\?`},
 		{"whatif --set checkpoint=block good", 2, `use blocks, every:N such as every:2, .*module:\*.mlp\n$`},
 		{"export --to svgg good", 2, `; did you mean memlane svg\?`},
 		{"report --format jsn good", 2, `; did you mean --json\?`},

@@ -61,7 +61,7 @@ var commonEdits = []string{"batch=2", "checkpoint=blocks", "optimizer=adam8bit",
 
 // edits are the names of changes.
 func edits() (names []word) {
-	for _, k := range whatif.Kinds() {
+	for _, k := range append(whatif.Kinds(), whatif.Planned()...) {
 		names = append(names, word{k.Name, k.Doc})
 	}
 	return names

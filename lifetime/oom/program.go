@@ -187,6 +187,9 @@ func shortShape(shape string) string {
 // proven are the changes that the program's own schedule proves: their peaks are exact, or lie in a range.
 func proven(t *lifetime.Tables, s *lifetime.Space) (all []remedy) {
 	for _, c := range s.Remedies {
+		if c.What == "" { // it was tried, and lowers nothing
+			continue
+		}
 		r := remedy{peak: c.High, low: c.Low, sure: recompiled}
 		switch c.Kind {
 		case compiled.Donate:
@@ -235,9 +238,8 @@ func Dropped(t *lifetime.Tables, s *lifetime.Space, chosen func(name string) boo
 			n++
 		}
 	}
-	p.Peak = peakWith(s, sizes)
-	p.Low, p.High = p.Peak, p.Peak
-	return p, n
+	peak := peakWith(s, sizes)
+	return Planned{Low: peak, Peak: peak, High: peak}, n
 }
 
 // Narrowed returns the peak of a compiled program whose arguments with chosen names have floats half as wide: at most only they and their copies
@@ -376,13 +378,8 @@ func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
 	if s.Target != "gpu" && !slices.ContainsFunc(s.Buffers, onTPU) {
 		return remedy{}
 	}
-	sizes := sizesOf(s)
-	for i := range sizes {
-		if isWide(&t.Sites[s.Buffers[i].Site]) && isBuffer(s, i) {
-			sizes[i] /= 2
-		}
-	}
-	return remedy{cost: 3, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", sizes: sizes, sure: arithmetic}
+	p, _ := Narrowed(t, s, func(string) bool { return true })
+	return remedy{cost: 3, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: p.Peak, sure: arithmetic}
 }
 
 // peakWith returns the peak that the space would have if its buffers had other sizes.
