@@ -219,9 +219,9 @@ func groupedAt(s *lifetime.Space, at int64) grouped {
 func (g grouped) arrays(t *lifetime.Tables, rows []lifetime.Row) (largest lifetime.Site, shapes int) {
 	known, most := map[string]bool{}, int64(-1)
 	for _, r := range rows {
-		all := []lifetime.Row{r}
-		if g != nil {
-			all = g[lifetime.Row{Site: r.Site, Kind: r.Kind, Purpose: r.Purpose}]
+		all, ok := g[lifetime.Row{Site: r.Site, Kind: r.Kind, Purpose: r.Purpose}]
+		if !ok {
+			all = []lifetime.Row{r}
 		}
 		for _, o := range all {
 			site := &t.Sites[o.Site]

@@ -14,14 +14,9 @@ import (
 // planOf returns what the compiled program with the highest peak would need if it were changed, as far as its schedule and its sizes prove it.
 // XLA plans a changed program anew, so all else is refused, with the line to change.
 func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
-	var s *lifetime.Space
-	for _, of := range c.Spaces {
-		if static(&of.SpaceInfo) && (s == nil || of.IsMain() && !s.IsMain() || of.IsMain() == s.IsMain() && oom.Needed(of) > oom.Needed(s)) {
-			s = of
-		}
-	}
+	s, _ := selection.Largest(slices.DeleteFunc(slices.Clone(c.Spaces), func(s *lifetime.Space) bool { return !static(&s.SpaceInfo) }))
 	switch {
-	case slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM }):
+	case s == nil || slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return m.Kind == lifetime.OOM }):
 		return WhatIfSpace{}, &selection.NothingError{File: c.Name(), Why: "a text has no schedule of the program: " +
 			`dump it (XLA_FLAGS="--xla_dump_to=DIR --xla_dump_hlo_as_proto"), and give memlane whatif the folder`}
 	case asked.Search || asked.Changed != nil:

@@ -143,7 +143,7 @@ func sideOf(c *judge.Capture, s *lifetime.Space) *Side {
 		EndRequested: units.AddSat(s.Base, sum.Live.Requested), Allocations: s.Allocations, Frees: s.Frees,
 		Steps: len(c.Program().Steps(s).Begins), Window: s.End - s.Begin, sites: sum.Sites}
 	_, side.Reserved = region.Reserved(s)
-	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 && s.Axis != lifetime.ProgramOrder { // a plan leaves nothing free
+	if len(s.Regions) > 0 && s.Facts&lifetime.Addresses != 0 && !static(s) { // a plan leaves nothing free
 		side.Free = region.FreeAt(s, s.AtEnd())
 	}
 	for _, site := range sum.Sites {

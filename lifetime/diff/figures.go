@@ -8,7 +8,6 @@ import (
 
 	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
-	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -50,7 +49,7 @@ func Figured(p *Pair) (lines []Line) {
 	bytes("reserved but free", func(s *Side) int64 { return s.Free.Total })
 	bytes("its largest piece", func(s *Side) int64 { return s.Free.Largest })
 	bytes("allocated", func(s *Side) int64 { return s.Allocated })
-	if s := cmp.Or(p.After, p.Before).Space; s.Axis != lifetime.ProgramOrder { // a plan has no events
+	if !static(cmp.Or(p.After, p.Before).Space) { // a plan has no events
 		lines = append(lines, p.plain("allocations", func(s *Side) string { return units.Count(int64(s.Allocations)) }),
 			p.plain("frees", func(s *Side) string { return units.Count(int64(s.Frees)) }))
 	}

@@ -218,10 +218,7 @@ func inferred(t *lifetime.Tables, s *lifetime.Space, facts Facts) []Diagnosis {
 		said := failure.Unknown(failure.FromCompiler)
 		said.Needed, said.Capacity, said.Exceeded = needed, capacity, needed-capacity
 		d.Mark.Failure = &said
-		space := *s
-		space.Marks = append(slices.Clone(s.Marks), *d.Mark)
-		d.Space = &space
-		d.judge(t, d.Space, false)
+		d.judge(t, s, false)
 	case !program && float64(peak.Bytes) >= close*float64(capacity) && float64(peak.At-s.Begin) >= late*float64(s.End-s.Begin):
 		d.state(s, false)
 		d.because(t, &row{reason: Exhausted})

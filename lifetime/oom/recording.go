@@ -44,10 +44,8 @@ func judgeRecording(t *lifetime.Tables, d *Diagnosis, facts Facts) {
 	if d.Reason != Limit && d.Reason != Larger {
 		j.replay()
 	}
-	if d.Reason == Fragmented && d.Mark.Requested <= mib {
-		if d.usable.Largest >= d.Mark.Requested {
-			d.Words += "; the largest free block is for requests of more than 1 MiB"
-		}
+	if d.Reason == Fragmented && d.Mark.Requested <= mib && d.usable.Largest >= d.Mark.Requested {
+		d.Words += "; the largest free block is for requests of more than 1 MiB"
 	}
 	if free := d.Mark.Free.Or(-1); d.Reason == Fragmented && free >= segmentFor(d.Mark.Requested) {
 		d.Words += "; the device had " + units.Bytes(free) + " more, which a limit of the program keeps from it"

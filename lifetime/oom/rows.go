@@ -183,6 +183,7 @@ func (d *Diagnosis) look(t *lifetime.Tables) {
 	d.idle, d.unalloc, d.held = max(d.Idle, 0), max(d.Unallocated, 0), d.Reserved
 	switch d.Source {
 	case failure.FromCompiler:
+		d.exceeded = d.Exceeded
 		for i := range s.Buffers {
 			if b := &s.Buffers[i]; isBuffer(s, i) {
 				d.size, d.padding = units.AddSat(d.size, b.Size), units.AddSat(d.padding, b.Size-b.Requested)

@@ -95,12 +95,10 @@ func (p *Page) Table(head []string, rows [][]string) {
 		for i, w := range widths {
 			fmt.Fprintf(&cells, "%s%s%s", strings.Repeat(" ", w-shorten.Columns(row[i])), row[i], gap)
 		}
-		for i, line := range callLines(row[len(widths)], room, p.width-len(below)) {
-			if i == 0 {
-				before, names, rooms = append(before, cells.String()), append(names, line), append(rooms, room)
-			} else {
-				before, names, rooms = append(before, below), append(names, line), append(rooms, p.width-len(below))
-			}
+		start, width := cells.String(), room
+		for _, line := range callLines(row[len(widths)], room, p.width-len(below)) {
+			before, names, rooms = append(before, start), append(names, line), append(rooms, width)
+			start, width = below, p.width-len(below)
 		}
 	}
 	for n, name := range shorten.Measure(shorten.Terminal).Names(names, rooms) {
