@@ -161,7 +161,7 @@ type Program struct {
 	Unsorted    int64  `json:"unknown_bytes"`     // of an unknown purpose
 	Padding     int64  `json:"padding_bytes"`     // padding of layouts in all of these
 	Planned     int64  `json:"reserved_bytes"`    // what the memory must have for the whole run, with fragmentation; 0 if unknown
-	Replicated  int64  `json:"replicated_bytes"`  // inputs and outputs of which several devices have copies
+	Replicated  int64  `json:"replicated_bytes"`  // inputs and outputs that several devices hold
 	Parted      int64  `json:"sharded_bytes"`     // the same, each divided by the number of its copies
 }
 

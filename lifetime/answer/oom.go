@@ -107,10 +107,6 @@ type Account struct {
 	UnaccountedBytes int64  `json:"unaccounted_bytes"` // of nobody that the text names, with the parts that are null
 }
 
-func accountOf(a *failure.Account) *Account {
-	return &Account{a.Capacity, figureOf(a.Live), figureOf(a.Idle), figureOf(a.Outside), figureOf(a.Others), figureOf(a.Free), a.Rest}
-}
-
 // failureLeak is a leak below a failed allocation.
 type failureLeak struct {
 	Name    string // of the call site
@@ -319,14 +315,14 @@ func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *f
 		ExceededBytes: figureOf(state.Exceeded), LargestFreeBytes: figureOf(state.LargestFree), RoundingBytes: state.Rounding,
 		Of: &s.SpaceInfo, Absurd: state.Absurd, Opaque: state.Opaque,
 	}
-	account, divides := state.Account(m.Free.Or(-1))
-	if out.OutsideBytes = figureOf(account.Outside); divides {
-		out.Account = accountOf(&account)
+	a, divides := state.Account(m.Free.Or(-1))
+	if out.OutsideBytes = figureOf(a.Outside); divides {
+		out.Account = &Account{a.Capacity, figureOf(a.Live), figureOf(a.Idle), out.OutsideBytes, figureOf(a.Others), figureOf(a.Free), a.Rest}
 	}
 	if m.Failure == nil {
-		out.CapacityBytes, out.AtLeast = figureOf(account.Capacity), state.Capacity < 0
-	} else if out.Line = &state.Line; account.Rest > 4*state.Rounding && account.Live >= 0 && account.Free >= 0 && state.InProcess < 0 && !state.Cut {
-		out.OutsideBytes = &account.Rest // of anyone
+		out.CapacityBytes, out.AtLeast = figureOf(a.Capacity), state.Capacity < 0
+	} else if out.Line = &state.Line; a.Rest > 4*state.Rounding && a.Live >= 0 && a.Free >= 0 && state.InProcess < 0 && !state.Cut {
+		out.OutsideBytes = &a.Rest // of anyone
 	}
 	if rank, err := strconv.ParseInt(strings.TrimPrefix((finding.RankNames{}).Of(s.Process, out.File), "rank "), 10, 64); err == nil {
 		out.Rank = &rank

@@ -37,17 +37,18 @@ type Diagnosis struct {
 	Replayed *Replayed // nil if the recording cannot be replayed
 
 	// What the rows look at besides. Figures that are not known are -1, unless a comment says else.
-	asked, free             int64        // of the mark
-	loads                   bool         // the request is for a program of XLA
-	size, padding, exceeded int64        // of a program that did not compile
-	usable                  region.Holes // of a recording: reserved, free and of the stream and pool of the request
-	privatePools            int64        // of a recording: free in private pools
-	elsewhere               int64        // of a recording: free for other streams, if that of the request has too little
-	reachable               int64        // of a recording: what the allocator could have if it were empty
-	pool                    int64        // of TensorFlow: what its pool could use if it split small rests
-	held                    int64        // of a text of PyTorch: reserved, also if only its parts are known
-	idle, unalloc           int64        // of a text of PyTorch, 0 if not known
-	unexplained             int64        // used, but by neither the allocator nor a listed process
+	asked, free             int64           // of the mark
+	account                 failure.Account // who has the memory
+	loads                   bool            // the request is for a program of XLA
+	size, padding, exceeded int64           // of a program that did not compile
+	usable                  region.Holes    // of a recording: reserved, free and of the stream and pool of the request
+	privatePools            int64           // of a recording: free in private pools
+	elsewhere               int64           // of a recording: free for other streams, if that of the request has too little
+	reachable               int64           // of a recording: what the allocator could have if it were empty
+	pool                    int64           // of TensorFlow: what its pool could use if it split small rests
+	held                    int64           // of a text of PyTorch: reserved, also if only its parts are known
+	idle, unalloc           int64           // of a text of PyTorch, 0 if not known
+	unexplained             int64           // used, but by neither the allocator nor a listed process
 }
 
 // How returns how the reason is known: an exact replay may prove it.

@@ -93,9 +93,9 @@ var rows = []row{
 	}},
 	{failure.FromTorch, Exhausted, "", "", func(d *Diagnosis) bool {
 		return d.asked == 0 && d.Reserved > 0 && d.Unallocated >= 0 && float64(d.Unallocated) < oftenFree*float64(d.Reserved) &&
-			share(max(d.Others, 0), d.Capacity) <= othersShare && !d.othersHold() && d.account().Outside < ownAtOnce
+			share(max(d.Others, 0), d.Capacity) <= othersShare && !d.othersHold() && d.account.Outside < ownAtOnce
 	}},
-	{"", Outside, "", "", func(d *Diagnosis) bool { return d.ofMPS() && d.account().Outside > d.InProcess/2 }},
+	{"", Outside, "", "", func(d *Diagnosis) bool { return d.ofMPS() && d.account.Outside > d.InProcess/2 }},
 	{"", Limit, "", "", (*Diagnosis).ofMPS},
 	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && (d.asked == 0 || d.undecided()) }},
 	{"", Unknown, "", "", func(d *Diagnosis) bool { return d.asked == 0 }},
@@ -146,7 +146,7 @@ var rows = []row{
 	{failure.FromTorch, NotGranted, "", "", func(d *Diagnosis) bool { return d.free >= d.asked+max(clearlyFree, 2*d.Rounding) }},
 	{"", Other, "", "", func(d *Diagnosis) bool { return share(d.Others, d.Capacity) > othersShare }},
 	{"", Outside, "", "", (*Diagnosis).othersHold},
-	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.account().Rest > outsideAtOnce }},
+	{"", Unknown, cutOff, "", func(d *Diagnosis) bool { return d.Cut && d.account.Rest > outsideAtOnce }},
 	{"", Outside, "the process itself holds {own} outside of this allocator",
 		"Find what else allocates in this process: NCCL, cuDNN, RMM, another framework.", (*Diagnosis).processHolds},
 	{failure.FromTorch, PrivatePools, "", "", func(d *Diagnosis) bool {
@@ -203,7 +203,8 @@ func (d *Diagnosis) look(t *lifetime.Tables) {
 	if d.held < 0 {
 		d.held = max(d.Live, 0) + d.idle
 	}
-	if a := d.account(); d.free < 0 || d.Cut && d.InProcess < 0 && d.Reserved < 0 {
+	d.account, _ = d.Failure.Account(d.free)
+	if a := &d.account; d.free < 0 || d.Cut && d.InProcess < 0 && d.Reserved < 0 {
 		d.unexplained = -1
 	} else { // a text that was cut off has more of the process
 		d.unexplained = a.Rest - max(d.InProcess-max(a.Live, 0)-max(a.Idle, 0)-max(a.Outside, 0), 0)
@@ -216,7 +217,7 @@ func (d *Diagnosis) fill(words string) string {
 		return words
 	}
 	return strings.NewReplacer("{monitor}", monitorOf(d.Space.Device), "{setting}", cmp.Or(d.Setting, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), "{requested}", units.Bytes(d.asked),
-		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account().Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch), "{padding}", units.Bytes(d.padding),
+		"{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account.Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch), "{padding}", units.Bytes(d.padding),
 		"{free share}", fmt.Sprintf("%.2f", math.Floor(100*float64(max(d.free, 0))/float64(max(d.Capacity, 1)))/100)).Replace(words)
 }
 
@@ -264,15 +265,9 @@ func (d *Diagnosis) saidPieces() bool {
 // othersHold reports whether what neither the allocator nor a listed process uses is more than contexts need.
 func (d *Diagnosis) othersHold() bool { return d.unexplained > d.contexts() }
 
-// account returns who has the memory.
-func (d *Diagnosis) account() failure.Account {
-	a, _ := d.Failure.Account(d.free)
-	return a
-}
-
 // isFull reports whether live buffers fill the memory, as far as a text says how large it is, or says nothing of the request.
 func (d *Diagnosis) isFull() bool {
-	a := d.account()
+	a := d.account
 	if a.Capacity < 0 {
 		a.Capacity = max(d.Reserved, d.Live) + max(d.free, 0)
 	}
@@ -282,7 +277,7 @@ func (d *Diagnosis) isFull() bool {
 // processHolds reports whether the process itself uses that much outside of its allocator that the request would have fit without it. What
 // the allocator has in pieces or in private pools is the reason if it is more.
 func (d *Diagnosis) processHolds() bool {
-	own := d.account().Outside
+	own := d.account.Outside
 	return own > max(ownAtOnce, d.contexts()) && own >= max(d.unalloc, d.idle) && units.AddSat(own, max(d.free, 0)) >= d.asked
 }
 
