@@ -30,17 +30,14 @@ func (p *Page) tuned(a *answer.Tune) {
 	if len(a.Batches) > 0 {
 		p.Line("largest batch within %s", units.Bytes(a.Batches[0].CapacityBytes))
 	}
-	line := func(conf string, recorded bool, text string) {
-		p.Para("  "+Printable(conf)+recordedMark(recorded)+": ", "    ", text)
-	}
 	for i := range a.Batches {
-		line(a.Batches[i].Conf, a.Batches[i].Recorded, a.Batches[i].Text())
+		p.Para("  "+confOf(a.Batches[i].Conf, a.Batches[i].Recorded)+": ", "    ", a.Batches[i].Text())
 	}
 	if len(a.Growth) > 0 {
 		p.Line("with %.4g times the activations", a.Growth[0].Factor)
 	}
 	for i := range a.Growth {
-		line(a.Growth[i].Conf, a.Growth[i].Recorded, a.Growth[i].Text())
+		p.Para("  "+confOf(a.Growth[i].Conf, a.Growth[i].Recorded)+": ", "    ", a.Growth[i].Text())
 	}
 	p.Line("")
 	p.settings(a, a.Settings)
@@ -64,8 +61,7 @@ func (p *Page) settings(a *answer.Tune, all []answer.TuneSetting) {
 			continue
 		}
 		s := &all[i]
-		name := Printable(s.Conf) + recordedMark(s.Recorded)
-		p.Line("%s", name)
+		p.Line("%s", confOf(s.Conf, s.Recorded))
 		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.ReplayedBytes),
 			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}
@@ -74,9 +70,10 @@ func (p *Page) settings(a *answer.Tune, all []answer.TuneSetting) {
 	}
 }
 
-func recordedMark(recorded bool) string {
+// confOf names settings, and marks those that were recorded.
+func confOf(conf string, recorded bool) string {
 	if recorded {
-		return " (recorded)"
+		conf += " (recorded)"
 	}
-	return ""
+	return Printable(conf)
 }
