@@ -318,17 +318,14 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 			out.FitsShare = new(whatif.FitsShare[fits])
 		}
 	}
-	reserved, least, most := r.Reserved, r.ReservedLow, r.ReservedHigh
+	out.PeakBytes, out.LowBytes, out.HighBytes = &r.Peak, &r.Low, &r.High
+	out.PeakReservedBytes, out.ReservedLowBytes, out.ReservedHighBytes = &r.Reserved, &r.ReservedLow, &r.ReservedHigh
 	switch {
 	case len(edits) == 0:
-		out.PeakBytes, out.LowBytes, out.HighBytes, reserved, least, most = &e.Peak, &e.Peak, &e.Peak, e.Reserved, e.Reserved, e.Reserved
+		out.PeakBytes, out.LowBytes, out.HighBytes, r.Reserved, r.ReservedLow, r.ReservedHigh = &e.Peak, &e.Peak, &e.Peak, e.Reserved, e.Reserved, e.Reserved
 		out.SavedBytes, out.How = new(int64), howKnown(true, true)
 	case fits && sure: // it releases what it has cached before it needs more
-		reserved, least, most = min(reserved, capacity), min(least, capacity), min(most, capacity)
-		fallthrough
-	default:
-		out.PeakBytes, out.LowBytes, out.HighBytes = &r.Peak, &r.Low, &r.High
+		r.Reserved, r.ReservedLow, r.ReservedHigh = min(r.Reserved, capacity), min(r.ReservedLow, capacity), min(r.ReservedHigh, capacity)
 	}
-	out.PeakReservedBytes, out.ReservedLowBytes, out.ReservedHighBytes = &reserved, &least, &most
 	return out
 }
