@@ -26,7 +26,7 @@ import (
 
 // fewestPoints is how many operations TestFaultPoints made fail when it was written. A lower
 // count means that it no longer visits something.
-var fewestPoints = deep.Or(150, 370)
+var fewestPoints = deep.Or(150, 340)
 
 // TestCommandLines checks that the tests of faults run every command, and with -o those that write files.
 func TestCommandLines(t *testing.T) {
