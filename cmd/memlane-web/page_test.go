@@ -206,11 +206,11 @@ func TestCompare(t *testing.T) {
 	p.WaitFor("document.querySelector('.verdict')?.textContent.startsWith('The peak grew')")
 }
 
-// TestSwitches: switches of changes come after the page is shown.
+// TestSwitches: the choice of changes comes after the page is shown.
 func TestSwitches(t *testing.T) {
 	p := startHost(t).open(t, browser.Start(t))
 	choose(p, "../../testdata/meaning/a17.pickle.zst")
-	p.WaitFor("document.querySelectorAll('.switches select').length > 2")
+	p.WaitFor("document.querySelectorAll('.switches option').length > 2")
 }
 
 // TestCompressed opens a compressed profile, which the reader reads twice: its content goes
