@@ -119,7 +119,7 @@ class Capture:
         return _program.run(command, "--quiet", *_flags(options), "--", self.path).decode("utf-8")
 
     def svg(self, **options: Any) -> str:
-        """Returns the picture of the buffers over time, as SVG."""
+        """Returns the picture of the memory, as SVG: buffers over time or, of a log, one bar of the device."""
         return self._export("svg", *_flags(options), suffix=".svg").decode("utf-8")
 
     def page(self, **options: Any) -> str:
@@ -134,7 +134,7 @@ class Capture:
 def _picture(svg: str) -> str:
     """Returns a picture as HTML in which nothing of a capture can be markup of the notebook."""
     code = base64.b64encode(svg.encode("utf-8")).decode("ascii")
-    return f'<img alt="buffers over time" width="100%" src="data:image/svg+xml;base64,{code}">'
+    return f'<img alt="picture of the memory" width="100%" src="data:image/svg+xml;base64,{code}">'
 
 
 class Shown:
