@@ -86,7 +86,7 @@ func planned(t *lifetime.Tables, s *lifetime.Space, edits whatif.Scenario) (p oo
 	return p, edit.String() + ": XLA plans a compiled program anew; " + again
 }
 
-// largestLine returns the line that makes the largest array at the peak which is no argument; "" if none is known.
+// largestLine returns the line that makes the largest array at the peak beside the arguments; "" if none is known.
 func largestLine(t *lifetime.Tables, s *lifetime.Space) string {
 	for _, row := range s.Breakdown(s.Peak(lifetime.Occupied).At) {
 		if line := t.SourcePlace(row.Site); line != "" && t.ArgumentOf(row.Kind, row.Site) == "" {

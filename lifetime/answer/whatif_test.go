@@ -157,8 +157,8 @@ func sameForGroups(t *testing.T, c *judge.Capture, s *lifetime.Space, savings []
 	}
 }
 
-// TestNextStep: where only one step was recorded, changes are compared with the next one, which needs more: also those that need more than the recorded
-// peak are told if they need less than that. What is refused has no figures.
+// TestNextStep: where only one step was recorded, changes are compared with the next one, which needs more. Changes that lower its peak are
+// listed even if they need more than the recorded step. Refused changes have no figures.
 func TestNextStep(t *testing.T) {
 	c, err := judged.Open("../../testdata/whatif/one_step.pickle.zst", formats.Input{})
 	if err != nil {

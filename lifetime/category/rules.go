@@ -426,11 +426,13 @@ func (v *view) freedByFunction() bool {
 // that trains may be several calls. What an exception frees because memory ran out tells nothing; nor does the time of
 // a free in a recomputation.
 func (v *view) usedWithinPhase() bool {
+	if v.unseen || v.phase == purpose.UnknownPhase {
+		return false
+	}
 	switch f := v.interruptedPass(); {
 	case f != nil && f.span == v.next-1 && v.phase == purpose.Forward && v.f.within == program.InModule && !v.aside[v.i]:
 		return v.fateOf(f.span, v.i) == drops
-	case v.unseen, v.open, v.phase == purpose.UnknownPhase,
-		f != nil, slices.ContainsFunc(v.failedIn(v.next-1), func(f failure) bool { return v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
+	case v.open, f != nil, slices.ContainsFunc(v.failedIn(v.next-1), func(f failure) bool { return v.aliveAt(f.t) }), v.freed == nil && v.inRecomputation():
 		return false
 	case v.isAutocastCopy(v.i):
 		return true

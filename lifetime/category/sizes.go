@@ -282,7 +282,7 @@ func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 }
 
 // replacedStates finds states that a step of the optimizer did not make, in whose place it makes new ones: it drops as many of the size as
-// it keeps, and others are left for the parameters.
+// it keeps, and others are left for the parameters. It returns them in order.
 func (a *analysis) replacedStates(z *sizes) (all []int) {
 	type place struct {
 		span int
@@ -305,6 +305,7 @@ func (a *analysis) replacedStates(z *sizes) (all []int) {
 			all = append(all, of...)
 		}
 	}
+	slices.Sort(all)
 	return all
 }
 

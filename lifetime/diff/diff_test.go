@@ -458,8 +458,8 @@ func numberedLines(t *testing.T, lines []numbered) *judge.Capture {
 	return judge.Of(c)
 }
 
-// TestPrograms: instructions of compiled programs are compared by their names, with another number if the compiler numbers them anew. What has
-// no operation is no group of its own. A plan has neither free memory nor events.
+// TestPrograms: instructions of compiled programs are compared by their names, with another number if the compiler numbers them anew. Buffers
+// without an operation are compared by their names, not as one group. A plan has neither free memory nor events.
 func TestPrograms(t *testing.T) {
 	program := func(sites ...string) *judge.Capture {
 		b := build.New(build.Everything)

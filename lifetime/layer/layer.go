@@ -19,7 +19,7 @@ import (
 type Layers struct {
 	t        *lifetime.Tables
 	tree     map[step]int      // the number of each module, by its path
-	siblings map[step]int      // modules that differ in a number only, by their path without it; nil until a layer is asked for
+	siblings map[step]int      // modules that differ in a number only, by their path without it; nil until needed
 	paths    map[string]string // of modules that are known by their last name: "Linear_3"; "" = several
 	known    map[string]string // layers of modules that were asked for: several sites have one module
 

@@ -331,7 +331,7 @@ func TestBuiltTurns(t *testing.T) {
 	}
 }
 
-// TestBuiltFreeze: scratch of sums of the size of a gradient is no further use of a parameter: the backward pass ends before frozen blocks.
+// TestBuiltFreeze: scratch of sums with the size of a gradient does not count as a use of a parameter: the backward pass ends before frozen blocks.
 func TestBuiltFreeze(t *testing.T) {
 	b := build()
 	for k := range 4 {
