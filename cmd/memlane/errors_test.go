@@ -210,7 +210,7 @@ func TestHelp(t *testing.T) {
 	for _, command := range app.Commands {
 		page := succeed(t, command.Name, "--help")
 		pages[command.Name+" --help"], pages[command.Name+" a -h"] = page, succeed(t, command.Name, "a", "-h")
-		own, shared := flagsOf(app, command)
+		own, shared := flagsOf(flagUses(app), command)
 		for i, d := range append(own, shared...) {
 			if d.doc == "" || strings.Contains(d.doc, `default: "`) || strings.Contains(d.doc, "default: default") || strings.HasPrefix(d.doc, d.name[strings.LastIndex(d.name, " ")+1:]) {
 				t.Errorf("%s: %s: %s", command.Name, d.name, d.doc)

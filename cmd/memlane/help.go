@@ -18,8 +18,7 @@ func helpCommand() *cli.Command {
 		Usage:     "show the flags and examples of a command",
 		ArgsUsage: commandArg,
 		Description: "Without a command: an overview of memlane and its commands.\n\n" +
-			"Examples:\n" +
-			"  memlane help leaks",
+			"Examples:\n  memlane help leaks",
 		Action: func(c *cli.Context) error {
 			name := c.Args().First()
 			switch command := c.App.Command(name); {
@@ -60,7 +59,7 @@ func commandHelp(w io.Writer, app *cli.App, command *cli.Command) error {
 	about, rest, _ := strings.Cut(command.Description, "Examples:\n")
 	examples, more, _ := strings.Cut(rest, "\n\n")
 	fmt.Fprintf(&b, "\nExamples:\n%s\n", strings.TrimRight(examples, "\n"))
-	own, shared := flagsOf(app, command)
+	own, shared := flagsOf(flagUses(app), command)
 	if own != nil {
 		b.WriteString("\nFlags:\n")
 		printColumn(&b, flagColumn, own...)
@@ -97,32 +96,34 @@ const commonTo = 5
 
 // commonFlags returns the flags that many commands share, in the order of their first command.
 func commonFlags(app *cli.App) (common []word) {
+	uses := flagUses(app)
 	for _, command := range app.VisibleCommands() {
-		_, shared := flagsOf(app, command)
-		for _, f := range shared {
-			if !slices.Contains(common, f) {
-				common = append(common, f)
-			}
-		}
+		_, shared := flagsOf(uses, command)
+		common = append(common, slices.DeleteFunc(shared, func(d word) bool { return slices.Contains(common, d) })...)
 	}
 	return common
 }
 
-// flagsOf returns the flags of a command, and those that it shares with many others.
-func flagsOf(app *cli.App, command *cli.Command) (own, shared []word) {
-	for _, f := range command.VisibleFlags() {
-		uses := 0
-		for _, other := range app.VisibleCommands() {
-			if slices.ContainsFunc(other.VisibleFlags(), func(g cli.Flag) bool { return describe(g) == describe(f) }) {
-				uses++
-			}
+// flagUses returns how many commands have each flag.
+func flagUses(app *cli.App) map[word]int {
+	uses := map[word]int{}
+	for _, command := range app.VisibleCommands() {
+		for _, f := range command.VisibleFlags() {
+			uses[describe(f)]++
 		}
-		switch {
+	}
+	return uses
+}
+
+// flagsOf returns the flags of a command, and those that it shares with many others.
+func flagsOf(uses map[word]int, command *cli.Command) (own, shared []word) {
+	for _, f := range command.VisibleFlags() {
+		switch d := describe(f); {
 		case f == cli.HelpFlag: // cli adds it when it runs
-		case uses < commonTo:
-			own = append(own, describe(f))
+		case uses[d] < commonTo:
+			own = append(own, d)
 		default:
-			shared = append(shared, describe(f))
+			shared = append(shared, d)
 		}
 	}
 	return own, shared

@@ -68,11 +68,12 @@ func commandsMarkdown(app *cli.App) string {
 	}
 	var page strings.Builder
 	page.WriteString("# Commands\n")
+	uses := flagUses(app)
 	for _, command := range app.VisibleCommands() {
 		fmt.Fprintf(&page, "\n## memlane %s\n\n%s\n\n```\n%s\n```\n", command.Name, strings.ToUpper(command.Usage[:1])+command.Usage[1:]+".",
 			strings.TrimSpace(command.UsageText))
 		writeMarkdown(&page, command.Description)
-		own, shared := flagsOf(app, command)
+		own, shared := flagsOf(uses, command)
 		if own != nil {
 			page.WriteString(table(own))
 		}
