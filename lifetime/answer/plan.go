@@ -42,26 +42,25 @@ func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
 		out.Scenarios = append(out.Scenarios, of)
 	}
 	add(oom.Planned{Low: peak, Peak: peak, High: peak}, nil, "")
-	for _, p := range oom.Plans(&c.Tables, s) {
+	plans := oom.Plans(&c.Tables, s)
+	for _, p := range plans {
 		if asked.Scenarios == nil && float64(peak-p.High) >= worthwhile*float64(peak) {
 			add(p, []string{p.Edit}, "")
 		}
 	}
 	for _, edits := range asked.Scenarios {
-		p, refused := planned(&c.Tables, s, edits)
+		p, refused := planned(&c.Tables, s, plans, edits)
 		add(p, texts(edits), refused)
 	}
 	return out, nil
 }
 
-// planned returns what a compiled program would need with changes, or why that is not known.
-func planned(t *lifetime.Tables, s *lifetime.Space, edits whatif.Scenario) (p oom.Planned, refused string) {
+// planned returns what a compiled program would need with changes, or why that is not known. plans are those that its schedule proves.
+func planned(t *lifetime.Tables, s *lifetime.Space, plans []oom.Planned, edits whatif.Scenario) (p oom.Planned, refused string) {
 	edit := &edits[0]
 	chosen := func(name string) bool { return whatif.Matches(edit.Value, name) }
-	for _, p := range oom.Plans(t, s) {
-		if len(edits) == 1 && p.Edit == edit.String() {
-			return p, ""
-		}
+	if i := slices.IndexFunc(plans, func(p oom.Planned) bool { return p.Edit == edits.String() }); i >= 0 {
+		return plans[i], ""
 	}
 	again := "change it, compile it again and dump it"
 	if line := largestLine(t, s); line != "" {

@@ -123,10 +123,11 @@ var groups = []group{
 			// aten/src/ATen/cuda/CublasHandlePool.cpp
 			always(purpose.Workspace, func(v *view) bool { return v.f.flags&(program.Cublas|program.CublasLt) != 0 })},
 		{"workspace_size", purpose.FromSize,
-			"cuBLAS gets a workspace of this size for each handle and stream and keeps it",
+			"cuBLAS gets a workspace of this size for each handle and stream and keeps it, or for a call",
 			// aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize
 			always(purpose.Workspace, func(v *view) bool {
-				return !v.byGraph && (v.open || v.outlives) && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper() &&
+				isOfCall := v.b.Requested == workspace && !v.open && (v.i+1 == len(v.s.Buffers) || v.s.Buffers[v.i+1].Begin > v.b.End)
+				return isOfCall || !v.byGraph && (v.open || v.outlives) && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper() &&
 					(v.long || v.open && (v.unseen || v.next+1 < len(v.spans) || v.over))) // it outlived the next pass
 			})},
 	}},

@@ -186,6 +186,9 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 		for _, of := range f.made {
 			f.bytes += weight(of)
 		}
+		if f.bytes == 0 { // another function makes what the blocks keep
+			f.period = 0
+		}
 		most = max(most, f.bytes)
 	}
 	best := looped{depth: -1}

@@ -166,8 +166,9 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	below, above = below+inPasses.below, above+inPasses.above
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
-		r.ReservedLow = max(r.Low, int64((1-offReserved.below-below)*float64(o.Low))-m.less)
-		r.ReservedHigh = units.AddSat(o.High, int64(min((offReserved.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
+		by := e.reserved(s)
+		r.ReservedLow = max(r.Low, int64((1-by.below-below)*float64(o.Low))-m.less)
+		r.ReservedHigh = units.AddSat(o.High, int64(min((by.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
 		adds := max(0, r.High-e.Recorded.Peak) // a change reserves no more than was reserved, and what it adds, unless a replay does
 		r.ReservedHigh = min(r.ReservedHigh, max(o.High, r.High, units.AddSat(e.Recorded.Reserved, adds+adds/10)))
 	}
@@ -229,13 +230,17 @@ func (e *Engine) change(of *model, s Scenario) (m *model, r Result) {
 
 func (e *Engine) edit(of *model, s Scenario) (m *model, r Result) {
 	m, r = e.apply(of.clone(), s)
-	if apart := of.readApart(s); apart != nil {
-		switch other, _ := e.apply(apart, s); {
-		case m == nil && other != nil:
-			r.Refused = s.String() + ": " + noOperators
-		case other != nil:
-			m.leaveOpen(other)
+	var others []*model
+	for _, apart := range of.readApart(s) {
+		if other, _ := e.apply(apart, s); other != nil {
+			others = append(others, other)
 		}
+	}
+	switch {
+	case m != nil:
+		m.leaveOpen(others...)
+	case others != nil:
+		r.Refused = s.String() + ": " + noOperators
 	}
 	return m, r
 }

@@ -13,7 +13,7 @@ import (
 //     ends when that function returns;
 //   - a sum lives until the same statement makes the next one.
 func (m *model) lastUses(k int) map[*buffer]moment {
-	all, returns := m.computed(k), at(m.passes[k].backward)
+	all, returns := filter(m.forward(k), func(b *buffer) bool { return b.category != purpose.Workspace || b.isScratch() }), at(m.passes[k].backward)
 	uses := map[*buffer]moment{}
 	ends := m.operations(all)
 	for q, b := range all {
@@ -77,7 +77,8 @@ func repeatSizes(all []*buffer, period int) bool {
 func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
 	last := map[int32]moment{} // of the next one, by stack
 	for _, b := range slices.Backward(all) {
-		if c := m.paths.Innermost(b.site); m.op(b) != "add" || !m.paths.IsUser(b.site) && (c == nil || c.Function != "forward") {
+		isSum := m.op(b) == "add" || m.op(b) == "" && m.longest
+		if c := m.paths.Innermost(b.site); !isSum || !m.paths.IsUser(b.site) && (c == nil || c.Function != "forward") {
 			continue
 		}
 		if next, isKnown := last[m.stack(b)]; isKnown && b.saved {

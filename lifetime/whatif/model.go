@@ -82,7 +82,8 @@ type model struct {
 	moved   bool  // moments are not events
 	longer  bool  // a step was added after the recorded ones
 	closure bool  // the optimizer calls the passes of its round
-	apart   bool  // the other reading of a program whose operators are not recorded: see readApart
+	apart   bool  // another reading of a program whose operators are not recorded: see readApart
+	longest bool  // the one of these in which buffers live the longest
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 
@@ -288,10 +289,14 @@ func (m *model) drop(which func(b *buffer) bool) {
 	m.moved, m.sorted = true, len(m.buffers)
 }
 
-// leaveOpen widens the range of the peak up to that of another program.
-func (m *model) leaveOpen(other *model) {
-	by := other.peak() - m.peak()
-	m.less, m.more = m.less+max(0, -by), m.more+max(0, by)
+// leaveOpen widens the range of the peak up to those of other programs.
+func (m *model) leaveOpen(others ...*model) {
+	var less, more int64
+	for _, other := range others {
+		by := other.peak() - m.peak()
+		less, more = max(less, -by), max(more, by)
+	}
+	m.less, m.more = m.less+less, m.more+more
 }
 
 // doubt widens the range of the peak by shares of it.

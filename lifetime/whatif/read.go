@@ -149,9 +149,10 @@ func (m *model) findSaved() {
 	}
 }
 
-// readApart returns the other reading of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of
-// biases come last in their nodes, and an evaluation keeps what it holds until its end for a backward pass. nil if they are, or no edit needs them.
-func (m *model) readApart(s Scenario) *model {
+// readApart returns other readings of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of
+// biases come last in their nodes, and an evaluation keeps what it holds until its end for a backward pass. In the second one each result is a sum that
+// lives until the same statement runs again, and what is between two blocks of a backward pass is of one node. None if they are, or no edit needs them.
+func (m *model) readApart(s Scenario) []*model {
 	isUnnamed := func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 }
 	if !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) || !m.any(isUnnamed) {
 		return nil
@@ -166,7 +167,9 @@ func (m *model) readApart(s Scenario) *model {
 			}
 		}
 	}
-	return other
+	longest := other.clone()
+	longest.longest = true
+	return []*model{other, longest}
 }
 
 // findFailed finds what requests that failed were for: as a buffer of equal size from the same site, else as what their pass makes.

@@ -157,7 +157,7 @@ func (m *model) backwardBegins(k int, u unit, dies int, early bool) int {
 			continue
 		case slices.ContainsFunc(ops, isNode):
 			return max(begins, b.begin.event-1)
-		case m.op(b) != op || op == "" && !early:
+		case m.op(b) != op || op == "" && !early && !m.longest:
 			node, op = b.begin.event-1, m.op(b)
 		}
 	}

@@ -73,6 +73,11 @@ func (p *Page) Table(head []string, rows [][]string) {
 	if head != nil {
 		rows = append([][]string{head}, rows...)
 	}
+	p.table(p.width, rows)
+}
+
+// table is Table in another width than that of the page.
+func (p *Page) table(wide int, rows [][]string) {
 	widths, longest := make([]int, len(rows[0])-1), 0
 	for _, row := range rows {
 		longest = max(longest, shorten.Columns(row[len(widths)]))
@@ -80,7 +85,7 @@ func (p *Page) Table(head []string, rows [][]string) {
 			widths[i] = max(widths[i], shorten.Columns(row[i]))
 		}
 	}
-	gap, room := "  ", p.width
+	gap, room := "  ", wide
 	for _, w := range widths {
 		room -= w + 2
 	}
@@ -96,9 +101,9 @@ func (p *Page) Table(head []string, rows [][]string) {
 			fmt.Fprintf(&cells, "%s%s%s", strings.Repeat(" ", w-shorten.Columns(row[i])), row[i], gap)
 		}
 		start, width := cells.String(), room
-		for _, line := range callLines(row[len(widths)], room, p.width-len(below)) {
+		for _, line := range callLines(row[len(widths)], room, wide-len(below)) {
 			before, names, rooms = append(before, start), append(names, line), append(rooms, width)
-			start, width = below, p.width-len(below)
+			start, width = below, wide-len(below)
 		}
 	}
 	for n, name := range shorten.Measure(shorten.Terminal).Names(names, rooms) {

@@ -54,12 +54,13 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	if s.CapacityBytes != nil {
 		p.Line("  capacity: %s", units.Bytes(*s.CapacityBytes))
 	}
+	width := map[bool]int{true: p.width, false: wideTable}[p.wraps]
 	row := func(peak, saved, reserved, fits, cost, change string) []string {
 		cells := []string{peak, saved}
 		if s.CapacityBytes != nil { // whether it fits says more than what it saves
 			cells[1] = fits
 		}
-		if !p.wraps || p.width >= wideTable {
+		if width >= wideTable {
 			cells = append(cells, reserved)
 		}
 		return append(cells, cost, change)
@@ -103,12 +104,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 			notes = append(notes, Printable(one.Advice))
 		}
 	}
-	width := p.width
-	if !p.wraps {
-		p.width = wideTable
-	}
-	p.Table(rows[0], rows[1:])
-	p.width = width
+	p.table(width, rows)
 	for _, note := range notes {
 		said(note)
 	}
