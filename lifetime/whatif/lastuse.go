@@ -49,12 +49,14 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 	return uses
 }
 
-// operations returns for each buffer where the operation that made it has its last one: the index after it.
+// operations returns for each buffer where the operation that made it has its last one: the index after it. A scalar is the last thing that an
+// operation makes, such as the mean of a loss.
 func (m *model) operations(all []*buffer) (ends []int) {
 	for len(ends) < len(all) {
 		begin := len(ends)
 		end := begin + 1
-		for end < len(all) && m.sameOperation(all[end], all[begin]) {
+		isOver := func() bool { return all[end-1].size <= smallest && all[end].size > smallest }
+		for end < len(all) && m.sameOperation(all[end], all[begin]) && !isOver() {
 			end++
 		}
 		run := all[begin:end]

@@ -3,6 +3,7 @@ package whatif
 import (
 	"slices"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -29,8 +30,13 @@ func (m *model) offload() string {
 			switch {
 			case b.saved:
 				if !p.cut || b.end.event < p.end { // else its backward pass did not come
-					begin := comesBack.at(nodeOf(nodes, dead, p.backward, b.end.event)).by(b.begin.event)
-					bring(b, begin, unpacked(b.end), b.category)
+					begin, end := nodeOf(nodes, dead, p.backward, b.end.event), unpacked(b.end)
+					if i := firstFrom(nodes, b.end.event) - 1; i >= 0 && m.does(b, program.OpSavesOwn) && nodes[i].begin.event > begin {
+						own := nodes[i].begin.event // of the node of the operation that made it; others that save it run before
+						bring(b, comesBack.at(begin).by(b.begin.event), unpacked(at(own)), b.category)
+						begin = own
+					}
+					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
 				}
 				ends[b] = uses[b]
 			case b.category == purpose.Gradient && b.size > smallWeight:
@@ -38,6 +44,13 @@ func (m *model) offload() string {
 				end := unpacked(then)
 				if end == then {
 					end.rank = released
+				}
+				i := firstFrom(nodes, b.begin.event)
+				for i < len(nodes) && m.op(nodes[i]) == m.op(b) {
+					i++
+				}
+				if i < len(nodes) { // of the next node, or a sum
+					end = end.earlier(before.at(nodes[i].begin.event))
 				}
 				begin := weightComesBack.at(nodeOf(nodes, dead, p.backward, b.begin.event+1)).by(b.begin.event)
 				bring(b, begin, end, purpose.TemporaryData)
@@ -61,11 +74,17 @@ func nodeOf(backward []*buffer, dead []int, begin, event int) int {
 	if j, _ := slices.BinarySearch(dead, event); j > 0 {
 		since = dead[j-1] + 1
 	}
-	i, _ := slices.BinarySearchFunc(backward, since, func(b *buffer, event int) int { return b.begin.event - event })
+	i := firstFrom(backward, since)
 	if i < len(backward) && backward[i].begin.event < event {
 		return backward[i].begin.event
 	}
 	return event
+}
+
+// firstFrom returns which buffer, in order, is the first that begins at an event or later.
+func firstFrom(all []*buffer, event int) int {
+	i, _ := slices.BinarySearchFunc(all, event, func(b *buffer, event int) int { return b.begin.event - event })
+	return i
 }
 
 // noGrad runs forward passes alone: all, or those over which no backward pass runs.

@@ -3,6 +3,7 @@ package whatif
 import (
 	"slices"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -61,6 +62,10 @@ func (m *model) halve() string {
 		return "no parameter is known"
 	}
 	hasBytes := sizeOf(m.states(0)) < sizeOf(filter(m.buffers, isParameter))*3/4 // states of 8 bits
+	gradients := m.sizes(is(purpose.Gradient))
+	isOfRows := func(b *buffer) bool { // numbers of rows of an embedding, or their sums
+		return m.does(b, program.OpEmbedding) && b.phase == purpose.Backward && !gradients[b.size]
+	}
 	for i, b := range m.buffers {
 		isMask := false
 		if stack := m.stack(b); i+1 < len(m.buffers) && stack >= 0 {
@@ -72,6 +77,7 @@ func (m *model) halve() string {
 		switch {
 		case isNumber && b.category == purpose.Input && m.op(b) != "randint_low" && b.size > smallest: // it may be of floats
 			m.less += b.size / 2
+		case m.op(b) == sumOp && isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
 			m.less += b.size / 2

@@ -1,5 +1,5 @@
 """Programs whose buffers are made in other ways: by a cell in a loop, by indexes of edges, by pairs of a batch.
-usage: families.py gru|gnn|clip [batch=N] [ckpt=1] [nograd=1] [amp=1]; OUT names the snapshot."""
+usage: families.py gru|gnn|clip [batch=N] [ckpt=1] [nograd=1] [amp=1] [bf16=1] [offload=1]; OUT names the snapshot."""
 import contextlib
 import os
 import sys
@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 family, opt = sys.argv[1], dict(a.split("=", 1) for a in sys.argv[2:])
 on = lambda name: opt.get(name) == "1"
 dev = "cuda"
+rand = lambda *shape: torch.randn(*shape, device=dev, dtype=torch.bfloat16 if on("bf16") else None)
 
 
 class Cells(nn.Module):
@@ -22,7 +23,7 @@ class Cells(nn.Module):
     def loss(self, b):
         h = self.embed(torch.randint(0, 2000, (b, 24), device=dev))
         for cell in self.cells:
-            state, states = torch.zeros(b, 256, device=dev), []
+            state, states = torch.zeros(b, 256, device=dev, dtype=h.dtype), []
             for t in range(h.shape[1]):
                 state = cell(h[:, t], state)
                 states.append(state)
@@ -48,7 +49,7 @@ class Graph(nn.Module):
 
     def loss(self, b):
         n = 64 * b
-        h = self.inp(torch.randn(n, 32, device=dev))
+        h = self.inp(rand(n, 32))
         src, dst = torch.randint(0, n, (8 * n,), device=dev), torch.randint(0, n, (8 * n,), device=dev)
         for layer in self.layers:
             h = checkpoint(layer, h, src, dst, use_reentrant=False) if on("ckpt") else layer(h, src, dst)
@@ -63,7 +64,7 @@ class Pairs(nn.Module):
 
     def loss(self, b):
         n = 64 * b
-        x, y = F.normalize(self.left(torch.randn(n, 300, device=dev)), dim=-1), F.normalize(self.right(torch.randn(n, 200, device=dev)), dim=-1)
+        x, y = F.normalize(self.left(rand(n, 300)), dim=-1), F.normalize(self.right(rand(n, 200)), dim=-1)
         logits, same = 14 * x @ y.T, torch.arange(n, device=dev)
         return (F.cross_entropy(logits, same) + F.cross_entropy(logits.T, same)) / 2
 
@@ -72,10 +73,15 @@ program, batch = {"gru": (Cells, 32), "gnn": (Graph, 32), "clip": (Pairs, 16)}[f
 batch = int(opt.get("batch", batch))
 torch.cuda.memory._record_memory_history(stacks="all")
 model = program().to(dev)
+if on("bf16"):
+    model = model.bfloat16()
 optimizer = torch.optim.AdamW(model.parameters())
 for _ in range(2):
     with torch.no_grad() if on("nograd") else contextlib.nullcontext():
-        with torch.autocast("cuda", torch.bfloat16) if on("amp") else contextlib.nullcontext():
+        with (
+            torch.autocast("cuda", torch.bfloat16) if on("amp") else contextlib.nullcontext(),
+            torch.autograd.graph.save_on_cpu() if on("offload") else contextlib.nullcontext(),
+        ):
             loss = model.loss(batch)
     if not on("nograd"):
         loss.backward()
