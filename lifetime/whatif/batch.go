@@ -170,11 +170,15 @@ var elements = [...]float64{.25, .5, 1, 2, 4, 8}
 // smallest is the size up to which buffers are scalars.
 const smallest = 64
 
+// contributions returns whether a buffer is a contribution to the gradient of a weight that is used several times.
+func (m *model) contributions() func(b *buffer) bool {
+	parameters, forward := m.sizes(isParameter), m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
+	return func(b *buffer) bool { return b.phase == purpose.Backward && parameters[b.size] && !forward[b.size] }
+}
+
 // resize multiplies the sizes of inputs, activations and temporaries of both passes by factors.
 func (m *model) resize(factor func(b *buffer) float64) string {
-	parameters := m.sizes(isParameter)
-	forward := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
-	grown := 0
+	isContribution, grown := m.contributions(), 0
 	for _, b := range slices.Concat(m.buffers, m.failed()) {
 		switch b.category {
 		case purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState, purpose.Workspace,
@@ -182,13 +186,11 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 			continue
 		}
 		isOfPass := b.phase == purpose.Forward || b.phase == purpose.Backward || b.phase == purpose.OtherPhase
-		// a contribution to the gradient of a weight that is used several times
-		isContribution := b.phase == purpose.Backward && parameters[b.size] && !forward[b.size]
 		switch {
 		case b.isOlder() && b.isFreed() && b.size > smallest: // perhaps of a pass that began before the recording
 			by := int64(float64(b.size)*factor(b)) - b.size
 			b.size, m.less, m.more = max(1, b.size+by), m.less+max(0, by), m.more+max(0, -by)
-		case isOfPass && !isContribution && b.part != purpose.Setup && !b.isOlder() && b.size > smallest:
+		case isOfPass && !isContribution(b) && b.part != purpose.Setup && !b.isOlder() && b.size > smallest:
 			b.size = max(1, int64(float64(b.size)*factor(b)))
 			grown++
 		}

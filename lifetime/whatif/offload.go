@@ -19,6 +19,7 @@ func (m *model) offload() string {
 			again.phase, again.category = purpose.Backward, category
 		}
 	}
+	isContribution := m.contributions()
 	for k := range m.passes {
 		p := &m.passes[k]
 		if !p.trains() && !p.cut {
@@ -39,7 +40,7 @@ func (m *model) offload() string {
 					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
 				}
 				ends[b] = uses[b]
-			case b.category == purpose.Gradient && b.size > smallWeight:
+			case b.size > smallWeight && (b.category == purpose.Gradient || isContribution(b) && !b.added) && (m.op(b) == "" || m.does(b, program.OpProduct)):
 				then := at(consumed(dead, b.begin.event, p.end))
 				end := unpacked(then)
 				if end == then {
@@ -68,10 +69,15 @@ func (m *model) offload() string {
 	return ""
 }
 
-// nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event.
+// nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event. All that a
+// node saved ends at once.
 func nodeOf(backward []*buffer, dead []int, begin, event int) int {
 	since := begin
-	if j, _ := slices.BinarySearch(dead, event); j > 0 {
+	j, _ := slices.BinarySearch(dead, event)
+	for before := event - 1; j > 0 && dead[j-1] == before; before-- {
+		j--
+	}
+	if j > 0 {
 		since = dead[j-1] + 1
 	}
 	i := firstFrom(backward, since)

@@ -595,6 +595,8 @@ func TestFamilies(t *testing.T) {
 		{"gnn", "batch=2", 368413696, .01},
 		{"gnn", "precision=amp", 138578944, .20},
 		{"gnn", "precision=bf16", 108139520, .01},
+		{"gru", "offload=activations", 34757632, .001},
+		{"gnn", "offload=activations", 56993792, .01},
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
 		{"clip", "batch=0.5", 21591040, .35},
 		{"clip", "no_grad", 24248832, .01},
