@@ -122,6 +122,38 @@ func (all *CallPaths) Below(site, of int32, n int) bool {
 		all.Calls[q.Calls[n-1]].where == all.Calls[p.Calls[n-1]].where
 }
 
+// Returns returns for each of n sites, in the order in which a pass calls them, the number of the first one after it that is not in the same call of the
+// function of the program that it is in; n if there is none.
+func (all *CallPaths) Returns(n int, site func(i int) int32) []int {
+	type function struct{ caller, where int32 }
+	type run struct{ begin, end int }
+	runs, returns := map[function]run{}, make([]int, n)
+	for i := n - 1; i >= 0; i-- {
+		p := &all.Sites[site(i)]
+		caller := int32(-1)
+		returns[i] = n
+		for k, c := range p.Calls[:p.user+1] {
+			if all.Calls[c].User {
+				f := function{caller, all.Calls[c].where}
+				r, isKnown := runs[f]
+				if !isKnown || r.begin != i+1 {
+					r.end = i + 1
+				}
+				r.begin = i
+				runs[f], returns[i] = r, r.end
+			}
+			caller = p.paths[k]
+		}
+	}
+	return returns
+}
+
+// SameStatement reports whether two sites are called by one line of the innermost function of the program that the first is in.
+func (all *CallPaths) SameStatement(x, y int32) bool {
+	p, q := &all.Sites[x], &all.Sites[y]
+	return p.user >= 0 && len(q.paths) > p.user && p.paths[p.user] == q.paths[p.user]
+}
+
 // Piece is a buffer of a pass, without when it lived: equal calls of a block make equal ones.
 type Piece struct {
 	stack int32

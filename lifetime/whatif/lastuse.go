@@ -75,18 +75,54 @@ func repeatSizes(all []*buffer, period int) bool {
 	return slices.EqualFunc(all[:len(all)-period], all[period:], func(x, y *buffer) bool { return x.size == y.size })
 }
 
-// keepSums keeps sums that a function of the program makes, or the forward of a module, until the same statement makes the next one.
-func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
-	last := map[int32]moment{} // of the next one, by stack
-	for _, b := range slices.Backward(all) {
-		isSum := m.op(b) == "add" || m.op(b) == "" && m.longest
-		if c := m.paths.Innermost(b.site); !isSum || !m.paths.IsUser(b.site) && (c == nil || c.Function != "forward") {
+// holdResults keeps results of statements of the program until the function that they are in returns, or they run again: a variable may hold them.
+func (m *model) holdResults(k int, uses map[*buffer]moment) {
+	all := m.computed(k)
+	ends := m.operations(all)
+	functions := m.paths.Returns(len(all), func(i int) int32 { return all[i].site })
+	again, last := map[int32]moment{}, int32(-1) // of the next one, by stack; the stack of the last operation of the statement
+	for q, b := range slices.Backward(all) {
+		next, isAgain := again[m.stack(b)]
+		again[m.stack(b)] = b.begin
+		if ends[q] == len(all) || !m.paths.SameStatement(b.site, all[ends[q]].site) {
+			last = m.stack(b)
+		}
+		use, isUsed := uses[b]
+		if !isUsed || m.stack(b) != last || q+1 < ends[q] && !m.isNorm(b) {
 			continue
 		}
-		if next, isKnown := last[m.stack(b)]; isKnown && b.saved {
+		end := at(m.passes[k].backward)
+		if j := functions[q]; j < len(all) {
+			end = before.at(all[j].begin.event)
+		}
+		if isAgain {
+			end = end.earlier(after.at(next.event))
+		}
+		uses[b] = use.later(end)
+	}
+}
+
+// keepSums keeps sums that a function of the program makes, or the forward of a module, until the same statement makes the next one, or a later one of
+// the function does.
+func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
+	last := map[int32]moment{} // of the next one, by stack
+	var before *buffer         // the sum after this one
+	for _, b := range slices.Backward(all) {
+		c := m.paths.Innermost(b.site)
+		isSum := m.op(b) == "add" || m.op(b) == "" && m.longest
+		if !isSum || !m.paths.IsUser(b.site) && (c == nil || c.Function != "forward") {
+			continue
+		}
+		next, isKnown := last[m.stack(b)]
+		if before != nil && before.size == b.size {
+			if d := m.paths.Innermost(before.site); d.Function == c.Function && d.File == c.File && d.Line > c.Line {
+				next = before.begin
+			}
+		}
+		if isKnown && b.saved {
 			uses[b] = uses[b].later(after.at(next.event))
 		}
-		last[m.stack(b)] = b.begin
+		last[m.stack(b)], before = b.begin, b
 	}
 }
 

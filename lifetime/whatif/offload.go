@@ -26,7 +26,7 @@ func (m *model) offload() string {
 			continue
 		}
 		uses, unpacked, dead, nodes := m.lastUses(k), m.unpacked(k), m.deaths(k), m.backward(k)
-		copied := int64(0)
+		recomputes, copied := slices.ContainsFunc(m.ofPass(k), func(b *buffer) bool { return b.part == purpose.Recomputation }), int64(0)
 		for _, b := range m.ofPass(k) {
 			switch {
 			case b.saved:
@@ -40,7 +40,7 @@ func (m *model) offload() string {
 					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
 				}
 				ends[b] = uses[b]
-			case b.size > smallWeight && (b.category == purpose.Gradient || isContribution(b) && !b.added) && (m.op(b) == "" || m.does(b, program.OpProduct)):
+			case b.size > smallWeight && (b.category == purpose.Gradient || isContribution(b) && !b.added && !recomputes) && (m.op(b) == "" || m.does(b, program.OpProduct)):
 				then := at(consumed(dead, b.begin.event, p.end))
 				end := unpacked(then)
 				if end == then {
@@ -70,12 +70,17 @@ func (m *model) offload() string {
 }
 
 // nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event. All that a
-// node saved ends at once.
+// node saved ends at once; more is of a graph that is released without a backward pass.
 func nodeOf(backward []*buffer, dead []int, begin, event int) int {
+	const together = 6 // buffers that a node saves, at most
 	since := begin
 	j, _ := slices.BinarySearch(dead, event)
-	for before := event - 1; j > 0 && dead[j-1] == before; before-- {
-		j--
+	first := j // of what the node saved
+	for first > 0 && dead[first-1] == event-1-(j-first) {
+		first--
+	}
+	if j-first < together {
+		j = first
 	}
 	if j > 0 {
 		since = dead[j-1] + 1
@@ -93,11 +98,24 @@ func firstFrom(all []*buffer, event int) int {
 	return i
 }
 
-// noGrad runs forward passes alone: all, or those over which no backward pass runs.
+// noGrad runs forward passes alone: all, or those over which no backward pass runs. The range goes to a program whose variables hold results until
+// their functions return.
 func (m *model) noGrad(v string) string {
-	all, ends := v == "", map[*buffer]moment{}
+	held := m.clone()
+	refused := m.runForward(v == "", func(int, map[*buffer]moment) {})
+	if refused == "" {
+		held.runForward(v == "", held.holdResults)
+		m.leaveOpen(held)
+	}
+	return refused
+}
+
+// runForward is noGrad with what changes the last uses of a pass.
+func (m *model) runForward(all bool, change func(k int, uses map[*buffer]moment)) string {
+	ends := map[*buffer]moment{}
 	for k := range m.passes {
 		uses := m.lastUses(k)
+		change(k, uses)
 		for _, b := range m.ofPass(k) {
 			if use, isUsed := uses[b]; isUsed && (b.dropped || all && b.saved) {
 				ends[b] = b.end.earlier(use)
