@@ -192,6 +192,8 @@ func (a *autocaster) isClone(q int) bool {
 func (a *autocaster) castForward() {
 	var prev *operation          // the last one with a result
 	floats := map[int64]moment{} // last ends of results of 32 bits, by size
+	isHalfOf := map[int64]bool{} // has the last result of a size 16 bits?
+	added := a.m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && a.m.op(b) == "index_select" })
 	for i := range a.operations {
 		o := &a.operations[i]
 		first, isHalf := o.first(), prev != nil && a.half[prev.result]
@@ -206,11 +208,15 @@ func (a *autocaster) castForward() {
 		case o.op == "softmax" && isHalf:
 			a.put(first, first.size, castsOperand.at(first.begin.event), hasCast.at(first.begin.event))
 		case o.does.Is(program.OpFloat) || o.op == "":
+		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
+			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
+				a.put(prev.result, prev.result.size, castsOperand.at(first.begin.event), prev.result.end.later(hasCast.at(first.begin.event)))
+			}
 		case isHalf && (o.op != "add" || o.result == nil || floats[o.result.size].compare(o.result.begin) <= 0): // no operand has 32 bits
 			a.halve(o)
 		}
 		if b := o.result; b != nil {
-			prev = o
+			prev, isHalfOf[b.size] = o, a.half[b]
 			if !a.half[b] {
 				floats[b.size] = floats[b.size].later(b.end)
 			}
@@ -270,6 +276,15 @@ func (a *autocaster) multiply(o, before *operation) {
 	}
 }
 
+// ofProducts reports whether all contributions of a size are products of one copy of a weight: they are added in 16 bits. What is computed again makes
+// a copy of its own.
+func (a *autocaster) ofProducts(size int64) bool {
+	m := a.m
+	return !slices.ContainsFunc(a.backward, func(b *buffer) bool {
+		return b.part == purpose.Recomputation || b.size == size && m.op(b) != "add" && !m.does(b, program.OpProduct)
+	})
+}
+
 const logSoftmaxBackward = "_log_softmax_backward_data"
 
 // castBackward mirrors in the backward pass what was done in the forward pass.
@@ -285,7 +300,7 @@ func (a *autocaster) castBackward() {
 		forward, isNode := strings.CutSuffix(strings.TrimPrefix(op, "native_"), "_backward")
 		switch isProduct := m.does(b, program.OpProduct); {
 		case b.category == purpose.Workspace || b.size <= smallest:
-		case a.isGradient(b) && isProduct:
+		case a.isGradient(b) && (isProduct || m.op(b) == "add" && a.ofProducts(b.size)):
 			done := a.done(b).event
 			a.put(b, b.size/2, b.begin, freesHalfGradient.at(done))
 			a.moved[b] = [2]moment{castsGradient.at(done), b.end.later(leastGradient.at(done))} // it may be added to another one at once
