@@ -43,7 +43,9 @@ var operators = []struct {
 	{"rnn_tanh_cell rnn_relu_cell", OpRecurrent},
 	{"convolution_backward", OpProduct},
 	{"softmax log_softmax exp", OpFloat | OpSavesOwn},
-	{"group_norm sum log pow rsqrt cumsum norm softplus mse_loss nll_loss arange", OpFloat},
+	{"group_norm sum prod cumsum cumprod norm linalg_vector_norm dist cdist cosine_similarity logsumexp softplus arange", OpFloat},
+	{"log log10 log2 log1p expm1 pow rsqrt reciprocal acos asin cosh sinh tan", OpFloat},
+	{"mse_loss l1_loss smooth_l1_loss huber_loss nll_loss kl_div binary_cross_entropy_with_logits triplet_margin_loss", OpFloat},
 	{"embedding layer_norm native_layer_norm", OpFloat | OpPerToken},
 	{"relu", OpSavesOwn | OpPerToken},
 	{"tanh sigmoid", OpSavesOwn},
@@ -63,6 +65,7 @@ var families = []struct {
 	does Operator
 }{
 	{"conv", OpConv}, {"norm", OpNorm}, {"softmax", OpSoftmax}, {"log_softmax", OpLogSoftmax}, {"attention", OpAttention}, {"embedding", OpEmbedding},
+	{"upsample", OpFloat},
 }
 
 // operatorOf has operators by name.
