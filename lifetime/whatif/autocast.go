@@ -48,6 +48,7 @@ func (m *model) autocast() string {
 		a.apply()
 	}
 	m.doubt(offAutocast)
+	m.doubtAttention()
 	return ""
 }
 

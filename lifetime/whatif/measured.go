@@ -34,6 +34,7 @@ var (
 	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .03, above: .055}
 	offAutocast   = off{below: .05, above: .02} // beside offPrecision; casts that change nothing in 32 bits are not recorded
+	offAttention  = off{below: .03, above: .09} // beside both: in 16 bits another kernel may compute attention
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .04, above: .11, ofOperations: true}
 )

@@ -89,5 +89,28 @@ func (m *model) halve() string {
 		b.size /= 2
 	}
 	m.halved = true
+	m.doubtAttention()
+	m.keepRoots()
 	return ""
+}
+
+// doubtAttention widens the range where attention runs: in 16 bits PyTorch may choose another kernel, which saves and pads other buffers.
+func (m *model) doubtAttention() {
+	if m.any(func(b *buffer) bool { return b.saved && m.does(b, program.OpAttention) }) {
+		m.doubt(offAttention)
+	}
+}
+
+// keepRoots widens the range up to where normalizations of the program, which show a root, compute in 32 bits: up to two copies of what they take are
+// saved. Such casts change nothing in 32 bits, and are not recorded.
+func (m *model) keepRoots() {
+	casts := m.clone()
+	for i, b := range m.buffers[:len(m.buffers)-1] {
+		if next := m.buffers[i+1]; m.op(b) == "rsqrt" && b.saved && m.paths.IsUser(b.site) && next.size > b.size {
+			casts.add(b, b.begin, b.end, 2*2*next.size)
+		}
+	}
+	if len(casts.buffers) > len(m.buffers) {
+		m.leaveOpen(casts)
+	}
 }
