@@ -101,11 +101,11 @@ func firstFrom(all []*buffer, event int) int {
 // noGrad runs forward passes alone: all, or those over which no backward pass runs. The range goes to a program whose variables hold results until
 // their functions return.
 func (m *model) noGrad(v string) string {
-	held := m.clone()
-	refused := m.runForward(v == "", func(int, map[*buffer]moment) {})
+	freed := m.clone()
+	refused := m.runForward(v == "", m.holdResults)
 	if refused == "" {
-		held.runForward(v == "", held.holdResults)
-		m.leaveOpen(held)
+		freed.runForward(v == "", func(int, map[*buffer]moment) {})
+		m.leaveOpen(freed)
 	}
 	return refused
 }

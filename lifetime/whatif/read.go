@@ -124,10 +124,16 @@ func (m *model) findSaved() {
 	var cutOff []*buffer          // held when a request failed
 	ofDropped := map[int32]bool{} // sites whose results are dropped
 	for _, b := range m.buffers {
-		if b.pass < 0 || b.phase != purpose.Forward || b.category == purpose.Workspace {
+		if b.pass < 0 || b.category == purpose.Workspace {
 			continue
 		}
 		p := &m.passes[b.pass]
+		if b.phase == purpose.OtherPhase && b.category == purpose.Activation && b.begin.event < p.backward && b.diesWithin(p.backward, p.end) {
+			b.phase = purpose.Forward // a backward pass frees it
+		}
+		if b.phase != purpose.Forward {
+			continue
+		}
 		k, _ := slices.BinarySearch(backward, b.begin.event)
 		isOver := k < len(backward) && backward[k] < b.end.event
 		switch {

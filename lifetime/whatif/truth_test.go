@@ -582,7 +582,8 @@ func TestSixteenBits(t *testing.T) {
 	}
 }
 
-// TestFamilies: what programs needed that were really changed, with a cell that runs in a loop, edges of a graph, and pairs of a batch.
+// TestFamilies: what programs needed that were really changed, with a cell that runs in a loop, edges of a graph, pairs of a batch, and what they make
+// before their first module.
 func TestFamilies(t *testing.T) {
 	for _, of := range []struct {
 		capture, edits string
@@ -597,9 +598,12 @@ func TestFamilies(t *testing.T) {
 		{"gnn", "precision=bf16", 108139520, .01},
 		{"gru", "offload=activations", 34757632, .001},
 		{"gnn", "offload=activations", 56993792, .01},
+		{"table", "precision=bf16", 113733632, .01},
+		{"table", "offload=activations", 85878784, .001},
+		{"table", "no_grad", 65663488, .16},
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
 		{"clip", "batch=0.5", 21591040, .35},
-		{"clip", "no_grad", 24248832, .01},
+		{"clip", "no_grad", 24248832, .06},
 		{"resume", "optimizer=sgd", 18627072, .01},
 		{"variable", "accumulate=2", 45790208, .001},
 		{"variable", "accumulate=4", 45790208, .001},

@@ -1,5 +1,5 @@
-"""Programs whose buffers are made in other ways: by a cell in a loop, by indexes of edges, by pairs of a batch.
-usage: families.py gru|gnn|clip [batch=N] [ckpt=1] [nograd=1] [amp=1] [bf16=1] [offload=1]; OUT names the snapshot."""
+"""Programs whose buffers are made in other ways: by a cell in a loop, by indexes of edges, by pairs of a batch, before the first module.
+usage: families.py gru|gnn|clip|table [batch=N] [ckpt=1] [nograd=1] [amp=1] [bf16=1] [offload=1]; OUT names the snapshot."""
 import contextlib
 import os
 import sys
@@ -69,7 +69,22 @@ class Pairs(nn.Module):
         return (F.cross_entropy(logits, same) + F.cross_entropy(logits.T, same)) / 2
 
 
-program, batch = {"gru": (Cells, 32), "gnn": (Graph, 32), "clip": (Pairs, 16)}[family]
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.zeros(24, 96)), nn.Parameter(torch.zeros(24, 96))
+        self.layers, self.out = nn.ModuleList(nn.Sequential(nn.LayerNorm(96), nn.Linear(96, 192), nn.ReLU(), nn.Linear(192, 96)) for _ in range(3)), nn.Linear(96, 1)
+
+    def loss(self, b):
+        x, y = rand(32 * b, 24), rand(32 * b)
+        h = torch.cat([x[..., None] * self.scale + self.shift, self.shift.expand(len(x), -1, -1)], 1)
+        for layer in self.layers:
+            z = layer(h)
+            h = h + z
+        return F.mse_loss(self.out(h.mean(1)).squeeze(1), y)
+
+
+program, batch = {"gru": (Cells, 32), "gnn": (Graph, 32), "clip": (Pairs, 16), "table": (Table, 16)}[family]
 batch = int(opt.get("batch", batch))
 torch.cuda.memory._record_memory_history(stacks="all")
 model = program().to(dev)
