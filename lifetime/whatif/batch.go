@@ -20,8 +20,8 @@ func (m *model) scale(factor float64) string {
 	})
 	isOfConv := func(b *buffer) bool { return b.category == purpose.TemporaryData && m.does(b, program.OpConv) }
 	scratch := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && isOfConv(b) && b.size > smallest })
-	fixed := m.ofWeights()
-	by := func(ofPairs, ofScratch, ofLikely, ofOpen float64) func(b *buffer) float64 {
+	fixed, slots := m.ofWeights(), m.slots()
+	by := func(ofPairs, ofScratch, ofSlots, ofLikely, ofOpen float64) func(b *buffer) float64 {
 		return exceptWeights(fixed, ofLikely, ofOpen, func(b *buffer) float64 {
 			switch {
 			case m.op(b) == "arange":
@@ -30,12 +30,32 @@ func (m *model) scale(factor float64) string {
 				return ofPairs
 			case scratch[b.size] && isOfConv(b):
 				return ofScratch
+			case slots[b.size]:
+				return ofSlots
 			}
 			return factor
 		})
 	}
-	return m.resizeOr(by(factor, factor, 1, factor),
-		by(factor*factor, factor, 1, factor), by(factor, 1, 1, factor), by(factor, factor, factor, factor), by(factor, factor, 1, 1))
+	square := factor * factor
+	return m.resizeOr(by(factor, factor, square, 1, factor), by(square, factor, square, 1, factor), by(factor, 1, square, 1, factor),
+		by(factor, factor, factor, 1, factor), by(factor, factor, square, factor, factor), by(factor, factor, square, 1, 1))
+}
+
+// slots returns the sizes of masks that give each row a slot of an expert, where there are up to twice as many slots as rows: both grow with the batch.
+func (m *model) slots() map[int64]bool {
+	const number = 8 // bytes
+	all := map[int64]bool{}
+	rows := m.sizes(func(b *buffer) bool {
+		return m.isComputed(b) && slices.Contains([]string{"max", "argmax", "topk"}, m.op(b))
+	})
+	for size := range m.sizes(func(b *buffer) bool { return m.isComputed(b) && m.op(b) == "one_hot" }) {
+		for of := range rows {
+			if n, slots := of/number, size/max(of, 1); size%of == 0 && slots >= n && slots <= 2*n {
+				all[size], all[size/2] = true, true // and as floats
+			}
+		}
+	}
+	return all
 }
 
 // resizeOr is resize with a range that goes to what other factors give.
