@@ -170,12 +170,12 @@ func (g *generations) areInside() bool {
 }
 
 // sumUp marks the buffers of sizes that have all generations: one is of the parameters, and the order does not tell which.
-func (g *generations) sumUp(z *sizes) {
+func (g *generations) sumUp(z *sizes, states []int) {
 	if g.each == 0 {
 		return
 	}
 	z.sum = purpose.ParametersAndCopies
-	if states := g.a.statesOfOptimizers(z, g.old, g.earlier(false) <= g.each); !g.hasFirstStep && slices.Contains(states, g.each) {
+	if !g.hasFirstStep && slices.Contains(states, g.each) {
 		z.sum = purpose.ParametersAndStates
 	}
 	for size, buffers := range g.old {

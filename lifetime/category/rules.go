@@ -85,43 +85,33 @@ var groups = []group{
 				c := v.arguments[v.t.Sites[v.b.Site].Op]
 				return c, keep, c != purpose.UnknownCategory
 			}}},
-		{"argument_flow", purpose.FromLifetime,
-			"an argument that a training step overwrites, or has two moments of: the differentiated computation uses parameters; a state goes only into its own new value and that of one parameter",
+		{"differentiated", purpose.FromLifetime,
+			"what a differentiated program does with it: it overwrites a parameter, or keeps two moments of it; computes a gradient in the shape of one; or computes it forward and keeps it until its backward part begins",
 			// jax/_src/interpreters/ad.py, jvp and transpose
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
-				switch role := v.t.Sites[v.b.Site].Role; {
-				case role == compiled.Trained:
-					return purpose.ModelParameter, keep, true
-				case role == compiled.State:
-					return purpose.OptimizerState, keep, true
-				}
-				return 0, 0, false
+				c := v.differentiated()
+				return c, keep, c != purpose.UnknownCategory
 			}}},
-		{"gradient_of_argument", purpose.FromLifetime,
-			"the backward part of a differentiated program computes it, and it has the shape of a parameter",
-			// jax/_src/interpreters/ad.py, transpose
-			always(purpose.Gradient, func(v *view) bool {
-				return v.b.Kind == lifetime.Temporary && v.phase == purpose.Backward && v.shapes[arrayOf(v.t.Sites[v.b.Site].Shape)]
-			})},
-		{"kept_for_derivatives", purpose.FromLifetime,
-			"the forward part of a differentiated program computes it, and it is alive when the backward part begins",
-			// jax/_src/interpreters/ad.py, jvp and transpose
-			always(purpose.Activation, func(v *view) bool {
-				return v.b.Kind == lifetime.Temporary && v.phase == purpose.Forward &&
-					v.b.Begin < v.firstBackward && v.b.End > v.firstBackward
-			})},
 		{"program_temporary", purpose.FromRecord,
 			"the compiler's assignment says that it lives between two instructions",
 			// xla/service/buffer_assignment.h
 			always(purpose.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
 	}},
 	{func(v *view) bool {
-		return v.f.flags&(program.Cublas|program.CublasLt) != 0 || isHandleWorkspace(v.b.Requested)
+		return v.f.flags&(program.Cublas|program.CublasLt|program.SendsGrads|program.LoadsData) != 0 || isHandleWorkspace(v.b.Requested)
 	}, []Rule{
-		{"library_workspace", purpose.FromFrames,
-			"a function of the library allocates its workspace",
-			// aten/src/ATen/cuda/CublasHandlePool.cpp
-			always(purpose.Workspace, func(v *view) bool { return v.f.flags&(program.Cublas|program.CublasLt) != 0 })},
+		{"made_by_library", purpose.FromFrames,
+			"a function that makes nothing else allocates it: the workspace of a library, a bucket of DistributedDataParallel, or a batch of a data loader",
+			// aten/src/ATen/cuda/CublasHandlePool.cpp; torch/csrc/distributed/c10d/reducer.cpp; torch/utils/data
+			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
+				switch {
+				case v.f.flags&(program.Cublas|program.CublasLt) != 0:
+					return purpose.Workspace, keep, true
+				case v.f.flags&program.SendsGrads != 0:
+					return purpose.Bucket, keep, true
+				}
+				return purpose.Input, purpose.OtherPhase, v.f.flags&program.LoadsData != 0
+			}}},
 		{"workspace_size", purpose.FromSize,
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it, or for a call",
 			// aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize
@@ -197,12 +187,8 @@ var groups = []group{
 			}}},
 	}},
 	{func(v *view) bool {
-		return v.phase == purpose.OptimizerPhase || v.f.flags&(program.SendsGrads|program.MakesState) != 0
+		return v.phase == purpose.OptimizerPhase || v.f.flags&program.MakesState != 0
 	}, []Rule{
-		{"ddp_bucket", purpose.FromFrames,
-			"DistributedDataParallel makes buckets for gradients",
-			// torch/csrc/distributed/c10d/reducer.cpp
-			always(purpose.Bucket, func(v *view) bool { return v.f.flags&program.SendsGrads != 0 })},
 		{"kept_by_optimizer", purpose.FromLifetime,
 			"what a step of the optimizer allocates and keeps is its state",
 			// torch/optim/optimizer.py, profile_hook_step
@@ -260,10 +246,6 @@ var groups = []group{
 					return c, keep, c != purpose.UnknownCategory && (v.open || v.long)
 				}
 			}}},
-		{"loaded", purpose.FromFrames,
-			"a data loader made it",
-			// torch/utils/data
-			is(purpose.Input, purpose.OtherPhase, func(v *view) bool { return v.f.flags&program.LoadsData != 0 })},
 		{"temporary", purpose.FromLifetime,
 			"it is freed before the phase that allocated it ends; or a variable holds it: a result until the next one, or what a cross entropy read, which keeps the logarithm of its softmax instead",
 			// torch/csrc/autograd/generated/Functions.cpp, LogSoftmaxBackward0
@@ -300,6 +282,22 @@ func always(c purpose.Category, fits func(v *view) bool) match { return is(c, ke
 // is returns the match of a category and a phase.
 func is(c purpose.Category, phase purpose.Phase, fits func(v *view) bool) match {
 	return match{category: c, phase: phase, fits: fits}
+}
+
+// differentiated returns what a compiled program that has derivatives uses or makes a buffer for; UnknownCategory if nothing tells it.
+func (v *view) differentiated() purpose.Category {
+	isTemporary, site := v.b.Kind == lifetime.Temporary, &v.t.Sites[v.b.Site]
+	switch {
+	case site.Role == compiled.Trained:
+		return purpose.ModelParameter
+	case site.Role == compiled.State:
+		return purpose.OptimizerState
+	case isTemporary && v.phase == purpose.Backward && v.shapes[arrayOf(site.Shape)]:
+		return purpose.Gradient
+	case isTemporary && v.phase == purpose.Forward && v.b.Begin < v.firstBackward && v.b.End > v.firstBackward:
+		return purpose.Activation
+	}
+	return purpose.UnknownCategory
 }
 
 // isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.

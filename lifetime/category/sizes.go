@@ -405,9 +405,6 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	models, share := a.modelsOf(z, old)
 	gens, inOrder := a.generationsOf(z, models, old)
-	if share == 1 {
-		gens.sumUp(z)
-	}
 	copies := gens.copies()
 	if open := a.notDropped(old); copies == 0 && open != nil {
 		if kept, is := a.generationsOf(z, models, open); is && kept.copies() > 0 {
@@ -415,6 +412,9 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		}
 	}
 	states := a.statesOfOptimizers(z, gens.old, gens.earlier(false) <= gens.each)
+	if share == 1 {
+		gens.sumUp(z, states)
+	}
 	if isNamed := len(a.names) > 0; !gens.hasFirstStep && gens.each > 0 && (slices.Contains(states, gens.each+1) || !isNamed) && !slices.Contains(states, gens.each) {
 		inOrder = false // there may be only states
 	}
@@ -451,14 +451,20 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 }
 
 // areStatesOfOwn reports whether older buffers after the parameters are the states of an optimizer that is none of PyTorch's: it made them after the first
-// pass, two for each parameter of some sizes. One alone may be a copy of the model, which would be among the two of others.
+// pass, two for each parameter of some sizes, of which a step computes something that it drops. One alone may be a copy of the model, which would be
+// among the two of others; a step that drops nothing of the size may add its only state to the parameter.
 func (a *analysis) areStatesOfOwn(g *generations, z *sizes) bool {
 	isOwn := slices.ContainsFunc(a.names, func(name string) bool { _, ok := statesOf[name]; return !ok })
-	hasTwo := false
+	hasTwo, drops := false, map[int64]bool{}
+	for i := range a.out {
+		if p := &a.out[i]; p.Category == purpose.TemporaryData && p.Phase == purpose.OptimizerPhase {
+			drops[a.s.Buffers[i].Requested] = true
+		}
+	}
 	isNearly := g.nearlyAll(func(size int64, n int) bool {
 		of := g.ofOwn(z, size)
 		hasTwo = hasTwo || of == 2*n
-		return of > 0
+		return of == n || of > 0 && drops[size]
 	})
 	return isOwn && isNearly && hasTwo && g.earlier(false) <= 1 && g.earlier(true) <= 1
 }
