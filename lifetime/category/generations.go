@@ -169,6 +169,28 @@ func (g *generations) areInside() bool {
 	return true
 }
 
+// hasHole reports whether other generations lie below the first workspace, as the parameters do, beside a hole for one of some size: states fall into the holes that a
+// model leaves where it is converted.
+func (g *generations) hasHole(size int64) bool {
+	isLarge, end, last := g.isLarge(g.old[size][0]), uint64(0), uint64(0) // end of a buffer and of its region
+	if !isLarge || g.earlier(true) < 2 {
+		return false
+	}
+	for _, i := range g.all {
+		b := &g.a.s.Buffers[i]
+		switch r := g.a.regions[i]; {
+		case !g.isLarge(i) || r < 0:
+		case g.at(i) >= g.firstPass:
+			return false
+		case min(b.Addr, max(last, end))-end >= uint64(size):
+			return true
+		default:
+			end, last = b.Addr+uint64(b.Size), g.a.s.Regions[r].Addr+uint64(g.a.s.Regions[r].Size)
+		}
+	}
+	return false
+}
+
 // sumUp marks the buffers of sizes that have all generations: one is of the parameters, and the order does not tell which.
 func (g *generations) sumUp(z *sizes, states []int) {
 	if g.each == 0 {
