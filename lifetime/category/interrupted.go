@@ -407,9 +407,13 @@ func (a *analysis) allocatedBefore(t int64) int {
 }
 
 // allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
-func (a *analysis) allocatedIn(span int) (all []int) {
-	from := a.allocatedBefore(a.spans[span].begin)
-	for i := from; i < len(a.s.Buffers) && (span+1 == len(a.spans) || a.s.Buffers[i].Begin < a.spans[span+1].begin); i++ {
+func (a *analysis) allocatedIn(span int) []int {
+	from, to := a.allocatedBefore(a.spans[span].begin), len(a.s.Buffers)
+	if span+1 < len(a.spans) {
+		to = a.allocatedBefore(a.spans[span+1].begin)
+	}
+	all := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
 		if a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 && !a.aside[i] {
 			all = append(all, i)
 		}

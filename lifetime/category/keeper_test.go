@@ -35,7 +35,7 @@ func TestPrinciples(t *testing.T) {
 		{"a batch that ends in a failure makes what smaller ones made, and a fused layer multiplies", "principles", "w20", 98, 0.1},
 		{"a pass that dies in its fourth layer has products for three, and each layer drops what those before it dropped", "principles", "w21", 89, 3.3},
 		{"the first step of an optimizer dies while it makes states", "principles", "w22", 99, 0.1},
-		{"known to be wrong: a copy that was made after the first step is called a state of an own optimizer that has one", "principles", "w23", 87, 13},
+		{"a copy that was made after the first step may be a state of an own optimizer that drops nothing", "principles", "w23", 74, 0.1},
 		{"a cross entropy keeps no logits", "", "a17", 99, 0.1},
 		{"FSDP2 makes shards, and gathers parameters for each pass", "libraries", "z51", 99, 0.1},
 	} {

@@ -2,7 +2,6 @@ package category
 
 import (
 	"cmp"
-	"hash/maphash"
 	"maps"
 	"math"
 	"math/bits"
@@ -169,22 +168,16 @@ func (a *analysis) mayBeWeights() (unknown map[int64][]int, all map[int64]int) {
 // multiplied returns the products of the calls of root modules; of calls that make the same, those of one.
 func (a *analysis) multiplied() (calls []*products) {
 	seen := map[uint64]bool{}
-	var sum maphash.Hash
 	for span, s := range a.spans {
 		if s.phase != purpose.Forward || len(calls) == mostCalls {
 			continue
 		}
-		sum.Reset()
 		made := a.once(slices.DeleteFunc(a.allocatedIn(span), func(i int) bool {
 			f := a.at(&a.s.Buffers[i])
 			return f.within != program.InModule || f.flags&(program.Cublas|program.CublasLt) != 0
 		}))
-		for _, i := range made {
-			maphash.WriteComparable(&sum, a.s.Buffers[i].Site)
-			maphash.WriteComparable(&sum, a.s.Buffers[i].Requested)
-		}
-		if known := sum.Sum64(); !seen[known] {
-			seen[known] = true
+		if order := a.order(made); !seen[order] {
+			seen[order] = true
 			if p := a.productsOf(made); len(p.results) > 0 {
 				p.isCut = len(a.failedIn(span)) > 0 || span+1 == len(a.spans) && !a.over
 				calls = append(calls, p)
