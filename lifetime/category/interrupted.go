@@ -342,9 +342,9 @@ func (a *analysis) resume() {
 // resumeSpan compares a span with the one of earlier ones that begins with most of the same allocations, and changes what was alive at
 // an instant. Where memory ran out, further allocations of the same stacks in the same order, as of a larger batch, only fill gaps.
 func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
-	var best, longest []int
+	var best []int
 	var like [][]int // what spans that began with all of it allocated
-	mine := a.allocatedIn(span)
+	mine, mayGrow := a.allocatedIn(span), a.spans[span].phase == purpose.Forward && len(a.failedIn(span)) > 0 // the engine has no lines
 	for _, other := range slices.Backward(earlier) {
 		theirs := a.allocatedIn(other)
 		same, stacks := 0, 0
@@ -353,18 +353,15 @@ func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
 				same++
 			}
 		}
-		if same > len(best) {
-			best = theirs[:same]
-		}
-		if stacks > len(longest) {
-			longest = theirs[:stacks]
-		}
 		if same == len(mine) {
 			like = append(like, theirs[:same])
 		}
-	}
-	if len(longest) > len(best) && a.spans[span].phase == purpose.Forward && len(a.failedIn(span)) > 0 { // the engine has no lines
-		best = append(slices.Clip(best), longest[len(best):]...)
+		if mayGrow {
+			same = stacks
+		}
+		if same > len(best) {
+			best = theirs[:same]
+		}
 	}
 	for k, i := range best {
 		p, from := &a.out[mine[k]], a.out[i].Category
