@@ -89,20 +89,15 @@ func (a *analysis) weightsOfProducts(z *sizes) {
 }
 
 // endsInLayer reports whether layers that a call did not reach explain all weights without a product: each size has a multiple of one number of layers. The
-// products are those of at least three layers and of a part of the next one.
+// products are those of at least three layers, each of which makes the same results, and of a part of the next one.
 func (p *products) endsInLayer(weights map[int64]int) bool {
-	layers, of, left := 0, map[int64]int{}, 0
+	layers, of := 0, map[int64]int{}
 	for weight := range p.of {
 		if n := weights[weight]; n > 2 {
 			of[weight] = n
 			for layers, n = n, layers; n != 0; {
 				layers, n = n, layers%n
 			}
-		}
-	}
-	for result, n := range p.results {
-		if p.of.has(result) {
-			left += n
 		}
 	}
 	for reached := layers - 1; reached > 2; reached-- {
@@ -112,8 +107,13 @@ func (p *products) endsInLayer(weights map[int64]int) bool {
 		for weight, n := range of {
 			part[weight] = n / layers * reached
 		}
-		if all := sum(part); sum(m.match(part)) == all {
-			return left-all < all/reached
+		if sum(m.match(part)) == sum(part) {
+			for result, n := range p.results {
+				if n > 2 && n%reached > n/reached && p.of.has(result) {
+					return false
+				}
+			}
+			return true
 		}
 	}
 	return false
@@ -195,7 +195,7 @@ func (a *analysis) productsOf(made []int) *products {
 		f, size, op := a.at(b), b.Requested, a.t.Sites[b.Site].Op
 		p.lines[a.r.Inside(f.path, f.rootCall)] = true
 		switch {
-		case a.isAutocastCopy(i): // of a weight, in the line of its product
+		case a.isAutocastCopy(i), a.out[i].Category == purpose.Workspace: // in the line of a product
 		case f.flags&program.Multiplies != 0:
 			inputs := slices.DeleteFunc(slices.Clone(made[max(0, k-recent):k]), func(x int) bool { return a.s.Buffers[x].End <= b.Begin })
 			for _, x := range inputs {

@@ -2,6 +2,7 @@ package category
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -364,12 +365,14 @@ func (a *analysis) atEdge(i int) bool {
 	return b.End < a.begun
 }
 
-// correspond takes what a backward pass left for a gradient if Python freed the same of another pass: the thread of the pass may by chance be the last to drop one.
-// It is the same if both passes allocate the same sizes at the same sites in the same order, it has the same place in these, and lives for steps or not.
+// correspond gives identical buffers of corresponding passes one category: passes correspond if they allocate the same
+// sizes at the same sites in the same order, and buffers are identical if they have the same place in it and the same
+// fate. For what a backward pass left, the fate is whether it lives for steps: its thread may by chance be the last to
+// drop a gradient, so that one that Python freed tells what all of them are. Without agreement none is known.
 func (a *analysis) correspond() {
-	passes := map[uint64][][]int{}
+	passes := map[uint64][][]int{} // by their sites and sizes
 	for span := range a.spans {
-		if a.spans[span].phase == purpose.Backward && len(a.failedIn(span)) == 0 {
+		if len(a.failedIn(span)) == 0 {
 			made := a.allocatedIn(span)
 			order := a.order(made)
 			passes[order] = append(passes[order], made)
@@ -377,20 +380,36 @@ func (a *analysis) correspond() {
 	}
 	for _, alike := range passes {
 		for place := range alike[0] {
-			var isGradient [isLong + 1]bool
-			for _, c := range []purpose.Category{purpose.Gradient, purpose.Activation} {
-				for _, pass := range alike {
-					i := pass[place]
-					p, long := &a.out[i], a.flags[i]&isLong
-					switch {
-					case p.Category != c, p.Phase != purpose.Backward, p.Evidence == purpose.FromRecord, a.s.Buffers[i].Edge&lifetime.EndOpen != 0:
-					case c == purpose.Gradient:
-						isGradient[long] = true
-					case isGradient[long]:
-						p.Category, p.Evidence, p.Rule = purpose.Gradient, purpose.FromLifetime, repeats
-					}
-				}
-			}
+			a.agree(alike, place)
+		}
+	}
+}
+
+// agree gives the buffers at one place of corresponding passes one category for each fate; if rules differ, none.
+func (a *analysis) agree(passes [][]int, place int) {
+	const left = isLong << 1
+	isKept := func(c purpose.Category) bool { return c == purpose.Gradient || c == purpose.Activation }
+	fate := func(i int) uint8 {
+		if p := &a.out[i]; p.Phase == purpose.Backward && isKept(p.Category) {
+			return a.flags[i]&isLong | left
+		}
+		return a.flags[i]
+	}
+	var said [left << 1]uint16 // by fate: a bit for each category
+	for _, pass := range passes {
+		if i := pass[place]; a.s.Buffers[i].Edge&lifetime.EndOpen == 0 {
+			said[fate(i)] |= 1 << a.out[i].Category
+		}
+	}
+	for _, pass := range passes {
+		i := pass[place]
+		p, k := &a.out[i], fate(i)
+		switch {
+		case a.s.Buffers[i].Edge&lifetime.EndOpen != 0, bits.OnesCount16(said[k]) == 1, p.Evidence == purpose.FromRecord:
+		case k&left != 0:
+			p.Category, p.Evidence, p.Rule = purpose.Gradient, purpose.FromLifetime, repeats
+		default:
+			p.Category, p.Evidence, p.Rule = purpose.UnknownCategory, purpose.NoEvidence, 0
 		}
 	}
 }

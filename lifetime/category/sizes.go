@@ -405,15 +405,15 @@ func subset(total int64, candidates map[int64]int, most int) map[int64]bool {
 func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 	models, share := a.modelsOf(z, old)
 	gens, inOrder := a.generationsOf(z, models, old)
+	states := a.statesOfOptimizers(z, gens.old, gens.earlier(false) <= gens.each)
+	if share == 1 {
+		gens.sumUp(z, states)
+	}
 	copies := gens.copies()
 	if open := a.notDropped(old); copies == 0 && open != nil {
 		if kept, is := a.generationsOf(z, models, open); is && kept.copies() > 0 {
 			gens, inOrder, copies = kept, true, kept.copies()
 		}
-	}
-	states := a.statesOfOptimizers(z, gens.old, gens.earlier(false) <= gens.each)
-	if share == 1 {
-		gens.sumUp(z, states)
 	}
 	if isNamed := len(a.names) > 0; !gens.hasFirstStep && gens.each > 0 && (slices.Contains(states, gens.each+1) || !isNamed) && !slices.Contains(states, gens.each) {
 		inOrder = false // there may be only states
