@@ -98,25 +98,23 @@ func (v *view) interruptedPass() *failure {
 	return nil
 }
 
-// keptByPass reports whether a module of a forward pass, after which no whole backward pass was recorded or the graph
-// was dropped, keeps it to the end of the call, as most of the pass does.
+// keptByPass reports whether a module of a forward pass, after which no backward pass was recorded or not all of one, keeps it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
 	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != program.InModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] {
 		return false
 	}
 	end, f := v.spans[v.next-1].end, v.interruptedPass()
 	backward, whole := v.backwardFollows()
-	isDropped := f == nil && backward && (whole || !v.open)
 	isCut := f == nil && v.open && (backward && !whole || v.next == len(v.spans) && !v.over)
 	switch {
-	case isDropped && !v.endsBeforeBackward(v.i), isCut && v.fateOf(v.next-1, v.i) != stays,
+	case f == nil && backward && (whole || !v.open), isCut && v.fateOf(v.next-1, v.i) != stays,
 		f != nil && f.span == v.next-1 && v.fateOf(v.next-1, v.i) == drops,
 		f == nil && !v.open && v.crosses(v.next, math.MaxInt64, purpose.Forward) == len(v.spans)-v.next && v.fateOf(v.next-1, -1) == stays:
 		return false // or the graph still holds others
 	case f != nil && f.span == v.next-1:
 		end = f.t
 	}
-	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, v.f.rootCall, end, isDropped)
+	return (v.open || v.b.End > end) && v.keepsMost(v.next-1, v.f.rootCall, end)
 }
 
 // mayHaveGraph reports whether a graph may hold what a call of a root module keeps. If no_grad decorates a function around the call, there is none. A line that
@@ -188,12 +186,6 @@ func (a *analysis) onTheWay(span int) (keeps, drops bool) {
 	return keeps, dropped > 2
 }
 
-// endsBeforeBackward reports whether no backward pass began between the allocation and the free.
-func (a *analysis) endsBeforeBackward(i int) bool {
-	b := &a.s.Buffers[i]
-	return b.Edge&lifetime.EndOpen == 0 && a.crosses(int(a.next[i]), b.End, purpose.Backward) == 0
-}
-
 // backwardFollows reports whether a backward pass follows the forward passes of the buffer, and whether something else
 // follows it. If the recording ends in it, what is alive then does not tell who holds it.
 func (v *view) backwardFollows() (follows, whole bool) {
@@ -209,15 +201,12 @@ func (v *view) backwardFollows() (follows, whole bool) {
 }
 
 // keepsMost reports whether a span keeps, until an instant, a quarter of the buffers that modules allocate in it, or
-// something of half of their lines: so does a graph. If the graph was dropped, what a backward pass saw does not count.
-func (a *analysis) keepsMost(span int, root program.PathID, until int64, isDropped bool) bool {
+// something of half of their lines: so does a graph.
+func (a *analysis) keepsMost(span int, root program.PathID, until int64) bool {
 	if a.keeping == nil {
-		a.keeping = make([]int8, 2*len(a.spans))
+		a.keeping = make([]int8, len(a.spans))
 	}
-	known := &a.keeping[2*span]
-	if isDropped {
-		known = &a.keeping[2*span+1]
-	}
+	known := &a.keeping[span]
 	if *known == 0 {
 		kept, all, lines, keeping := 0, 0, map[lifetime.SiteID]bool{}, 0
 		for _, i := range a.allocatedIn(span) {
@@ -226,7 +215,7 @@ func (a *analysis) keepsMost(span int, root program.PathID, until int64, isDropp
 				continue
 			}
 			all++
-			keeps := (b.Edge&lifetime.EndOpen != 0 || b.End > until) && (!isDropped || a.endsBeforeBackward(i))
+			keeps := b.Edge&lifetime.EndOpen != 0 || b.End > until
 			if keeps {
 				kept++
 				if !lines[b.Site] {

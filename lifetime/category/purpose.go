@@ -120,7 +120,7 @@ type analysis struct {
 	previous      []int32                               // by buffer: 1 + the one whose place it takes; 0 = none
 	replaced      []bool                                // by buffer: another took its place
 	fates         map[int]map[int]fate                  // by span: see fateOf
-	keeping       []int8                                // two for each span: see keepsMost; nil = not computed
+	keeping       []int8                                // by span: see keepsMost; nil = not computed
 	followed      map[program.PathID]bool               // calls of root modules after which a backward pass freed something; nil = not computed
 	passedOn      map[lifetime.SiteID]bool              // lines of which a later call used something, and the program dropped it then
 	regions       []int32                               // by buffer: see region.OfBuffers; nil = not computed

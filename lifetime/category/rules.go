@@ -206,7 +206,7 @@ var groups = []group{
 			// torch/csrc/autograd/saved_variable.cpp; torch/autograd/function.py, save_for_backward
 			always(purpose.Activation, func(v *view) bool { return v.onlyByGraph() || v.freedByFunction() })},
 		{"kept_by_pass", purpose.FromLifetime,
-			"a graph may hold it, and no whole backward pass follows, or it is dropped: the pass keeps a quarter of what modules allocate, or something of half of their lines",
+			"a graph may hold it, and no whole backward pass follows: the pass keeps a quarter of what modules allocate, or something of half of their lines",
 			// torch/csrc/autograd/saved_variable.cpp
 			always(purpose.Activation, func(v *view) bool { return v.keptByPass() })},
 		{"kept_between_calls", purpose.FromLifetime,
