@@ -125,15 +125,6 @@ func (g *generations) count(z *sizes) {
 			g.each = each
 		}
 	}
-	fewer := 0
-	for size, n := range g.model {
-		if rest(size) < g.each*n {
-			fewer++
-		}
-	}
-	if fewer*2 > len(g.model) { // one size may have as many by chance
-		g.each = 0
-	}
 	for size, n := range g.model {
 		for k, i := range g.old[size] {
 			of := max(0, k-len(g.old[size])+rest(size)+n) / n

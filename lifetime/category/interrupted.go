@@ -98,7 +98,8 @@ func (v *view) interruptedPass() *failure {
 	return nil
 }
 
-// keptByPass reports whether a module of a forward pass, after which no backward pass was recorded or not all of one, keeps it to the end of the call, as most of the pass does.
+// keptByPass reports whether a module of a forward pass, after which no backward pass was recorded or not all of one, keeps
+// it to the end of the call, as most of the pass does.
 func (v *view) keptByPass() bool {
 	if v.phase != purpose.Forward || !v.sure || v.unseen || v.f.within != program.InModule || v.next == 0 || v.lasts[v.i] || v.aside[v.i] {
 		return false
@@ -107,7 +108,7 @@ func (v *view) keptByPass() bool {
 	backward, whole := v.backwardFollows()
 	isCut := f == nil && v.open && (backward && !whole || v.next == len(v.spans) && !v.over)
 	switch {
-	case f == nil && backward && (whole || !v.open), isCut && v.fateOf(v.next-1, v.i) != stays,
+	case f == nil && (whole || backward && !v.open), isCut && v.fateOf(v.next-1, v.i) != stays,
 		f != nil && f.span == v.next-1 && v.fateOf(v.next-1, v.i) == drops,
 		f == nil && !v.open && v.crosses(v.next, math.MaxInt64, purpose.Forward) == len(v.spans)-v.next && v.fateOf(v.next-1, -1) == stays:
 		return false // or the graph still holds others

@@ -274,12 +274,6 @@ func (p *products) explain(weights map[int64]int) bool {
 			p.number, p.of, p.used, best = number, by[number], used, of
 		}
 	}
-	others := slices.DeleteFunc(slices.Sorted(maps.Keys(p.results)), p.of.has)
-	for weight, results := range p.of { // of other rows, as of what an encoder made, by a weight that keeps their width
-		if slices.ContainsFunc(results, func(r int64) bool { number, _ := rows(r, r, weight); return number == p.number }) {
-			p.of[weight] = append(results, slices.DeleteFunc(slices.Clone(others), func(r int64) bool { _, ok := rows(r, r, weight); return !ok })...)
-		}
-	}
 	return p.of != nil
 }
 
@@ -305,18 +299,8 @@ func rows(input, result, weight int64) (number uint64, ok bool) {
 	return number, rest == 0 && (isSquare(number) || number%2 == 0 && isSquare(number/2))
 }
 
-// isPartOf reports whether another call of the same module has as many products of its most frequent size, of its second and so
-// on, for the same weights: the next token of a text has fewer rows.
+// isPartOf reports whether another call of the same module has products for the same weights: the next token of a text has fewer rows.
 func (p *products) isPartOf(whole *products) bool {
-	counts := func(p *products) []int {
-		return slices.SortedFunc(maps.Values(p.results), func(x, y int) int { return cmp.Compare(y, x) })
-	}
-	theirs := counts(whole)
-	for i, n := range counts(p) {
-		if i == len(theirs) || n > theirs[i] {
-			return false
-		}
-	}
 	return shareAny(p.lines, whole.lines) && shareAny(p.used, whole.used)
 }
 
