@@ -73,6 +73,7 @@ func writeReport(c *cli.Context) error {
 	err = r.each(c, func(capture *judge.Capture) {
 		if format == htmlReport {
 			pages = append(pages, capture)
+			return
 		}
 		reports = append(reports, answer.CaptureReportOf(capture, r.tool()))
 	})

@@ -81,6 +81,7 @@ type Failure struct {
 	AtLeast bool                `json:"-"` // CapacityBytes is what is known of a recording
 	Absurd  bool                `json:"-"` // the request was for more than 2^60 bytes
 	Opaque  bool                `json:"-"` // memlane reads no recordings of the program
+	Tuned   bool                `json:"-"` // Advice are settings with which a replay fits
 
 	// Of the request. Callers are those of the requester, innermost first.
 	Callers  []string      `json:"-"`
@@ -291,7 +292,7 @@ func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	case d.Inferred:
 		out.Source, out.Line, out.Next = "recording", nil, commandLine("peak", out.File)
 	case d.Replayed != nil && d.Replayed.Conf != "" && d.Reason != oom.Leak:
-		out.Next = commandLine("tune", out.File)
+		out.Next, out.Tuned = commandLine("tune", out.File), true
 	default:
 		out.Next = nextStep(&out, m.Failure == nil, t.Sources[s.Source].Producer)
 	}

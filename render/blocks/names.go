@@ -10,10 +10,8 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// profile is the outline of an area: its lower and its upper edge in the columns from first on, as distances from the
-// bottom of the plot, and its bytes there.
+// profile is the outline of an area: its lower and its upper edge in each column, as distances from the bottom of the plot, and its bytes there.
 type profile struct {
-	first  int
 	lo, hi []point
 	bytes  []int64
 }
@@ -43,7 +41,7 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []spot) {
 			words = append(words, c.place)
 		}
 		for i := range 2 * len(words) {
-			text, ok := p.onTop(canvas.Clean(words[i/2]), i%2 == 0, all[k])
+			text, ok := p.onTop(canvas.Clean(words[i/2]), i%2 == 0, &all[k])
 			if ok {
 				names = append(names, spot{text, c.look})
 				p.classes[k].named = true
@@ -54,57 +52,70 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []spot) {
 	return names
 }
 
-// profiles returns the largest areas of each class: the whole class if it has its own tier, else its largest blocks and
-// its band.
-func (p *picture) profiles(l *layout, b *bands, height plot.Scale) [][]profile {
-	all := make([][]profile, len(p.classes))
-	levels := func(low, high []int64) (f profile) {
-		for k := range low {
-			f.lo, f.hi = append(f.lo, height.At(uint64(low[k]))), append(f.hi, height.At(uint64(high[k])))
-			f.bytes = append(f.bytes, high[k]-low[k])
-		}
-		return f
-	}
+// profiles returns the largest area of each class in each column: the whole class if it has its own tier, else those of its blocks, and its
+// band, that touch.
+func (p *picture) profiles(l *layout, b *bands, height plot.Scale) []profile {
+	all := make([]profile, len(p.classes))
 	if b.tiers == len(p.classes) {
 		for class, tier := range b.tierOf {
-			all[class] = []profile{levels(b.bottoms[tier], b.bottoms[tier+1])}
+			for k, low := range b.bottoms[tier] {
+				all[class].add(stretch{height.At(uint64(low)), height.At(uint64(b.bottoms[tier+1][k])), b.bottoms[tier+1][k] - low})
+			}
 		}
 		return all
 	}
-	for class, bytes := range b.bytes {
-		top := slices.Clone(b.lows[class])
-		for k := range top {
-			top[k] += bytes[k]
+	in := make([][]stretchOf, len(p.cols.at))
+	for _, sh := range l.shapes {
+		steps := l.steps[sh.first : sh.first+sh.n]
+		for i, s := range steps {
+			end := sh.end
+			if i+1 < len(steps) {
+				end = steps[i+1].x
+			}
+			for x := s.x; x < end; x += columnWidth {
+				k := int((x - p.Left) / columnWidth)
+				in[k] = append(in[k], stretchOf{stretch{s.lo, s.hi, p.s.Buffers[sh.buffer].Size}, int(sh.class)})
+			}
 		}
-		all[class] = []profile{levels(b.lows[class], top)}
 	}
-	shapes := slices.Clone(l.shapes)
-	slices.SortStableFunc(shapes, func(a, b shape) int {
-		return cmp.Compare(p.area(&p.s.Buffers[b.buffer]), p.area(&p.s.Buffers[a.buffer]))
-	})
-	const tries = 8
-	for _, sh := range shapes {
-		if len(all[sh.class]) <= tries {
-			all[sh.class] = append(all[sh.class], p.profileOf(l, sh))
+	largest := make([]stretch, len(p.classes))
+	for k := range in {
+		for class, bytes := range b.bytes {
+			if low := b.lows[class][k]; bytes[k] > 0 {
+				in[k] = append(in[k], stretchOf{stretch{height.At(uint64(low)), height.At(uint64(low + bytes[k])), bytes[k]}, class})
+			}
+		}
+		slices.SortFunc(in[k], func(x, y stretchOf) int { return cmp.Compare(x.lo, y.lo) })
+		clear(largest)
+		for i := 0; i < len(in[k]); {
+			one := in[k][i]
+			for i++; i < len(in[k]) && in[k][i].class == one.class && in[k][i].lo <= one.hi; i++ {
+				one.hi, one.bytes = max(one.hi, in[k][i].hi), one.bytes+in[k][i].bytes
+			}
+			if of := &largest[one.class]; one.hi-one.lo > of.hi-of.lo {
+				*of = one.stretch
+			}
+		}
+		for class := range all {
+			all[class].add(largest[class])
 		}
 	}
 	return all
 }
 
-// profileOf returns the profile of a block.
-func (p *picture) profileOf(l *layout, sh shape) profile {
-	steps := l.steps[sh.first : sh.first+sh.n]
-	f := profile{first: int((steps[0].x - p.Left) / columnWidth)}
-	for i, s := range steps {
-		end := sh.end
-		if i+1 < len(steps) {
-			end = steps[i+1].x
-		}
-		for x := s.x; x < end; x += columnWidth {
-			f.lo, f.hi, f.bytes = append(f.lo, s.lo), append(f.hi, s.hi), append(f.bytes, p.s.Buffers[sh.buffer].Size)
-		}
-	}
-	return f
+// stretch is a part of a column: its edges, as distances from the bottom of the plot, and its bytes.
+type stretch struct {
+	lo, hi point
+	bytes  int64
+}
+
+type stretchOf struct {
+	stretch
+	class int
+}
+
+func (f *profile) add(a stretch) {
+	f.lo, f.hi, f.bytes = append(f.lo, a.lo), append(f.hi, a.hi), append(f.bytes, a.bytes)
 }
 
 // widest returns the place of the given width where a profile is highest: its first column and its edges there. It
@@ -116,31 +127,27 @@ func (f *profile) widest(columns int) (at int, lo, hi point) {
 		}
 		low, high := slices.Max(f.lo[k:k+columns]), slices.Min(f.hi[k:k+columns])
 		if high-low > hi-lo {
-			at, lo, hi = f.first+k, low, high
+			at, lo, hi = k, low, high
 		}
 	}
 	return at, lo, hi
 }
 
-// onTop puts a name on the highest part of the profiles, with the bytes of the area at the middle of the text. It reports whether the text
+// onTop puts a name on the highest part of a profile, with the bytes of the area at the middle of the text. It reports whether the text
 // fits.
-func (p *picture) onTop(name string, figure bool, all []profile) (t canvas.Text, ok bool) {
+func (p *picture) onTop(name string, figure bool, f *profile) (t canvas.Text, ok bool) {
 	t.S = name
 	if figure {
 		t.S += ": " + units.Bytes(1023<<20) // as wide as a figure may be
 	}
 	columns := int(t.Extent()+80)/columnWidth + 1
-	best, bytes := point(0), int64(0)
-	for i := range all {
-		k, lo, hi := all[i].widest(columns)
-		if hi-lo > best {
-			best = hi - lo
-			t.X, t.Y = p.columnX(k)+40, p.Bottom-(lo+hi)/2+40
-			bytes = all[i].bytes[k-all[i].first+columns/2]
-		}
+	k, lo, hi := f.widest(columns)
+	if hi-lo < nameHeight {
+		return t, false
 	}
+	t.X, t.Y = p.columnX(k)+40, p.Bottom-(lo+hi)/2+40
 	if figure {
-		t.S = name + ": " + units.Bytes(bytes)
+		t.S = name + ": " + units.Bytes(f.bytes[k+columns/2])
 	}
-	return t, best >= nameHeight
+	return t, true
 }

@@ -44,6 +44,10 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 		return err
 	}
 	capacity, note := "capacity "+units.Bytes(a.Capacity), "The memory of the device when the request failed; the parts add up to its capacity."
+	limit := d.Failure.Allowed // of the program, as set_per_process_memory_fraction or XLA_PYTHON_CLIENT_MEM_FRACTION sets it
+	if limit >= 0 && d.Failure.Capacity < 0 {
+		capacity, note, limit = "limit "+units.Bytes(limit), "What the program may have, when the request failed; the parts add up to it.", -1
+	}
 	if a.Capacity < 0 {
 		capacity, note = "capacity not given", "The memory that the text gives; it does not say how much the device has."
 	}
@@ -64,10 +68,16 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 		f.Page.Text(canvas.Text{X: f.Left + 180, Y: y + 100, S: k.name, Aside: share(k.bytes)})
 	}
 	if a.Capacity >= 0 {
-		limit := x(a.Capacity)
+		at := x(a.Capacity)
 		used = min(used, a.Capacity)
-		f.Page.Stroke(canvas.Line(limit, top-90, limit, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
-		f.Page.Text(canvas.Text{X: limit, Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: capacity})
+		f.Page.Stroke(canvas.Line(at, top-90, at, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+		f.Page.Text(canvas.Text{X: at, Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: capacity})
+	}
+	if limit >= 0 && limit < a.Capacity {
+		at, text := x(limit), canvas.Text{Role: canvas.Bad, S: "limit of the program " + units.Bytes(limit)}
+		f.Page.Stroke(canvas.Line(at, top-60, at, bottom+60), canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}, []byte(text.S))
+		text.X, text.Y = max(at-text.Extent()-60, f.Left), bottom+190
+		f.Page.Text(text)
 	}
 	if requested > 0 {
 		from := x(used)

@@ -25,7 +25,11 @@ func FailureLines(f *answer.Failure) []FailureLine {
 	}
 	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)}, {"reason", why}, {"do", f.Advice}, {"next", f.Next}}
 	if f.Past != nil {
-		lines = append(lines, FailureLine{"past", past(f)})
+		at := len(lines)
+		if pastFirst(f) {
+			at = slices.Index(lines, FailureLine{"do", f.Advice})
+		}
+		lines = slices.Insert(lines, at, FailureLine{"past", past(f)})
 	}
 	return lines
 }

@@ -16,13 +16,15 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// Headline answers what a reader of a capture asks first, a line for each answer: what to do, why the program died or what leaks, and what
-// filled the memory. failures are those of answer.OOMsOf. Without a memory ID it says what the capture is.
-func Headline(c *judge.Capture, failures []answer.Failure) string {
-	if len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
-		return failureHeadline(&failures[0])
+// Headline answers what a reader of a capture asks first, a line for each answer: what to do, why the program died or what is wrong, and what
+// filled the memory; where nothing is wrong, that, or what to record to know it. found are its findings, and those of a series of
+// captures; l is its answer of answer.LeaksOf. Without a memory ID it says what the capture is.
+func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding) string {
+	if len(l.OOMs) > 0 && l.OOMs[0].Reason != string(oom.Survived) {
+		return failureHeadline(&l.OOMs[0])
 	}
 	o := c.Outline()
+	info := answer.InfoOf(o)
 	var highest *outline.Space
 	for _, i := range selection.Choose(o.Outline, false).Spaces {
 		if s := o.Spaces[i]; highest == nil || s.Peak.Bytes > highest.Peak.Bytes {
@@ -30,15 +32,43 @@ func Headline(c *judge.Capture, failures []answer.Failure) string {
 		}
 	}
 	if highest == nil {
-		return contents(new(answer.InfoOf(o))) + "."
+		return contents(&info) + "."
 	}
-	p := answer.OutlinePeakOf(&o.Tables, highest, selection.AtPeak)
+	at := selection.AtPeak
+	if highest.Facts&(lifetime.History|lifetime.EndState) == lifetime.EndState && highest.Axis == lifetime.Time {
+		at = selection.AtEnd // what was in use before is not recorded
+	}
+	p := answer.OutlinePeakOf(&o.Tables, highest, at)
 	filled := peakSentence(&p)
-	if f := worstLeak(c.Findings()); f != nil {
-		leak := fmt.Sprintf("Leak in %s: %s.", f.Space.ID(), f.Description)
-		return strings.Join(append(slices.Clone(f.Suggestions[:min(len(f.Suggestions), 1)]), leak, filled), "\n")
+	if info.Damaged { // more may have been in use later
+		filled = "At least, as the file is damaged: " + filled
 	}
-	return filled
+	f := worst(found)
+	if f == nil {
+		return strings.Join(append([]string{filled}, judged(c, l)...), "\n")
+	}
+	what := strings.ReplaceAll(f.Rule, "_", " ")
+	wrong := fmt.Sprintf("%s%s in %s: %s.", strings.ToUpper(what[:1]), what[1:], f.Space.ID(), f.Description)
+	return strings.Join(append(slices.Clone(f.Suggestions[:min(len(f.Suggestions), 1)]), wrong, filled), "\n")
+}
+
+// judged says that nothing is wrong, what to record to know that, or of compiled programs whether they fit and what to change first.
+func judged(c *judge.Capture, l *answer.CaptureLeaks) []string {
+	verdict := strings.ToUpper(l.Verdict[:1]) + l.Verdict[1:]
+	switch programs := !slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder }); {
+	case !programs && len(l.Notes) > 0:
+		return []string{verdict + ": " + l.Notes[0] + "."}
+	case !programs:
+		return []string{verdict + "."}
+	}
+	lines := []string{"It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits."}
+	if fits := answer.FitsOf(c); len(fits) > 0 {
+		lines[0] = "It fits: " + OfCapacity(fits[0].NeededBytes, fits[0].CapacityBytes) + "."
+	}
+	for _, f := range l.Findings[:min(len(l.Findings), 1)] {
+		lines = append(lines, strings.Join(append([]string{"Largest: " + f.Description + "."}, f.Suggestions...), " "))
+	}
+	return lines
 }
 
 // Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
@@ -51,7 +81,7 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 		who, _, _ := strings.Cut(asked(&failures[0]), ", called by ")
 		return "Out of memory on " + s.ID() + ": " + who
 	}
-	if f := worstLeak(c.Leaks(s)); f != nil {
+	if f := worst(c.Leaks(s)); f != nil {
 		what, _, _ := strings.Cut(f.Description, "; ")
 		return "Leak in " + s.ID() + ": " + what
 	}
@@ -66,10 +96,11 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 	return "Peak of " + units.Bytes(peak.Bytes) + " on " + s.ID() + ": " + filled
 }
 
-// worstLeak returns the most severe leak; nil if there is none.
-func worstLeak(found []finding.Finding) (worst *finding.Finding) {
+// worst returns the most severe finding that is more than a note, a leak before others; nil if there is none.
+func worst(found []finding.Finding) (worst *finding.Finding) {
 	for i := range found {
-		if f := &found[i]; f.IsLeak() && f.Severity > finding.Info && (worst == nil || f.Severity > worst.Severity) {
+		f := &found[i]
+		if f.Severity > finding.Info && (worst == nil || f.IsLeak() && !worst.IsLeak() || f.IsLeak() == worst.IsLeak() && f.Severity > worst.Severity) {
 			worst = f
 		}
 	}
@@ -88,12 +119,20 @@ func failureHeadline(f *answer.Failure) string {
 	return strings.Join(lines, "\n")
 }
 
-// doing says what to do about a failure: first the change with which the request fits, if a replay proves it.
+// doing says what to do about a failure: first the change with which the request fits, which is about this program.
 func doing(f *answer.Failure) string {
-	if f.Past == nil || f.Past.Fits == nil || !*f.Past.Fits {
+	switch {
+	case f.Past == nil:
 		return f.Advice
+	case pastFirst(f):
+		return past(f) + " " + f.Advice
 	}
-	return strings.TrimSpace(past(f) + " " + f.Advice)
+	return f.Advice + " " + past(f)
+}
+
+// pastFirst reports whether the change with which a request fits comes before the advice: unless only the advice is proved.
+func pastFirst(f *answer.Failure) bool {
+	return f.Past != nil && (!f.Tuned || f.Past.Fits != nil && *f.Past.Fits)
 }
 
 // past says which change gets past a failed request.
@@ -111,7 +150,7 @@ func peakSentence(p *answer.Peak) string {
 		return fmt.Sprintf("%s rose by %s; what was in use before is not recorded.", p.Space, units.Bytes(p.Bytes))
 	}
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))
-	if When(p.Of, p.At) == "the end" { // what was in use before is not recorded
+	if When(p.Of, p.At) == "the end" {
 		text = fmt.Sprintf("At the end %s has %s in use", p.Space, units.Bytes(p.Bytes))
 	}
 	if tell(p.Categories) {

@@ -169,7 +169,7 @@ func TestBriefSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := brief(answer.NewReport("", []answer.CaptureReport{answer.CaptureReportOf(c, "")}, &answer.Ranks{}, nil))
-	if strings.Count(got, "fetch (died.py:38)") != 1 || !strings.Contains(got, "held    leak: fetch (died.py:38) leaked 221 MiB in 188 buffers; use (died.py:39) 160 MiB\n") {
+	if strings.Count(got, "fetch (died.py:38)") != 2 || !strings.Contains(got, "held    leak: fetch (died.py:38) leaked 221 MiB in 188 buffers; use (died.py:39) 160 MiB\n") {
 		t.Errorf("a leak: %s", got)
 	}
 }

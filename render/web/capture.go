@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -88,7 +89,7 @@ type space struct {
 	Advice      string        `json:"advice"`      // how to record a history, if there is none
 	Spark       []int64       `json:"spark"`       // highest bytes in use in equal parts of the recording; empty = not compared with others
 	Picture     *picture      `json:"picture"`     // nil = none
-	Without     string        `json:"without"`     // what the peak would be without the leaks; only of the main space, empty if not known
+	Without     string        `json:"without"`     // what the peak would be without the leaks; empty if not known
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
 	Tries       bool          `json:"tries"`       // whether a part has changes to try; only of the main space
 }
@@ -145,10 +146,14 @@ type shownFinding struct {
 }
 
 // documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If
-// compared, it has what a comparison needs.
-func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compared bool) document {
-	failures, _ := answer.OOMsOf(c, c.Spaces)
-	d := document{Name: c.Tables.Name(), Headline: text.Headline(c, failures),
+// compared, it has what a comparison needs. series are all captures of the page, empty if they are of several ranks.
+func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compared bool, series *finding.Series) document {
+	leaks, found := answer.LeaksOf(c, ""), c.Findings()
+	if n := series.Captures(); n > 0 { // one judgement
+		found = slices.Concat(series.Findings(), found)
+		leaks.Verdict, leaks.Notes = "no call site grows over "+units.Plural(n, "capture"), nil
+	}
+	d := document{Name: c.Tables.Name(), Headline: text.Headline(c, &leaks, found),
 		Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
@@ -177,24 +182,27 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 			d.Spaces[i].addSteps(c.Program().Steps(s), s)
 		}
 	}
+	for i := range leaks.Without {
+		at := slices.IndexFunc(d.Spaces, func(s space) bool { return s.ID == leaks.Without[i].Space })
+		d.Spaces[at].Without = text.WithoutLeaks(&leaks.Without[i])
+	}
 	if s := mainOf(c); s != nil {
 		d.Main = index[s]
-		if w := answer.WithoutLeaksOf(c, s); w != nil {
-			d.Spaces[index[s]].Without = text.WithoutLeaks(w)
-		}
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
 		const most = 4 // changes beside the picture
 		remedies := answer.RemediesOf(c, s)
 		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]))
 		of.Tries = answer.TriesOf(c, s) != nil
 	}
-	for _, f := range c.Findings() {
-		d.Findings = append(d.Findings, findingOf(&f, index))
+	for i := range found {
+		if _, ok := index[found[i].Space]; ok { // those of a series are about its last capture
+			d.Findings = append(d.Findings, findingOf(&found[i], index))
+		}
 	}
 	const most = 8 // failures
-	for i := range failures[:min(len(failures), most)] {
-		o := oom{Head: text.FailureHead(&failures[i])}
-		for _, l := range text.FailureLines(&failures[i]) {
+	for i := range leaks.OOMs[:min(len(leaks.OOMs), most)] {
+		o := oom{Head: text.FailureHead(&leaks.OOMs[i])}
+		for _, l := range text.FailureLines(&leaks.OOMs[i]) {
 			o.Lines = append(o.Lines, [2]string{l.Label, l.Text})
 		}
 		d.OOMs = append(d.OOMs, o)

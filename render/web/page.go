@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/plot"
 	"github.com/memlane/memlane/render/text"
@@ -123,6 +124,15 @@ func hash(text string) string {
 // try follow, which take longer. It returns the first error of take.
 func Parts(captures []*judge.Capture, take func(Part) error, complete func()) error {
 	frames := make([][]*plot.Frame, len(captures))
+	var ranks answer.Ranks
+	var series, none finding.Series
+	for _, c := range captures {
+		ranks.Add(c.Outline())
+		series.Add(c.Capture)
+	}
+	if ranks.Known() {
+		series = none
+	}
 	for number, c := range captures {
 		pictures, err := picturesOf(c, func(space int, svg []byte) error {
 			return take(Part{fmt.Sprintf("capture-%d-%d-picture", number, space), svg})
@@ -138,7 +148,7 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 				return err
 			}
 		}
-		data, err := Encode(documentOf(c, place, pictures, len(captures) > 1))
+		data, err := Encode(documentOf(c, place, pictures, len(captures) > 1, &series))
 		if err != nil {
 			return err
 		}

@@ -171,15 +171,15 @@ export class Compare {
     this.differences = el('div', {class: 'graph', role: 'img', 'aria-label': 'memory in use after minus before, by group; the table below has the figures'});
     this.pair = el('div', {class: 'pair', role: 'status'});
     this.place = el('div');
-    this.element = el('div', {class: 'compare'}, this.title, el('div', {class: 'bar'}, 'before ', this.choices[0], ' after ', this.choices[1]), this.verdict, this.fall, this.note, this.graph,
-      el('div', {class: 'bar'}, el('h2', {}, 'After minus before'), this.by, this.legend), this.differences, el('label', {class: 'instant'}, el('span', {}, 'instant'), this.slider), this.pair, this.place);
+    this.over = el('div', {}, this.note, this.graph, el('div', {class: 'bar'}, el('h2', {}, 'After minus before'), this.by, this.legend), this.differences, el('label', {class: 'instant'}, el('span', {}, 'instant'), this.slider));
+    this.element = el('div', {class: 'compare'}, this.title, el('div', {class: 'bar'}, 'before ', this.choices[0], ' after ', this.choices[1]), this.verdict, this.fall, this.over, this.pair, this.place);
     this.plots = [];
     new ResizeObserver(() => { if (this.groups && this.graph.clientWidth !== this.width) this.draw(); }).observe(this.graph);
   }
 
-  // preset chooses the first space of the first capture, and the most similar one of the second.
+  // preset chooses the first space of the first capture, and the most similar one of the second, of a series without histories of the last.
   preset(captures) {
-    const first = captures[0].spaces[0], others = captures[1].spaces;
+    const first = captures[0].spaces[0], others = captures[first.notRecorded ? captures.length - 1 : 1].spaces;
     const like = others.find((s) => s.id === first.id) || others.find((s) => s.static === first.static) || others[0];
     this.choices[1].value = this.spaces.indexOf(like);
   }
@@ -190,6 +190,7 @@ export class Compare {
     replace(this.title, `${nameOf(this.captures, before)} → ${nameOf(this.captures, after)}`);
     const rows = this.rows = changes(before, after);
     for (const row of rows) row.space = {before, after};
+    this.over.hidden = before.notRecorded && after.notRecorded; // two instants: there is no time
     const level = (s) => levelOf(s, s.peak), difference = level(after) - level(before);
     const counted = (status) => rows.filter((row) => row.status === status).length;
     this.verdict.textContent = `The peak ${difference ? `${difference > 0 ? 'grew' : 'shrank'} by ${bytes(Math.abs(difference))}` : 'is the same'}: ${bytes(level(before))} (${since(before, before.peak)}) before, ` +

@@ -96,9 +96,10 @@ function categories({categories: [first, ...rest], inferred}) {
 export function died({ooms, headline, name, spaces}, step, commands) {
   if (!ooms?.length) return null;
   const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
-  const rank = ([label]) => ['past', 'do'].indexOf(label) + 1 || 3; // what to do comes first, and stands here too
-  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => (rank([label]) < 3 || !headline.includes(text)) && (commands || label !== 'next')).sort((a, b) => rank(a) - rank(b)).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
-  return el('div', {class: 'died', role: 'group', 'aria-label': 'why it died'}, el('h2', {}, 'Why it died'), lines(ooms[0]),
+  const rank = ([label]) => (label === 'past' || label === 'do' ? 0 : 1); // what to do comes first, the better before the other, and stands here too
+  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => (rank([label]) < 1 || !headline.includes(text)) && (commands || label !== 'next')).sort((a, b) => rank(a) - rank(b)).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
+  const title = ooms[0].lines.some(([label, text]) => label === 'reason' && text.startsWith('survived')) ? 'What failed, and the program went on' : 'Why it died';
+  return el('div', {class: 'died', role: 'group', 'aria-label': title}, el('h2', {}, title), lines(ooms[0]),
     spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
 }
