@@ -68,16 +68,17 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 		f.Page.Text(canvas.Text{X: f.Left + 180, Y: y + 100, S: k.name, Aside: share(k.bytes)})
 	}
 	if a.Capacity >= 0 {
-		at := x(a.Capacity)
+		label := canvas.Text{X: x(a.Capacity), Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: capacity}
 		used = min(used, a.Capacity)
-		f.Page.Stroke(canvas.Line(at, top-90, at, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
-		f.Page.Text(canvas.Text{X: at, Y: top - 130, Anchor: canvas.End, Role: canvas.Bad, S: capacity})
-	}
-	if limit >= 0 && limit < a.Capacity {
-		at, text := x(limit), canvas.Text{Role: canvas.Bad, S: "limit of the program " + units.Bytes(limit)}
-		f.Page.Stroke(canvas.Line(at, top-60, at, bottom+60), canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}, []byte(text.S))
-		text.X, text.Y = max(at-text.Extent()-60, f.Left), bottom+190
-		f.Page.Text(text)
+		f.Page.Stroke(canvas.Line(label.X, top-90, label.X, below), canvas.Pen{Role: canvas.Bad, Width: 15}, nil)
+		f.Page.Text(label)
+		if at := x(max(limit, 0)); limit >= 0 && limit < a.Capacity { // its label ends at its line, or before the other
+			f.Page.Stroke(canvas.Line(at, top-90, at, bottom+60), canvas.Pen{Role: canvas.Bad, Width: 15, Dashed: true}, nil)
+			at = min(at, label.X-label.Extent()-120)
+			label.S = "limit " + units.Bytes(limit)
+			label.X = max(at, f.Left+label.Extent())
+			f.Page.Text(label)
+		}
 	}
 	if requested > 0 {
 		from := x(used)

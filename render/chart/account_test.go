@@ -10,6 +10,7 @@ import (
 
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/internal/units"
 )
 
 // TestAccount: of every log whose figures add up to a capacity, the parts of the bar do, too. Also without a capacity, the bar, the request and the line of the
@@ -42,6 +43,9 @@ func TestAccount(t *testing.T) {
 					var w bytes.Buffer
 					if err := Account(&w, c, &d, "Out of memory", Options{Width: width}); err != nil {
 						t.Fatal(err)
+					}
+					if limit := d.Failure.Allowed; limit >= 0 && (a.Capacity < 0 || limit <= a.Capacity) && !strings.Contains(w.String(), "limit "+units.Bytes(limit)) {
+						t.Errorf("%s: the limit of %d bytes is not in the picture", file, limit)
 					}
 					drawn++
 					checkInside(t, file, w.Bytes(), float64(width))
