@@ -148,7 +148,7 @@ class Stack {
   }
 }
 
-const bandRows = 64; // rows whose areas are in memory at once
+const stripColumns = 32; // columns of pixels whose areas are in memory at once
 const least = 1e-6; // of a pixel: rounding, not a buffer
 const near = 0.5; // of a pixel: a run of one colour is easier to see than dots
 
@@ -157,100 +157,97 @@ const near = 0.5; // of a pixel: a run of one colour is easier to see than dots
 export function byAddress(space, view, places, {classes, rows}) {
   const {from, to, low, high, width, height} = view, {begin, end, size, count} = space;
   const pixels = new Int32Array(width * height), sx = width / (to - from), sy = height / (high - low);
-  const x = (t) => (t - from) * sx, y = (place) => (place - low) * sy; // pixels from the left, and from the bottom
-  const bands = Math.ceil(height / bandRows), seen = places.seen ||= [], n = new Uint32Array(bands); // buffers by band, and how many
-  while (seen.length < bands) seen.push(new Int32Array(count));
-  for (let i = 0; i < count && begin[i] < to; i++) {
-    if (end[i] <= from) continue;
-    const bottom = places.of[i], top = bottom + size[i];
-    if (bottom >= high || top <= low) continue;
-    const last = Math.min(Math.ceil((top - low) * sy / bandRows), bands);
-    for (let k = Math.max(0, Math.floor((bottom - low) * sy / bandRows)); k < last; k++) seen[k][n[k]++] = i;
-  }
-  const owed = new Float64Array(width * (rows.length + 2));
-  const band = new Band(width, rows.length);
-  for (let first = 0; first < height; first += bandRows) {
-    band.begin(first, Math.min(bandRows, height - first));
-    space.regions.forEach((r, i) => {
-      const place = places.ofRegion[i];
-      if (r.begin < to && r.end > from && place < high && place + r.size > low) band.cover(x(r.begin), x(r.end), y(place), y(place + r.size), rows.length, REGION);
-    });
-    const some = seen[first / bandRows].subarray(0, n[first / bandRows]);
-    for (let k = 0; k < some.length; k++) {
-      const i = some[k];
-      band.cover(x(begin[i]), x(end[i]), y(places.of[i]), y(places.of[i] + size[i]), classes[i], i);
-    }
-    for (let row = 0; row < band.rows; row++) band.choose(row, owed, pixels, (height - 1 - first - row) * width, classes);
+  const live = places.live ||= new Int32Array(count), strip = new Strip(height, rows.length, classes); // live has n buffers of a strip that reach into the next one
+  let next = 0, n = 0;
+  for (; next < count && begin[next] <= from; next++) if (end[next] > from) live[n++] = next;
+  for (let first = 0; first < width; first += stripColumns) {
+    const until = strip.start(first, width), before = n;
+    const left = (t) => (t - from) * sx - first, up = (place) => (place - low) * sy; // pixels from the left and from the bottom of the strip
+    space.regions.forEach((r, i) => strip.cover(left(r.begin), left(r.end), up(places.ofRegion[i]), up(places.ofRegion[i] + r.size), rows.length, REGION));
+    const add = (i) => {
+      const right = left(end[i]), place = places.of[i];
+      if (place < high && place + size[i] > low) strip.cover(left(begin[i]), right, up(place), up(place + size[i]), classes[i], i);
+      if (right > until) live[n++] = i;
+    };
+    n = 0;
+    for (let k = 0; k < before; k++) add(live[k]);
+    for (; next < count && left(begin[next]) < until; next++) add(next);
+    strip.choose(pixels, first, width);
   }
   return pixels;
 }
 
-// Band has for some rows of pixels, from the bottom up, which part of each pixel the buffers of each class cover, and last the regions.
-class Band {
-  constructor(width, kinds) {
-    const cells = width * bandRows;
-    Object.assign(this, {width, kinds, cells, parts: new Float32Array(cells * (kinds + 1)), ids: new Int32Array(cells * kinds), whole: new Int32Array(cells), touched: new Uint8Array(cells)});
+// Strip has for some columns of pixels, from the bottom up, which part of each pixel the buffers of each class cover, and the regions.
+class Strip {
+  constructor(height, kinds, classes) {
+    const cells = height * stripColumns;
+    Object.assign(this, {height, kinds, cells, classes, parts: new Float32Array(cells * (kinds + 1)), ids: new Int32Array(cells * (kinds + 1)),
+      whole: new Int32Array(cells), touched: new Uint8Array(cells), owed: new Float64Array(stripColumns * (kinds + 2)), left: new Uint16Array(height).fill(kinds + 1)}); // left: classes of the column before
   }
 
-  begin(first, rows) {
-    this.first = first;
-    this.rows = rows;
+  // start empties the strip from the column first on, and returns how many columns it has.
+  start(first, width) {
     this.whole.fill(NOTHING);
-    this.touched.fill(0);
-    this.parts.fill(0);
+    for (const list of [this.touched, this.parts]) list.fill(0);
+    return this.columns = Math.min(stripColumns, width - first);
   }
 
-  // cover adds a rectangle with exact edges, in pixels from the left and from the bottom of the view.
+  // cover adds a rectangle of a class with exact edges, in pixels from the left and from the bottom.
   cover(left, right, bottom, top, kind, id) {
-    const {width, rows, first, whole, parts, ids, touched} = this, at = kind * this.cells;
-    left = Math.max(left, 0);
-    right = Math.min(right, width);
-    bottom = Math.max(bottom - first, 0);
-    top = Math.min(top - first, rows);
+    const {whole, parts, ids, touched} = this, plane = kind * this.cells;
+    if (left < 0) left = 0;
+    if (right > this.columns) right = this.columns;
+    if (bottom < 0) bottom = 0;
+    if (top > this.height) top = this.height;
     if (right <= left || top <= bottom) return;
     const inner = Math.ceil(left), until = Math.floor(right);
     for (let y = Math.floor(bottom); y < top; y++) {
-      const high = Math.min(top, y + 1) - Math.max(bottom, y), row = y * width, full = high === 1 && until > inner;
-      if (full && id === REGION) parts.fill(1, at + row + inner, at + row + until);
+      const high = Math.min(top, y + 1) - Math.max(bottom, y), row = y * stripColumns, full = high === 1 && until > inner;
+      if (full && id === REGION) parts.fill(1, plane + row + inner, plane + row + until);
       else if (full) whole.fill(id, row + inner, row + until);
       for (let x = Math.floor(left); x < right; x++) {
-        if (full && x >= inner) x = until;
+        if (full && x === inner) x = until;
         if (x >= right) break;
-        parts[at + row + x] += high * (Math.min(right, x + 1) - Math.max(left, x));
-        if (id !== REGION) ids[at + row + x] = id;
-        touched[row + x] = 1;
+        const p = row + x;
+        parts[plane + p] += high * (Math.min(right, x + 1) - Math.max(left, x));
+        ids[plane + p] = id;
+        touched[p] = 1;
       }
     }
   }
 
-  // choose writes the buffers of a row to pixels. owed has for each column the area owed to each class, to regions and to nothing.
-  choose(row, owed, pixels, out, classes) {
-    const {width, kinds, cells, parts, ids, whole, touched} = this, reserved = cells * kinds, none = kinds + 1;
-    let before = none; // the class on the left
-    for (let x = 0, p = row * width; x < width; x++, p++) {
-      if (whole[p] >= 0) {
-        before = classes[pixels[out + x] = whole[p]];
-        continue;
+  // choose writes the buffers of the strip to pixels. owed has the area that a column owes to each class, to regions and to nothing.
+  choose(pixels, first, width) {
+    const {height, kinds, cells, parts, ids, whole, touched, owed, left, classes} = this, reserved = cells * kinds, none = kinds + 1;
+    owed.fill(0);
+    for (let y = 0; y < height; y++) {
+      let before = left[y];
+      for (let x = 0, p = y * stripColumns, out = (height - 1 - y) * width + first; x < this.columns; x++, p++, out++) {
+        if (whole[p] >= 0) {
+          before = classes[pixels[out] = whole[p]];
+          continue;
+        }
+        if (!touched[p]) {
+          before = parts[reserved + p] > 0 ? kinds : none;
+          pixels[out] = before === kinds ? REGION : NOTHING;
+          continue;
+        }
+        const at = x * (kinds + 2);
+        let covered = 0, best = -1, again = false;
+        for (let kind = 0; kind <= none; kind++) {
+          const part = kind < kinds ? parts[kind * cells + p] : kind === kinds ? Math.min(parts[reserved + p], 1) - covered : 1 - Math.max(covered, parts[reserved + p]);
+          if (part <= least) continue;
+          if (kind < kinds) covered += part;
+          owed[at + kind] += part;
+          if (best < 0 || owed[at + kind] > owed[at + best]) best = kind;
+          again ||= kind === before;
+        }
+        if (first + x > 0 && again && owed[at + before] + near >= owed[at + best]) best = before;
+        owed[at + best]--;
+        before = best;
+        pixels[out] = best < kinds ? ids[best * cells + p] : best === kinds ? REGION : NOTHING;
       }
-      if (!touched[p]) {
-        before = parts[reserved + p] > 0 ? kinds : none;
-        pixels[out + x] = before === kinds ? REGION : NOTHING;
-        continue;
-      }
-      const at = x * (kinds + 2);
-      let covered = 0, best = -1, again = false;
-      for (let kind = 0; kind <= none; kind++) {
-        const part = kind < kinds ? parts[kind * cells + p] : kind === kinds ? Math.min(parts[reserved + p], 1) - covered : 1 - Math.max(covered, parts[reserved + p]);
-        if (part <= least) continue;
-        if (kind < kinds) covered += part;
-        owed[at + kind] += part;
-        if (best < 0 || owed[at + kind] > owed[at + best]) best = kind;
-        again ||= kind === before;
-      }
-      if (x > 0 && again && owed[at + before] + near >= owed[at + best]) best = before;
-      owed[at + best]--;
-      before = best;
-      pixels[out + x] = best < kinds ? ids[best * cells + p] : best === kinds ? REGION : NOTHING;
+      left[y] = before;
     }
   }
 }
