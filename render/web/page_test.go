@@ -121,6 +121,7 @@ func TestPages(t *testing.T) {
 				}
 				checkZoom(p)
 			}
+			checkReaders(p)
 			checkFindings(p)
 			checkCompare(p)
 		})
@@ -408,6 +409,20 @@ func checkMove(p *browser.Tab, at browser.Point) {
 	p.Mouse(browser.Released, browser.Point{X: at.X - 100, Y: at.Y}, chromedp.ButtonLeft, shift)
 	if from := browser.Eval[float64](p, "memlane.timeline.from"); math.Abs(from-before[0]-100*before[1]) > before[1] {
 		p.T.Errorf("a drag by 100 pixels moves the window from %f to %f", before[0], from)
+	}
+}
+
+// checkReaders checks what a screen reader reads in every tab: headings skip no level, and the name of a button has the text that it shows.
+func checkReaders(p *browser.Tab) {
+	p.T.Helper()
+	for _, fault := range browser.Eval[[]string](p, `(() => [...document.querySelectorAll('[data-tab]')].flatMap((tab) => {
+		memlane.showTab(tab.dataset.tab);
+		const shown = (e) => e.checkVisibility(), levels = [...document.querySelectorAll('h1, h2, h3, h4')].filter(shown).map((e) => Number(e.tagName[1]));
+		return [...levels.filter((level, i) => level > (levels[i - 1] || 0) + 1).map((level) => 'heading of level ' + level),
+			...[...document.querySelectorAll('button[aria-label]')].filter(shown).filter((e) => !e.ariaLabel.toLowerCase().includes(e.innerText.trim().toLowerCase())).map((e) => e.innerText)]
+			.map((fault) => tab.dataset.tab + ': ' + fault);
+	}))()`) {
+		p.T.Error(fault)
 	}
 }
 

@@ -16,7 +16,7 @@ export function devices(captures, shown, open) {
   const alike = common(all.map((s) => s.id)), file = (s) => (captures.length > 1 ? `${names.get(s.capture)} ` : '');
   const one = (s) => {
     const died = s.ooms.length > 0, text = `${file(s)}${s.id}: peak ${bytes(s.info.peak.bytes)}${died ? ', ran out of memory' : ''}`;
-    return el('button', {type: 'button', class: 'device', title: text, 'aria-label': text, 'aria-current': s === shown ? 'true' : null, onclick: () => open(s)},
+    return el('button', {type: 'button', class: 'device', title: text, 'aria-current': s === shown ? 'true' : null, onclick: () => open(s)},
       el('span', {class: 'device-name'}, died && el('i', {class: 'dead'}), file(s) + s.id.slice(alike)),
       el('i', {class: 'spark', style: {width: `${Math.max(8, curveWidth * s.length / longest(s.unit))}px`, height: `${curveHeight}px`, clipPath: outline(s.spark, peak)}}),
       el('span', {class: 'device-peak'}, bytes(s.info.peak.bytes)));

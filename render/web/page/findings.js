@@ -43,7 +43,7 @@ function card(capture, f, i, link) {
   const figures = [bytes(f.bytes), several(f.count, 'buffer'), f.bytesPerStep > 0 && `${bytes(f.bytesPerStep)} per step`,
     f.confidence < 1 && `confidence ${Math.round(100 * f.confidence)} %`].filter(Boolean).join(' · ');
   return el('li', {class: `finding ${f.severity}`},
-    el('h3', {}, title(capture, f, i, link)),
+    el('h2', {}, title(capture, f, i, link)),
     el('p', {}, f.description), el('p', {class: 'note'}, `${capture.spaces[f.space].id} · ${figures}`),
     f.suggestions.length > 0 && el('ul', {}, f.suggestions.map((s) => el('li', {}, s))),
     f.evidence.length > 0 && el('details', {}, el('summary', {}, 'evidence'), el('dl', {class: 'facts'}, f.evidence.map(([name, text]) => [el('dt', {}, name.replaceAll('_', ' ')), el('dd', {}, text)]))));

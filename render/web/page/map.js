@@ -26,7 +26,7 @@ export class MemoryMap {
   constructor(space, options, on) {
     Object.assign(this, {space, options, on, hole: null});
     this.events = new Events(space);
-    this.title = el('h3', {});
+    this.title = el('h2');
     this.what = el('div', {class: 'event', role: 'status'});
     this.pinners = el('div', {class: 'pinners', role: 'status'});
     this.past = el('canvas', {class: 'past', role: 'img', 'aria-label': 'the last events, in their order: every block that was alive'});
@@ -142,7 +142,7 @@ export class MemoryMap {
     const canvas = canvasOf(width, requestHeight + 2, 'the size of the request that failed'), ctx = canvas.getContext('2d');
     ctx.scale(devicePixelRatio, devicePixelRatio);
     hatched(ctx, 1, 1, Math.min(request * this.scale, width - 2), requestHeight);
-    return el('div', {class: 'group'}, el('h4', {}, `the request that failed: ${bytes(request)}, to the same scale`), canvas);
+    return el('div', {class: 'group'}, el('h3', {}, `the request that failed: ${bytes(request)}, to the same scale`), canvas);
   }
 
   // packed returns segments in rows, in the order of addresses: [{segment, x, length}]. Of too many, it returns the largest.
@@ -177,7 +177,7 @@ export class MemoryMap {
       if (hole) this.choose(hole);
       else if (block !== undefined) this.on.pin(block);
     });
-    return el('div', {class: 'group'}, el('h4', {}, `${name}: ${several(all.length, 'segment')}, ${bytes(used)} of ${bytes(reserved)} in use`), !this.space.notRecorded && this.envelope(all[0]),
+    return el('div', {class: 'group'}, el('h3', {}, `${name}: ${several(all.length, 'segment')}, ${bytes(used)} of ${bytes(reserved)} in use`), !this.space.notRecorded && this.envelope(all[0]),
       canvas, missing > 0 && el('p', {class: 'note'}, `${several(missing, 'smaller segment')} not drawn`));
   }
 

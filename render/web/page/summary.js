@@ -120,7 +120,7 @@ export function endOnly({advice}) {
 // settings returns the settings of the allocator; null if none were recorded.
 export function settings({info}) {
   const all = Object.entries(info.settings ?? {}).sort();
-  return all.length > 0 && el('div', {}, el('h3', {}, 'Settings of the allocator'), el('dl', {class: 'facts'}, all.map(([name, value]) => [el('dt', {}, name), el('dd', {}, value || 'not set')])));
+  return all.length > 0 && el('div', {}, el('h2', {}, 'Settings of the allocator'), el('dl', {class: 'facts'}, all.map(([name, value]) => [el('dt', {}, name), el('dd', {}, value || 'not set')])));
 }
 
 // losses returns the warnings about the capture.
