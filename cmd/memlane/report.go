@@ -80,6 +80,12 @@ func writeReport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if format == htmlReport {
+		if err := writeOutput(c, func(w io.Writer) error { return web.Write(w, pages) }); err != nil {
+			return err
+		}
+		return r.checkFailOn()
+	}
 	out := answer.NewReport(r.name(), reports, r.ranks, r.outliers)
 	out.AddSeries(&r.series)
 	if r.report != nil {
@@ -94,8 +100,6 @@ func writeReport(c *cli.Context) error {
 			return model.WriteJSON(w, out)
 		case markdownReport:
 			return report.WriteMarkdown(w, out, repository())
-		case htmlReport:
-			return web.Write(w, pages)
 		case sarifReport:
 			return report.WriteSARIF(w, report.All(out.OfCaptures()), repository())
 		case githubReport:

@@ -3,7 +3,6 @@ package finding
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/holder"
@@ -62,7 +61,7 @@ func (g *causeGroup) heldCause() (cause Cause) {
 func (f *Finding) blame(cause Cause, place lifetime.Place) {
 	f.Cause = cause
 	f.add(textFigure(FigCausePlace, place.String()), textFigure(FigLikelyCause, cause.String()))
-	f.Suggestions = []string{strings.Replace(cause.Advice(), "the buffers", "the buffers of "+place.String(), 1)}
+	f.Suggestions = []string{cause.Advice()}
 }
 
 // causeGroups groups leaks that are alike. What a graph may hold, but is none, are single leaks again.

@@ -69,6 +69,14 @@ func (f *Finding) Place() lifetime.SiteID {
 	return f.Sites[0]
 }
 
+// Advice returns the first advice, which says whose buffers it means: without the finding nothing else does. "" if there is none. t has its site.
+func (f *Finding) Advice(t *lifetime.Tables) string {
+	if len(f.Suggestions) == 0 {
+		return ""
+	}
+	return strings.Replace(f.Suggestions[0], "the buffers", "the buffers of "+t.PlaceOf(f.Place()).String(), 1)
+}
+
 // How returns how a finding is known. About a leak whose holder was recorded, all but its name is recorded or counted.
 func (f *Finding) How() purpose.How {
 	if f.Confidence == recorded || f.IsLeak() && f.Held != nil {

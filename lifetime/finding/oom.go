@@ -33,7 +33,7 @@ func LeaksUntil(of *program.Program, whole *lifetime.Space) (all []oom.Grown) {
 			p.leaveOut(&f, whole)
 			if f.loads || f.IsLeak() && again {
 				all = append(all, oom.Grown{Site: f.Place(), Amount: f.Amount, PerStep: f.BytesPerStep, Confidence: f.Confidence,
-					Advice: f.Suggestions[0], Kept: f.Kept, Loads: f.loads})
+					Advice: f.Advice(&of.Tables), Kept: f.Kept, Loads: f.loads})
 			}
 		}
 	}

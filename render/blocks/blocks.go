@@ -44,7 +44,7 @@ type Options struct {
 	Format canvas.Format
 	Theme  canvas.Theme
 
-	// Width and Height are in pixels. The default is 960 x 420, the minimum 480 x 240, without Others.
+	// Width and Height are in pixels. The default is 960 x 420, the minimum plot.Least x 240, without Others.
 	Width, Height int
 
 	// Others are other spaces of the capture. The bytes in use of up to eight of them are drawn below, each in a small
@@ -72,13 +72,12 @@ type Options struct {
 const (
 	defaultMaxBlocks = 10000
 	leastHeight      = 240 // pixels
-	keysHeight       = 360 // pixels that a narrow picture needs for keys below its plot
 	defaultWidth     = 960
 	defaultHeight    = 420
 )
 
 func (o Options) withDefaults() Options {
-	o.Width, o.Height = max(cmp.Or(o.Width, defaultWidth), 480), max(cmp.Or(o.Height, defaultHeight), leastHeight)
+	o.Width, o.Height = max(cmp.Or(o.Width, defaultWidth), plot.Least), max(cmp.Or(o.Height, defaultHeight), leastHeight)
 	if o.MaxBlocks <= 0 {
 		o.MaxBlocks = defaultMaxBlocks
 	}
@@ -155,7 +154,7 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 	p.Space, p.From, p.To = s, s.Begin, s.End
 	var below point
 	var keys point
-	if asked.Height == 0 || o.Height >= keysHeight {
+	if asked.Height == 0 || o.Height >= plot.KeysHeight {
 		keys = p.Narrow()
 	}
 	if asked.Height == 0 {

@@ -83,11 +83,15 @@ func (p *peak) list() {
 	var rows []plot.Row
 	amounts := canvas.Length(0)
 	for _, b := range p.bars {
-		rows = append(rows, plot.Row{Name: b.name, Place: b.place})
+		row := plot.Row{Name: b.name, Place: b.place}
+		if row.Place != "" && p.narrow() { // a line of code tells more than its function
+			row = plot.Row{Name: row.Place}
+		}
+		rows = append(rows, row)
 		amounts = max(amounts, canvas.Width(p.amount(b), canvas.TextSize))
 	}
 	right := p.Right
-	if len(p.legend()) == 0 {
+	if len(p.legend()) == 0 || p.narrow() {
 		right = p.Width - left
 	}
 	wide := (right - left) * 2 / 5
@@ -101,6 +105,9 @@ func (p *peak) list() {
 		p.Page.Text(canvas.Text{X: end + 60, Y: y + 110, Role: canvas.Dim, S: p.amount(b)})
 	}
 }
+
+// narrow reports whether the picture has the list below its legend, not beside it.
+func (p *peak) narrow() bool { return p.Width < 5500 }
 
 // amount returns the bytes of a bar, their share, and the number of buffers.
 func (p *peak) amount(b *bar) string {

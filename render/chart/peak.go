@@ -112,6 +112,9 @@ func (p *peak) layOut() {
 		p.Bottom = p.Top + curvesHeight
 		p.listTop = p.Bottom + 800
 	}
+	if p.narrow() {
+		p.listTop = max(p.listTop, sharesTop+canvas.Length(len(p.legend()))*plot.RowHeight+260)
+	}
 	room := listMost
 	if p.o.Height > 0 {
 		room = max(int((canvas.Length(p.o.Height)*10-p.listTop-340)/barPitch), 1)

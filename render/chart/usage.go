@@ -29,13 +29,15 @@ type Options struct {
 	// in a small panel, on the same scale of bytes, if a given Height has room for them.
 	Others []*lifetime.Space
 
+	keys bool // a narrow picture lists its rows below its plot
+
 	// Frame is set by Usage to where the plot is in the picture. nil = not wanted.
 	Frame *plot.Frame
 }
 
-// withDefaults returns o with a width of at least 480 and a height of at least least.
+// withDefaults returns o with a width of at least plot.Least and a height of at least least.
 func (o Options) withDefaults(height, least int) Options {
-	o.Width, o.Height = max(cmp.Or(o.Width, 960), 480), max(cmp.Or(o.Height, height), least)
+	o.Width, o.Height = max(cmp.Or(o.Width, 960), plot.Least), max(cmp.Or(o.Height, height), least)
 	return o
 }
 
@@ -63,10 +65,11 @@ type usage struct {
 	s *lifetime.Space
 	o Options
 
-	requested *curve // nil if equal to occupied
-	stack     *curve // nil if there is none
-	bands     []band // by category, from bottom to top; none if they are not asked for
-	holes     *curve // share of the free bytes outside the largest piece, in parts of wholeShare, as reported
+	keys      canvas.Length // height of the rows below a narrow plot, else 0
+	requested *curve        // nil if equal to occupied
+	stack     *curve        // nil if there is none
+	bands     []band        // by category, from bottom to top; none if they are not asked for
+	holes     *curve        // share of the free bytes outside the largest piece, in parts of wholeShare, as reported
 }
 
 // The strip of the fragmentation below the axis.
@@ -80,6 +83,9 @@ const (
 // newUsage returns a usage with its curves. It fails if no memory was in use.
 func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error) {
 	u := &usage{figure: newFigure(s, o.Width), c: c, s: s, o: o}
+	if o.keys {
+		u.keys = u.Narrow()
+	}
 	if u.peak.Bytes <= 0 || s.Begin >= s.End {
 		return nil, fmt.Errorf("space %s: %w", s.ID(), errNothing)
 	}
@@ -104,11 +110,15 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 // It fails if no memory was in use. The same input gives the same bytes.
 func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	const least = 240 // pixels
+	o.keys = o.Height == 0 || o.Height >= plot.KeysHeight
 	u, err := newUsage(c.Capture, s, o.withDefaults(420, least))
 	if err != nil {
 		return err
 	}
 	var below canvas.Length
+	if o.Height == 0 {
+		u.o.Height += int(u.keys / 10)
+	}
 	others := slices.DeleteFunc(slices.Clone(o.Others), func(x *lifetime.Space) bool { return u.bands != nil && u.isCategory(x) })
 	u.o.Height, below = u.FindOthers(others, u.o.Height, least, o.Height != 0)
 	strip := u.holes.highest() > 0 && (o.Height == 0 || u.o.Height-int((below+stripPitch)/10) >= least)
@@ -123,7 +133,7 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	if len(u.bands) == 0 && u.stack == nil && u.BreakAt(u.occupied.lowest(), u.most(), u.ceiling) {
 		u.ceiling = u.Ceiling(u.most())
 	}
-	u.Bottom = canvas.Length(u.o.Height-66)*10 - below - u.FindPhases(c.Program())
+	u.Bottom = canvas.Length(u.o.Height-66)*10 - u.keys - below - u.FindPhases(c.Program())
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
 	if u.Page, err = u.o.page(u.headline()+": "+plot.PeakWord(s)+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err
@@ -132,6 +142,11 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 		plot.PeakWord(s)+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
 	rows := u.legend()
+	if u.keys > 0 {
+		slices.Reverse(rows) // those that are always in use first: there is no room for all
+		u.Keys(rows)
+		rows = nil
+	}
 	u.marks(rows[:min(len(rows), int((canvas.Length(u.o.Height)*10-u.Top)/plot.RowHeight))]) // the key stays on the page
 	if strip {
 		u.strip(canvas.Length(u.o.Height-62)*10 - below)

@@ -63,6 +63,9 @@ func (p *Plot) Others(height int, curve func(panel Plot, title string)) {
 		title += "; " + units.Count(int64(more)) + " more are not shown"
 	}
 	y := canvas.Length(height-62)*10 - below + othersTop
+	if canvas.Width(title, canvas.TextSize) > p.Right-p.Left {
+		title, _, _ = strings.Cut(title, ",")
+	}
 	p.Page.Text(canvas.Text{X: p.Left, Y: y - 200, Role: canvas.Dim, S: title}.Fit(p.Right - p.Left))
 	wide := (p.Right-p.Left+othersGap)/canvas.Length(inRow) - othersGap
 	alike := p.alike()

@@ -75,7 +75,7 @@ func (p *Plot) Heading(title string, facts ...string) {
 	width := p.Width - p.Left - 160
 	t := canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}
 	for t.Extent() > width { // the parts of a sentence that fit tell more than its two ends
-		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "))
+		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "), strings.LastIndex(t.S, " on "))
 		if at < 0 {
 			break
 		}
@@ -184,8 +184,14 @@ func (p *Plot) beside(x, right canvas.Length, t canvas.Text) canvas.Text {
 	return t
 }
 
+// Least is the least width of a picture in pixels: on a phone its texts are 9 pixels high.
+const Least = 440
+
 // narrow is the width in pixels below which a picture whose areas have names has no legend beside its plot.
 const narrow = 640
+
+// KeysHeight is the height in pixels from which a narrow picture has room for keys below its plot.
+const KeysHeight = 360
 
 // Sizes of the keys below a narrow plot.
 const (
@@ -212,6 +218,7 @@ func (p *Plot) Keys(rows []Row) {
 	for i := range rows {
 		rows[i].Name = cmp.Or(rows[i].Place, rows[i].Name) // a line of code tells more than its function
 		bytes, _, _ := strings.Cut(strings.TrimPrefix(rows[i].Below, "leak: "), " in ")
+		bytes, _, _ = strings.Cut(bytes, ", ")
 		rows[i].Place = strings.TrimSuffix(bytes, " at the peak")
 	}
 	names, places := FitNames(rows, keyRoom)
@@ -281,7 +288,7 @@ func FitNames(rows []Row, width canvas.Length) (names, places []string) {
 // only the first sentence, or its first part, if the rest does not fit.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
-	for _, end := range []string{". ", ";"} {
+	for _, end := range []string{". ", ";", ", "} {
 		if canvas.Width(text, canvas.TextSize) > width {
 			text, _, _ = strings.Cut(text, end)
 		}

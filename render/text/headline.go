@@ -1,6 +1,7 @@
 package text
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,7 +50,7 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 	}
 	what := strings.ReplaceAll(f.Rule, "_", " ")
 	wrong := fmt.Sprintf("%s%s in %s: %s.", strings.ToUpper(what[:1]), what[1:], f.Space.ID(), f.Description)
-	return strings.Join(append(slices.Clone(f.Suggestions[:min(len(f.Suggestions), 1)]), wrong, filled), "\n")
+	return strings.TrimSpace(f.Advice(cmp.Or(f.Of, &c.Tables)) + "\n" + wrong + "\n" + filled)
 }
 
 // judged says that nothing is wrong, what to record to know that, or of compiled programs whether they fit and what to change first.
@@ -57,7 +58,8 @@ func judged(c *judge.Capture, l *answer.CaptureLeaks) []string {
 	verdict := strings.ToUpper(l.Verdict[:1]) + l.Verdict[1:]
 	switch programs := !slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder }); {
 	case !programs && len(l.Notes) > 0:
-		return []string{verdict + ": " + l.Notes[0] + "."}
+		_, why, _ := strings.Cut(l.Notes[0], ": ") // after the memory IDs
+		return []string{verdict + ": " + why + "."}
 	case !programs:
 		return []string{verdict + "."}
 	}

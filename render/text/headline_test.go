@@ -15,20 +15,20 @@ func TestHeadline(t *testing.T) {
 		"torchsnap/frag_oom.pickle": "Use few sizes, and allocate long-lived buffers first.\n" +
 			"Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); enough is reserved and free, but in smaller pieces.\n" +
 			"Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers.",
-		"torchsnap/twodev.pickle": "Find what still refers to the buffers of leaky_step (twodev.py:11) (gc.get_referrers); clear or bound it.\n" +
+		"torchsnap/twodev.pickle": "Find what refers to the buffers of leaky_step (twodev.py:11) (gc.get_referrers); clear or bound it.\n" +
 			"Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the recording ends.\n" +
 			"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10).",
 		"torchsnap/healthy.pickle": "The peak of cuda:0 is 17.6 MiB: 8.13 MiB workspace, 3.26 MiB optimizer state, 2.00 MiB temporary, 1.63 MiB parameter, 1.13 MiB gradient, 1.50 MiB others (inferred).\nNo leak found.",
 		"gpumemprof/spike.json": "The peak of h/cuda:0 is 4.00 GiB.\n" +
-			"Leaks cannot be judged: h/cuda:0: only totals were recorded, as in counters and memory timelines.",
+			"Leaks cannot be judged: only totals were recorded, as in counters and memory timelines.",
 		"jaxprof/leak_before.memory.prof": "At the end cpu:0 has 256 KiB in use; the largest: 256 KiB <module> (gen_jax.py:146), 8 B <module> (gen_jax.py:18).\n" +
-			"Leaks cannot be judged: cpu:0: no history of allocations and frees; JAX on CPU records none; " +
+			"Leaks cannot be judged: no history of allocations and frees; JAX on CPU records none; " +
 			"give three or more profiles from equal moments of the run, and leaks lists what grows.",
 		"xplane/oom.hlo.pb": "The peak of jit_oom/space0 is 48.0 GiB: 24.0 GiB temporary, 12.0 GiB input, 12.0 GiB output, 2.50 KiB constant (inferred).\n" +
 			"It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits.\n" +
 			"Largest: input x f32[49152,65536]{1,0:T(8,128)}: 12.0 GiB, in use for the whole run of the program. " +
 			"Donate it (donate_argnums) if the program replaces it; otherwise shard it.",
-		"xplane/tf_oom.xplane.pb": "Find what still refers to the buffers of Relu (gc.get_referrers); clear or bound it.\n" +
+		"xplane/tf_oom.xplane.pb": "Find what refers to the buffers of Relu (gc.get_referrers); clear or bound it.\n" +
 			"Leak in vm/bfc_cpu_allocator_for_gpu: Relu: 16 buffers (32.0 MiB) were never freed; it grows 2.00 MiB per step until the recording ends; " +
 			"it reaches the capacity of 64.0 MiB at about step 19.\n" +
 			"The peak of vm/bfc_cpu_allocator_for_gpu is 62.0 MiB: 62.0 MiB output, 256 B unknown.",

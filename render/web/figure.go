@@ -23,15 +23,16 @@ type picture struct {
 	Top    float64 `json:"top"`
 	Bottom float64 `json:"bottom"`
 
-	Ceiling uint64 `json:"ceiling"` // bytes at the top of the plot; 0 = by address, or none
-	Address bool   `json:"address"` // whether the vertical axis has addresses
+	Ceiling uint64   `json:"ceiling"` // bytes at the top of the plot; 0 = by address, or none
+	Address bool     `json:"address"` // whether the vertical axis has addresses
+	Narrow  *picture `json:"narrow"`  // the same picture for a phone; nil = none
 }
 
 func pictureOf(f *plot.Frame) *picture {
 	if f == nil {
 		return nil
 	}
-	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom, f.Bytes.From, f.Right > 0 && f.Bytes.From == 0}
+	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom, f.Bytes.From, f.Right > 0 && f.Bytes.From == 0, nil}
 }
 
 // lineParts is the number of points of a line over a picture.
@@ -54,10 +55,14 @@ func lineOf(levels []lifetime.Level, f *plot.Frame) []float64 {
 // device that did little.
 const mostPictures = 64
 
+// mostNarrow is the number of buffers up to which a second picture takes no time that is noticed.
+const mostNarrow = 200_000
+
 // picturesOf returns for each space of c the frame of the picture that memlane svg draws of it, nil if there is none,
-// and passes its SVG to take. Of more than mostPictures spaces, those with the highest peaks have one.
-func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*plot.Frame, error) {
-	all := make([]*plot.Frame, len(c.Spaces))
+// and passes its SVG to take. Of more than mostPictures spaces, those with the highest peaks have one. narrow is the frame of one more picture of
+// the main space, for phones, which is passed as "narrow".
+func picturesOf(c *judge.Capture, take func(space int, name string, svg []byte) error) (all []*plot.Frame, narrow *plot.Frame, err error) {
+	all = make([]*plot.Frame, len(c.Spaces))
 	for _, i := range highest(c.Spaces, mostPictures) {
 		s := c.Spaces[i]
 		var svg bytes.Buffer
@@ -67,11 +72,21 @@ func picturesOf(c *judge.Capture, take func(space int, svg []byte) error) ([]*pl
 			continue // the page says that nothing was recorded
 		}
 		all[i] = &frame
-		if err := take(i, svg.Bytes()); err != nil {
-			return nil, err
+		if err := take(i, "picture", svg.Bytes()); err != nil {
+			return nil, nil, err
+		}
+		if s != mainOf(c) || len(s.Buffers) > mostNarrow {
+			continue
+		}
+		svg.Reset()
+		narrow, o.Width = new(plot.Frame), plot.Least
+		if o.Frame = narrow; figure.Write(&svg, c, s, nil, o) != nil {
+			narrow = nil
+		} else if err := take(i, "narrow", svg.Bytes()); err != nil {
+			return nil, nil, err
 		}
 	}
-	return all, nil
+	return all, narrow, nil
 }
 
 // highest returns the indices of the n spaces with the highest peaks, in the order of spaces.

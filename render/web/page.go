@@ -134,8 +134,8 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 		series = none
 	}
 	for number, c := range captures {
-		pictures, err := picturesOf(c, func(space int, svg []byte) error {
-			return take(Part{fmt.Sprintf("capture-%d-%d-picture", number, space), svg})
+		pictures, narrow, err := picturesOf(c, func(space int, name string, svg []byte) error {
+			return take(Part{fmt.Sprintf("capture-%d-%d-%s", number, space, name), svg})
 		})
 		if err != nil {
 			return err
@@ -148,7 +148,11 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 				return err
 			}
 		}
-		data, err := Encode(documentOf(c, place, pictures, len(captures) > 1, &series))
+		d := documentOf(c, place, pictures, len(captures) > 1, &series)
+		if narrow != nil {
+			d.Spaces[d.Main].Picture.Narrow = pictureOf(narrow)
+		}
+		data, err := Encode(d)
 		if err != nil {
 			return err
 		}

@@ -56,7 +56,7 @@ func TestNothingActs(t *testing.T) {
 	if strings.Contains(html, evil) || strings.Contains(html, "evil</script>") {
 		t.Error("the page contains text of a capture")
 	}
-	if want := strings.Count(page(t), "</script>") + 1 + 2*len(c.Spaces); strings.Count(html, "</script>") != want {
+	if want := strings.Count(page(t), "</script>") + 2 + 2*len(c.Spaces); strings.Count(html, "</script>") != want {
 		t.Errorf("%d elements end, want %d", strings.Count(html, "</script>"), want)
 	}
 	if !strings.Contains(html, "&lt;/script&gt;") {

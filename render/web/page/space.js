@@ -33,10 +33,14 @@ export class Space {
     return this.loading;
   }
 
-  // drawn returns the picture of memlane svg; null if there is none.
+  // drawn returns the picture of memlane svg, on a phone a narrow one; null if there is none.
   async drawn() {
-    if (this.picture && !this.svg) this.svg = await this.capture.parts.take(`capture-${this.capture.number}-${this.number}-picture`);
-    return this.svg ?? null;
+    this.wide ??= this.picture;
+    const narrow = matchMedia('(max-width: 720px)').matches && this.wide?.narrow, name = narrow ? 'narrow' : 'picture';
+    this.picture = narrow || this.wide;
+    this.svgs ??= {};
+    if (this.picture) this.svgs[name] ??= await this.capture.parts.take(`capture-${this.capture.number}-${this.number}-${name}`);
+    return this.svgs[name] ?? null;
   }
 
   // tried returns changes to try, with what the program would need.

@@ -40,7 +40,8 @@ export class View {
     Object.assign(this.keys.style, {left: share(right + 16, width), top: share(top, height), maxHeight: share(height - top, height)});
     this.plotted = el('div', {class: 'plotted', style: this.still ? {} : {aspectRatio: `${width} / ${height}`}}, this.images, !this.still && [this.keys, this.line, this.label]);
     const all = this.still && text ? Number(/ width="(\d+)"/.exec(text)[1]) : width, shown = this.still ? 600 : right + 24; // of a phone
-    this.element = el('div', {class: 'hero', role: 'group', 'aria-label': 'the picture'}, this.plotted);
+    this.narrow = picture && picture !== space.wide; // keys are below it
+    this.element = el('div', {class: 'hero', role: 'group', 'aria-label': 'the picture'}, this.plotted, this.narrow && !this.still && this.keys);
     this.element.style.setProperty('--wide', share(Math.max(all, shown), shown));
     this.whole();
   }
@@ -261,7 +262,7 @@ export class View {
     this.drawn?.remove();
     this.drawn = null;
     this.element.style.paddingTop = '';
-    if (!line?.length) return;
+    if (!line?.length || this.narrow) return; // it is for the wide picture
     const {left, right, top, width, height} = this.frame, step = (right - left) / line.length, high = Math.min(...line), extra = high < top ? Math.max(0, 24 - high) : 0;
     this.element.style.paddingTop = `${100 * extra / width}%`;
     const points = line.map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
