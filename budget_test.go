@@ -74,7 +74,7 @@ var budgets = []struct {
 	{"lifetime/region", 460, true},
 	{"lifetime/replay", 3_150, true},
 	{"lifetime/selection", 1_050, true},
-	{"lifetime/whatif", 5_315, true},
+	{"lifetime/whatif", 5_331, true},
 	{"render", 90, true},
 	{"render/benchfmt", 100, true},
 	{"render/blocks", 2_500, true},
@@ -89,7 +89,7 @@ var budgets = []struct {
 	{"render/pprof", 1_140, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
-	{"render/text", 2_545, true},
+	{"render/text", 2_550, true},
 	{"render/web", 1_700, true},
 	{"render/xprofjson", 1_200, true},
 }
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 125}
+var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 126}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

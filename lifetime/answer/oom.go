@@ -72,7 +72,8 @@ type Failure struct {
 	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
 	Next       string  `json:"next"`       // command that shows more, or how to record more
 
-	Past *WhatIfScenario `json:"past"` // cheapest change with which the last request fits when the recording is replayed; null if none is known
+	Past       *WhatIfScenario `json:"past"`       // cheapest change with which the last request fits when the recording is replayed; null if none is known
+	Unfinished bool            `json:"unfinished"` // past is until the recording ends, in the middle of a pass: the rest may need more
 
 	// For texts, beside the JSON.
 	Of      *lifetime.SpaceInfo `json:"-"` // memory ID in the model
@@ -167,7 +168,9 @@ func OOMsOf(c *judge.Capture, spaces []*lifetime.Space) (all, near []Failure) {
 			} else {
 				if i == len(diagnoses)-1 && f.Source == "recording" && f.Reason != string(oom.Survived) {
 					if f.Reason != string(oom.Leak) { // which fills any room
-						f.Past = pastOf(c, s)
+						if f.Past = pastOf(c, s); f.Past != nil {
+							f.Unfinished = autoEngine(c, s).Unfinished
+						}
 					}
 					f.Beside = append(f.Beside, beside(c.Capture, s, f.At)...)
 				}

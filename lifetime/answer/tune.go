@@ -22,6 +22,7 @@ type Tune struct {
 	Replay      Replay        `json:"replay"`             // how much of the recordings the rules of the allocator predict
 	Settings    []TuneSetting `json:"settings"`           // settings that were replayed: the recorded ones first, then the best first, or as given with --set
 	Recommended string        `json:"recommended"`        // the best settings, or the recorded ones if nothing gains 2 %; "" if nothing can be predicted
+	Unfinished  bool          `json:"unfinished"`         // a recording ends in the middle of a pass: all figures are until then, and the rest may need more
 	Captures    []TuneCapture `json:"captures,omitempty"` // the same for each memory ID, if there are several
 	Batches     []TuneBatch   `json:"batches,omitempty"`  // with --scale: the largest batch that fits, under the recorded and other settings
 
@@ -111,17 +112,18 @@ type Tuning struct {
 	Batches  []int64 // of two captures, in their order; nil = not known
 	Growth   float64 // factor by which activations grow; 0 = none
 
-	histories []*replay.History
-	devices   []replay.Device
-	spaces    []*lifetime.Space
-	filled    []bool     // of each recording: a leak is why an allocation failed
-	keys      [][]uint64 // of the buffers of each recording: where they were allocated; nil without Batches
-	grows     [][]bool   // of each recording, by buffer: it is an activation; nil without Growth
-	captures  []TuneCapture
-	refused   []tuneRefusal
-	law       Replay
-	leak      string  // the fastest leak so far
-	rate      float64 // its bytes per step
+	histories  []*replay.History
+	devices    []replay.Device
+	spaces     []*lifetime.Space
+	filled     []bool     // of each recording: a leak is why an allocation failed
+	keys       [][]uint64 // of the buffers of each recording: where they were allocated; nil without Batches
+	grows      [][]bool   // of each recording, by buffer: it is an activation; nil without Growth
+	captures   []TuneCapture
+	refused    []tuneRefusal
+	law        Replay
+	unfinished bool    // a recording ends in the middle of a pass
+	leak       string  // the fastest leak so far
+	rate       float64 // its bytes per step
 
 	// Set by Tune.
 	trials []replay.Trial
@@ -154,6 +156,9 @@ func (t *Tuning) Add(c *judge.Capture) error {
 		t.histories = append(t.histories, h.History)
 		t.devices = append(t.devices, replay.Device{Capacity: cmp.Or(t.Capacity, h.Capacity()), Fraction: t.Fraction})
 		t.spaces = append(t.spaces, s)
+		if e := autoEngine(c, s); e != nil {
+			t.unfinished = t.unfinished || e.Unfinished
+		}
 		if t.Batches != nil {
 			t.keys = append(t.keys, siteKeys(&c.Tables, s))
 		}
@@ -197,7 +202,7 @@ const maxTuned = 9
 
 // Tune replays the recordings under the given settings, or searches if there are none. An error of stop ends it.
 func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
-	out := &Tune{Schema: schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0, Leak: t.leak}
+	out := &Tune{Schema: schema, Replay: t.law, Settings: []TuneSetting{}, Refused: t.refused, Given: len(given) > 0, Leak: t.leak, Unfinished: t.unfinished}
 	if len(t.histories) == 0 {
 		return out, nil
 	}
@@ -272,11 +277,10 @@ func (t *Tuning) Picture() (p tunePicture, ok bool) {
 func namesOf(all []replay.Trial, given []Conf) []string {
 	names := make([]string, len(all))
 	for i := range all {
-		names[i] = cmp.Or(all[i].Outcomes[0].Settings.String(), "default")
-		for _, o := range all[i].Outcomes {
-			if o.Settings != all[i].Outcomes[0].Settings {
-				names[i] = "as recorded"
-			}
+		first := all[i].Outcomes[0].Settings
+		names[i] = cmp.Or(first.String(), "default")
+		if slices.ContainsFunc(all[i].Outcomes, func(o replay.Outcome) bool { return o.Settings != first }) {
+			names[i] = "as recorded"
 		}
 		if i > 0 && len(given) > 0 {
 			names[i] = given[i-1].Text
@@ -291,13 +295,7 @@ func namesOf(all []replay.Trial, given []Conf) []string {
 // shows reports whether trial i has a row: the recorded settings and the given ones, or the best ones that a search
 // found and the default ones. Trials of the recorded settings have one row.
 func shows(all []replay.Trial, i, best int, given bool) bool {
-	switch {
-	case i == 0:
-		return true
-	case sameSettings(&all[0], &all[i]):
-		return false
-	}
-	return given || i <= maxTuned || i == best || all[i].Outcomes[0].Settings == replay.Default()
+	return i == 0 || !sameSettings(&all[0], &all[i]) && (given || i <= maxTuned || i == best || all[i].Outcomes[0].Settings == replay.Default())
 }
 
 func sameSettings(x, y *replay.Trial) bool {

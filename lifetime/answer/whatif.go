@@ -13,6 +13,9 @@ import (
 	"github.com/memlane/memlane/lifetime/whatif"
 )
 
+// Scope is what answers say of a recording that ends in the middle of a pass.
+const Scope = "until the recording ends, in the middle of a pass: the rest may need more"
+
 // WhatIf is the result of memlane whatif: what programs would need if they were changed.
 type WhatIf struct {
 	Schema string        `json:"schema"` // "memlane/1"
@@ -134,7 +137,7 @@ func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
 			start.Advice = "Nothing changed: the step after the recorded one needs this. The changes lower that step."
 		}
 		if e.Unfinished {
-			start.Advice += " That is until the recording ends, in the middle of a pass: the rest may need more."
+			start.Advice += " That is " + Scope + "."
 		}
 		return slices.Insert(all, 0, Remedy{start, e, e.Start()})
 	})

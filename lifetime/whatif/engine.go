@@ -119,7 +119,7 @@ type Result struct {
 
 // Run returns what the program would need in a scenario.
 func (e *Engine) Run(s Scenario, d replay.Device) Result {
-	m, r := e.edited(s)
+	m, r := e.change(cmp.Or(e.short, e.program), s)
 	if r.Refused != "" {
 		return r
 	}
@@ -132,25 +132,21 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		o = h.Range(h.Settings, d)
 	}
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
-	below, above, exact, onlyAdds := 0.0, 0.0, e.known(), true
-	var inPasses off // beside both, of what passes need
+	exact, onlyAdds := e.known(), true
+	var all, inPasses off // beside it, of what passes need
 	for _, edit := range s {
 		of := edit.kind.off
 		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
 		if exact = exact && of.exact && (len(s) == 1 || of.below+of.above == 0); exact {
 			continue
 		}
-		if of.inPasses {
-			inPasses.below, inPasses.above = inPasses.below+of.below, inPasses.above+of.above
-		} else {
-			below, above = below+of.below, above+of.above
-		}
+		map[bool]*off{false: &all, true: &inPasses}[of.inPasses].add(of)
 	}
 	if e.OneStep && len(s) > 0 {
-		below, above = below+offNextStep.below, above+offNextStep.above
+		all.add(offNextStep)
 	}
 	if !e.known() {
-		below, above = below+offMiddle, above+offMiddle
+		all.add(offMiddle)
 	}
 	r.Exact = exact && m.less+m.more == 0
 	passes, steps := r.Peak, int64(0)
@@ -158,17 +154,17 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		passes, steps = m.peaks(r.Peak)
 	}
 	between := func(peak int64, of float64) int64 { return int64(max(0, 1+of) * float64(peak)) }
-	r.Low = max(0, max(between(passes, -below-inPasses.below), between(steps, -below-min(offSteps.below, inPasses.below)))-m.less)
+	r.Low = max(0, max(between(passes, -all.below-inPasses.below), between(steps, -all.below-min(offSteps.below, inPasses.below)))-m.less)
 	if onlyAdds && r.Low < r.Peak {
 		r.Low = max(r.Low, min(e.least(), r.Peak))
 	}
-	r.High = units.AddSat(max(between(passes, above+inPasses.above), between(steps, above+min(offSteps.above, inPasses.above))), m.more)
-	below, above = below+inPasses.below, above+inPasses.above
+	r.High = units.AddSat(max(between(passes, all.above+inPasses.above), between(steps, all.above+min(offSteps.above, inPasses.above))), m.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
-		by := e.reserved(s)
-		r.ReservedLow = max(r.Low, int64((1-by.below-below)*float64(o.Low))-m.less)
-		r.ReservedHigh = units.AddSat(o.High, int64(min((by.above+above)*float64(o.High), math.MaxInt64/2))+m.more)
+		all.add(inPasses)
+		all.add(e.reserved(s))
+		r.ReservedLow = max(r.Low, int64((1-all.below)*float64(o.Low))-m.less)
+		r.ReservedHigh = units.AddSat(o.High, int64(min(all.above*float64(o.High), math.MaxInt64/2))+m.more)
 		adds := max(0, r.High-e.Recorded.Peak) // a change reserves no more than was reserved, and what it adds, unless a replay does
 		r.ReservedHigh = min(r.ReservedHigh, max(o.High, r.High, units.AddSat(e.Recorded.Reserved, adds+adds/10)))
 	}
@@ -201,14 +197,6 @@ func (e *Engine) Without(kept []int) Result {
 	older := filter(e.base.buffers, func(b *buffer) bool { return b.isOlder() && !b.isFreed() })
 	r.Low = max(r.Low-sizeOf(older), 0)
 	return r
-}
-
-// offMiddle is added for recordings that begin in the middle, or that the rules of the allocator do not predict: unsplit remainders.
-const offMiddle = 0.02
-
-// edited returns the program after the edits, without most of the steps that it repeats.
-func (e *Engine) edited(s Scenario) (m *model, r Result) {
-	return e.change(cmp.Or(e.short, e.program), s)
 }
 
 // whole returns the program after the edits.

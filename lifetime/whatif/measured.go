@@ -11,7 +11,10 @@ type off struct {
 	ofOperations bool // it asks where operations of a pass end, which operators tell
 }
 
+func (o *off) add(by off) { o.below, o.above = o.below+by.below, o.above+by.above }
+
 var (
+	offMiddle     = off{below: .02, above: .02} // beside all, of recordings that begin in the middle, or that the allocator's rules do not predict: unsplit remainders
 	offNextStep   = off{below: .0001, above: .0001, inSteps: true}
 	offOptimizer  = off{below: .0001, above: .0001, inSteps: true}
 	offTurns      = off{below: .01, above: .02}                   // beside it, where nets take turns

@@ -57,39 +57,39 @@ func (m *model) states(than int64) []*buffer {
 
 // trained returns the parameters that get gradients in any round, and the first round that has some. The nets of a program may take turns, each
 // with an optimizer of its own, or only some layers may be trained at first.
-func (m *model) trained() (all []*buffer, first int) {
-	first = -1
-	need := map[int64]int{}
+func (m *model) trained() ([]*buffer, int) {
+	need, first := m.mostGradients()
+	m.withStates(need)
+	return parametersOf(filter(m.buffers, isParameter), need), first
+}
+
+// mostGradients returns how many gradients of each size a round has at most, and the first round that has some.
+func (m *model) mostGradients() (most map[int64]int, first int) {
+	most, first = map[int64]int{}, -1
 	for k, in := range m.gradients() {
 		if len(in) > 0 && first < 0 {
 			first = k
 		}
 		for size, n := range in {
-			need[size] = max(need[size], n)
+			most[size] = max(most[size], n)
 		}
 	}
-	m.withStates(need)
-	return parametersOf(filter(m.buffers, isParameter), need), first
+	return most, first
 }
 
-// gradients returns how many gradients of each size each round has. Those from before the recording are of all rounds.
+// gradients returns how many gradients of each size each round has. Those from before the recording are of all rounds whose optimizer steps before their
+// end.
 func (m *model) gradients() []map[int64]int {
-	rounds, older := make([]map[int64]int, len(m.rounds)), map[int64]int{}
+	rounds := make([]map[int64]int, len(m.rounds))
 	for k := range rounds {
 		rounds[k] = map[int64]int{}
 	}
-	for _, b := range m.buffers {
-		switch k := m.roundOf(b); {
-		case b.category != purpose.Gradient:
-		case b.isOlder():
-			older[b.size]++
-		case k >= 0:
+	for _, b := range filter(m.buffers, is(purpose.Gradient)) {
+		if k := m.roundOf(b); k >= 0 && !b.isOlder() {
 			rounds[k][b.size]++
 		}
-	}
-	for _, in := range rounds {
-		for size, n := range older {
-			in[size] += n
+		for k := 0; b.isOlder() && k < len(rounds) && m.rounds[k].optimizer < b.end.event; k++ {
+			rounds[k][b.size]++
 		}
 	}
 	return rounds

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -26,6 +27,7 @@ func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 	m.readWork(w, all, m.readCalls(all))
 	slices.SortStableFunc(m.buffers, func(x, y *buffer) int { return x.begin.compare(y.begin) })
 	m.sorted = len(m.buffers)
+	m.readSums()
 	m.leaveOutOnce()
 	m.findSaved()
 	m.findFailed()
@@ -87,6 +89,31 @@ func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 	for i, k := range w.PassOf {
 		if k >= 0 {
 			all[i].pass = k
+		}
+	}
+}
+
+// readSums tells parameters from states where categories know their sum alone: all sizes have as many times the buffers that they have gradients. Which of
+// equal ones is for which changes no peak.
+func (m *model) readSums() {
+	sums, times := map[int64][]*buffer{}, 0
+	for _, b := range m.buffers {
+		if m.t.Purpose(m.s.PurposeOf(int(b.like))).Own == purpose.ParametersAndStates {
+			sums[b.size] = append(sums[b.size], b)
+		}
+	}
+	trained, _ := m.mostGradients()
+	for size, of := range sums {
+		n := max(1, trained[size])
+		if times = cmp.Or(times, len(of)/n); len(of) != times*n {
+			return
+		}
+	}
+	for size, of := range sums {
+		for i, b := range of {
+			if b.category = purpose.OptimizerState; i < trained[size] {
+				b.category = purpose.ModelParameter
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
@@ -51,7 +52,7 @@ func (e *Engine) Remedies() []Remedy {
 		e.remedies[i].Scenario, _ = Parse(e.remedies[i].edits)
 	}
 	e.remedies = slices.DeleteFunc(e.remedies, func(r Remedy) bool {
-		_, of := e.edited(r.Scenario)
+		_, of := e.change(cmp.Or(e.short, e.program), r.Scenario)
 		return r.Scenario == nil || of.Refused != "" // a name that edits cannot have, or a change that the program does not allow
 	})
 	return e.remedies

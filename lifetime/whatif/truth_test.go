@@ -314,6 +314,37 @@ func TestOlderStates(t *testing.T) {
 	}
 }
 
+// TestStatesOfSums: of parameters and the two states of each, whose sum alone is known, two thirds are states. Gradients from before the recording that are freed before
+// others take their place count once.
+func TestStatesOfSums(t *testing.T) {
+	e, sum := engineOf(t, "../meaning/principles/w10"), int64(0)
+	for _, b := range e.base.buffers {
+		if e.base.t.Purpose(e.base.s.PurposeOf(int(b.like))).Own == purpose.ParametersAndStates {
+			sum += b.size
+		}
+	}
+	peak := func(edits string) int64 {
+		s, err := Parse(edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := e.Run(s, replay.Device{})
+		if r.Refused != "" {
+			t.Error(r.Refused)
+		}
+		return r.Peak
+	}
+	sgd := peak("optimizer=sgd")
+	for edits, want := range map[string]int64{"optimizer=momentum": sum / 3, "optimizer=adam8bit": sum / 6} {
+		if more := peak(edits) - sgd; more < want-want/50 || more > want+want/20 {
+			t.Errorf("%s needs %d more than sgd, not %d of %d", edits, more, want, sum)
+		}
+	}
+	if saved := e.Recorded.Peak - peak("states=bf16"); saved < sum/3-sum/100 || saved > sum/3+sum/100 {
+		t.Errorf("states=bf16 saves %d of %d", saved, sum)
+	}
+}
+
 // TestGrowth: a program that only takes more needs at least what it had in use in a recording from its middle.
 func TestGrowth(t *testing.T) {
 	e := engineOf(t, "../meaning/a14")
@@ -485,7 +516,7 @@ func TestDrop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, r := e.edited(s)
+	m, r := e.whole(s)
 	if r.Refused != "" {
 		t.Fatal(r.Refused)
 	}

@@ -81,13 +81,13 @@ func (p *peak) list() {
 	const left canvas.Length = 160
 	p.Page.Text(canvas.Text{X: left, Y: p.listTop - 130, Bold: true, S: title, Aside: "largest first"})
 	var rows []plot.Row
-	amounts := canvas.Length(0)
+	amounts, longest := canvas.Length(0), int64(1)
 	for _, b := range p.bars {
 		row := plot.Row{Name: b.name, Place: b.place}
 		if row.Place != "" && p.narrow() { // a line of code tells more than its function
 			row = plot.Row{Name: row.Place}
 		}
-		rows = append(rows, row)
+		rows, longest = append(rows, row), max(longest, b.bytes)
 		amounts = max(amounts, canvas.Width(p.amount(b), canvas.TextSize))
 	}
 	right := p.Right
@@ -96,7 +96,7 @@ func (p *peak) list() {
 	}
 	wide := (right - left) * 2 / 5
 	x := left + wide + 100
-	scale := plot.Scale{From: uint64(max(p.longest(), 1)), To: uint64(max(right-x-amounts-60, 10))}
+	scale := plot.Scale{From: uint64(longest), To: uint64(max(right-x-amounts-60, 10))}
 	names, places := plot.FitNames(rows, wide)
 	for i, b := range p.bars {
 		y := p.listTop + canvas.Length(i)*barPitch
@@ -137,12 +137,4 @@ func (p *peak) bar(b *bar, x, y canvas.Length, scale plot.Scale) canvas.Length {
 		p.Page.Stroke(canvas.Rect(x-15, y-15, end+15, y+barHigh+15).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte("marked"))
 	}
 	return end
-}
-
-// longest returns the bytes of the longest bar.
-func (p *peak) longest() (most int64) {
-	for _, b := range p.bars {
-		most = max(most, b.bytes)
-	}
-	return most
 }

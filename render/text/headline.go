@@ -143,7 +143,8 @@ func past(f *answer.Failure) string {
 	if f.Past.Fits != nil && *f.Past.Fits {
 		would = "would have"
 	}
-	return strings.TrimSpace(f.Past.Advice + " " + strings.Join(f.Past.Edits, ",") + " " + would + " got past this request.")
+	scope := map[bool]string{true: " That is " + answer.Scope + "."}[f.Unfinished]
+	return strings.TrimSpace(f.Past.Advice + " " + strings.Join(f.Past.Edits, ",") + " " + would + " got past this request." + scope)
 }
 
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.

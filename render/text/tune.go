@@ -23,6 +23,9 @@ func (p *Page) tuned(a *answer.Tune) {
 	verdict, reason := a.Verdict()
 	p.Line("%s", Printable(verdict))
 	p.Para("  ", "  ", Printable(reason))
+	if a.Unfinished {
+		p.Para("  ", "    ", answer.Scope)
+	}
 	p.Line("  replay: %s", a.Replay.Text())
 	if a.Capacity > 0 {
 		p.Line("  capacity: %s", units.Bytes(a.Capacity))

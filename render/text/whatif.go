@@ -46,7 +46,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 		said("replayed, the peak is " + replayed + ": changes save from that")
 	}
 	if s.Unfinished {
-		said("until the recording ends, in the middle of a pass: the rest may need more")
+		said(answer.Scope)
 	}
 	if s.Replay != nil {
 		p.Line("  replay: %s", s.Replay.Text())

@@ -174,6 +174,7 @@ class Failure(TypedDict):
     proof: str | None
     next: str
     past: WhatIfScenario | None
+    unfinished: bool
 
 
 class FailureBuffer(TypedDict):
@@ -600,6 +601,7 @@ class Tune(TypedDict, total=False):
     replay: Replay
     settings: list[TuneSetting]
     recommended: str
+    unfinished: bool
     captures: list[TuneCapture]
     batches: list[TuneBatch]
     activations: list[TuneGrowth]
