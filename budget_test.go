@@ -20,7 +20,7 @@ var budgets = []struct {
 	product bool // people run it: not for measuring, building or testing
 }{
 	{".", 30, true},
-	{"cmd/memlane", 4_850, true},
+	{"cmd/memlane", 4_860, true},
 	{"cmd/memlane-bench", 2_250, false},
 	{"cmd/memlane-fleet", 7_000, false},
 	{"cmd/memlane-web", 450, false},
@@ -74,28 +74,28 @@ var budgets = []struct {
 	{"lifetime/region", 460, true},
 	{"lifetime/replay", 3_150, true},
 	{"lifetime/selection", 1_050, true},
-	{"lifetime/whatif", 5_331, true},
+	{"lifetime/whatif", 5_500, true},
 	{"render", 90, true},
 	{"render/benchfmt", 100, true},
 	{"render/blocks", 2_500, true},
 	{"render/canvas", 1_200, true},
-	{"render/chart", 2_070, true},
+	{"render/chart", 2_100, true},
 	{"render/collapsed", 150, true},
 	{"render/figure", 250, true},
 	{"render/memtimeline", 100, true},
 	{"render/model", 450, true},
 	{"render/perfetto", 500, true},
-	{"render/plot", 1_280, true},
+	{"render/plot", 1_290, true},
 	{"render/pprof", 1_140, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
-	{"render/text", 2_550, true},
-	{"render/web", 1_700, true},
+	{"render/text", 2_600, true},
+	{"render/web", 1_710, true},
 	{"render/xprofjson", 1_200, true},
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 81_500
+const maxProduct = 81_900
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

@@ -49,6 +49,13 @@ func (m *model) autocast() string {
 	}
 	m.doubt(offAutocast)
 	m.doubtAttention()
+	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights
+	for _, b := range halved.buffers {
+		if b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
+			b.size /= 2
+		}
+	}
+	m.leaveOpen(halved)
 	return ""
 }
 

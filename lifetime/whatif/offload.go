@@ -40,7 +40,8 @@ func (m *model) offload() string {
 					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
 				}
 				ends[b] = uses[b]
-			case b.size > smallWeight && (b.category == purpose.Gradient || isContribution(b) && !b.added && !recomputes) && (m.op(b) == "" || m.does(b, program.OpProduct)):
+			case b.size > smallWeight && (m.does(b, program.OpProduct) && (b.category == purpose.Gradient || isContribution(b) && !b.added && !recomputes) ||
+				m.op(b) == "" && b.category == purpose.Gradient):
 				then := at(consumed(dead, b.begin.event, p.end))
 				end := unpacked(then)
 				if end == then {
