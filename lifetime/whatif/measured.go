@@ -31,12 +31,12 @@ var (
 	offCache      = off{below: .01, above: .01} // beside what may grow with it
 	offChunks     = off{below: .03, above: .03, inPasses: true}
 	offCheckpoint = off{below: .065, above: .075, inPasses: true, ofOperations: true}
-	offOffload    = off{below: .03, above: .02, inPasses: true, ofOperations: true}
+	offOffload    = off{below: .03, above: .03, inPasses: true, ofOperations: true}
 	offLayers     = off{below: .01, above: .02, inSteps: true}
 	offFreeze     = off{below: .10, above: .05, ofOperations: true}
 	offLora       = off{below: .10, above: .05}
-	offPrecision  = off{below: .03, above: .045}
-	offAutocast   = off{below: .05, above: .01} // beside offPrecision; casts that change nothing in 32 bits are not recorded
+	offPrecision  = off{below: .03, above: .055}
+	offAutocast   = off{below: .05, above: .02} // beside offPrecision; casts that change nothing in 32 bits are not recorded
 	offAttention  = off{below: .03, above: .09} // beside both: in 16 bits another kernel may compute attention
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .04, above: .11, ofOperations: true}
