@@ -78,6 +78,10 @@ func (a *analysis) failedFrom(t int64) []failure {
 // nil if there is none. When and by whom the buffer was freed then does not tell what it was for: the exception frees
 // it, or nobody.
 func (v *view) interruptedPass() *failure {
+	if v.asked {
+		return v.interrupted
+	}
+	v.asked, v.interrupted = true, nil
 	failed := v.failedFrom(v.b.Begin)
 	for i := range failed {
 		f := &failed[i]
@@ -93,6 +97,7 @@ func (v *view) interruptedPass() *failure {
 		if slices.ContainsFunc(v.spans[min(v.next, f.span):f.span], whole) {
 			return nil
 		}
+		v.interrupted = f
 		return f
 	}
 	return nil

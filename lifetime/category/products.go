@@ -172,10 +172,10 @@ func (a *analysis) multiplied() (calls []*products) {
 		if s.phase != purpose.Forward || len(calls) == mostCalls {
 			continue
 		}
-		made := a.once(slices.DeleteFunc(a.allocatedIn(span), func(i int) bool {
+		made := slices.DeleteFunc(a.allocatedIn(span), func(i int) bool {
 			f := a.at(&a.s.Buffers[i])
 			return f.within != program.InModule || f.flags&(program.Cublas|program.CublasLt) != 0
-		}))
+		})
 		if order := a.order(made); !seen[order] {
 			seen[order] = true
 			if p := a.productsOf(made); len(p.results) > 0 {
@@ -210,23 +210,6 @@ func (a *analysis) productsOf(made []int) *products {
 		}
 	}
 	return p
-}
-
-// once returns what one of several equal calls made that nothing divides.
-func (a *analysis) once(all []int) []int {
-	for n := 1; n <= len(all)/2; n++ {
-		if len(all)%n == 0 {
-			isSame := true
-			for k := n; k < len(all) && isSame; k++ {
-				x, y := &a.s.Buffers[all[k-n]], &a.s.Buffers[all[k]]
-				isSame = x.Site == y.Site && x.Requested == y.Requested
-			}
-			if isSame {
-				return all[:n]
-			}
-		}
-	}
-	return all
 }
 
 // explain finds the number of a call that gives most products a weight of their own, and then most bytes of weights a product. It

@@ -20,6 +20,9 @@ type view struct {
 	unseen, open, byGraph bool
 	outlives              bool // it was alive when another phase began
 	long                  bool // it was alive in several steps, or from the set-up to the end
+
+	asked       bool // interrupted is known
+	interrupted *failure
 }
 
 // flags of buffers
@@ -96,7 +99,7 @@ func (v *view) set(i int) {
 	a, b, flags := v.analysis, &v.s.Buffers[i], v.flags[i]
 	v.i, v.b, v.f, v.freed, v.phase, v.sure, v.next = i, b, a.at(b), a.freed(i), a.out[i].Phase, a.sure[i], int(a.next[i])
 	v.unseen, v.open = b.Edge&lifetime.BeginUnseen != 0, b.Edge&lifetime.EndOpen != 0
-	v.byGraph, v.outlives, v.long = flags&heldByGraph != 0, flags&outlives != 0, flags&isLong != 0
+	v.asked, v.byGraph, v.outlives, v.long = false, flags&heldByGraph != 0, flags&outlives != 0, flags&isLong != 0
 }
 
 // follow counts the spans of a phase that begin after the allocation and before the free.
