@@ -147,7 +147,7 @@ var groups = []group{
 			// torch/optim, _init_group
 			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, stateSized) })},
 		{"own_state", purpose.FromSize,
-			"older than the recording, but not than the first pass; the optimizer is none of PyTorch's, and each size has one or two more than parameters, some two",
+			"older than the recording, but not than the first pass; the optimizer is none of PyTorch's, and each size has one or two more than parameters, some two, of whose size a step drops a result",
 			is(purpose.OptimizerState, keep, func(v *view) bool { return v.sizes.is(v.i, ownState) })},
 		{"copied_model", purpose.FromSize,
 			"older than the first pass, for it lies below the first workspace of a library; the optimizer has no more states than follow it",
