@@ -152,10 +152,17 @@ func TriesOf(c *judge.Capture, s *lifetime.Space) iter.Seq[Remedy] {
 	if e == nil || len(cmp.Or(s.Ungrouped, s).Buffers) > c.Limits.Tries {
 		return nil
 	}
+	known := RemediesOf(c, s)
 	return func(yield func(Remedy) bool) {
 		for _, edit := range tries {
 			scenario, _ := whatif.Parse(edit)
-			if r := (Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}); r.Refused == "" && !yield(r) {
+			var r Remedy
+			if i := slices.IndexFunc(known, func(r Remedy) bool { return r.edits.String() == edit }); i >= 0 {
+				r = known[i]
+			} else {
+				r = Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}
+			}
+			if r.Refused == "" && !yield(r) {
 				return
 			}
 		}

@@ -106,12 +106,16 @@ type saving struct {
 	Marks []int     `json:"marks"` // buffers that it changes, each as the distance from the one before
 }
 
-// savingsOf returns remedies of s, whose picture has the frame f, nil for none.
-func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy]) []saving {
+// savingsOf returns remedies of s, whose picture has the frame f, nil for none. It takes those that are known from there.
+func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy], known []saving) []saving {
 	all := []saving{}
 	var on *lifetime.Space
 	for remedy := range remedies {
 		peak, change := text.Saving(&remedy.WhatIfScenario)
+		if i := slices.IndexFunc(known, func(k saving) bool { return k.Change == change }); i >= 0 {
+			all = append(all, known[i])
+			continue
+		}
 		line := []float64{}
 		if f != nil {
 			if on == nil {
@@ -191,7 +195,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
 		const most = 4 // changes beside the picture
 		remedies := answer.RemediesOf(c, s)
-		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]))
+		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]), nil)
 		of.Tries = answer.TriesOf(c, s) != nil
 	}
 	for i := range found {

@@ -123,7 +123,7 @@ func hash(text string) string {
 // the columns of its spaces, and its document. Then it calls complete: the page can be shown, and only changes to
 // try follow, which take longer. It returns the first error of take.
 func Parts(captures []*judge.Capture, take func(Part) error, complete func()) error {
-	frames := make([][]*plot.Frame, len(captures))
+	frames, known := make([][]*plot.Frame, len(captures)), make([][]saving, len(captures))
 	var ranks answer.Ranks
 	var series, none finding.Series
 	for _, c := range captures {
@@ -152,6 +152,9 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 		if narrow != nil {
 			d.Spaces[d.Main].Picture.Narrow = pictureOf(narrow)
 		}
+		if len(d.Spaces) > 0 {
+			known[number] = d.Spaces[d.Main].Savings
+		}
 		data, err := Encode(d)
 		if err != nil {
 			return err
@@ -168,7 +171,7 @@ func Parts(captures []*judge.Capture, take func(Part) error, complete func()) er
 			continue
 		}
 		i := slices.Index(c.Spaces, s)
-		data, err := Encode(savingsOf(s, frames[number][i], tries))
+		data, err := Encode(savingsOf(s, frames[number][i], tries, known[number]))
 		if err != nil {
 			return err
 		}
