@@ -123,6 +123,17 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 	return p
 }
 
+// PeakSumsOf returns only the bytes, the categories and the places of PeakOf at the peak of s, without the paths to places.
+func PeakSumsOf(t *lifetime.Tables, s *lifetime.Space) Peak {
+	at := s.Peak(lifetime.Occupied)
+	rows := s.Breakdown(at.At)
+	p := Peak{UsageOnly: s.UsageOnly(), Unknown: s.Facts == 0 && len(rows) == 0}
+	p.Categories = categoriesOf(t, &s.SpaceInfo, cmp.Or(s.Ungrouped, s).Breakdown(at.At))
+	p.Total, p.Places = placesOf(t, &s.SpaceInfo, rows, nil, false)
+	p.Bytes = p.Total.Bytes
+	return p
+}
+
 // AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
 func (p *Peak) AddSavings(c *judge.Capture, s *lifetime.Space) {
 	if s != nil && p.At == s.Peak(lifetime.Occupied).At {
@@ -167,7 +178,7 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	if static(s) {
 		out.Program = compiledOf(t, program, rows)
 	}
-	out.Total, out.Places = placesOf(t, s, rows, of)
+	out.Total, out.Places = placesOf(t, s, rows, of, true)
 	return out
 }
 
@@ -285,7 +296,7 @@ var rowNames = map[lifetime.Kind]string{
 }
 
 // placesOf sums up rows by name.
-func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, of grouped) (total lifetime.Amount, places []Place) {
+func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, of grouped, paths bool) (total lifetime.Amount, places []Place) {
 	type key struct {
 		name, shape, category string
 	}
@@ -311,7 +322,9 @@ func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, of
 		rowsOf[i] = append(rowsOf[i], r)
 	}
 	for i := range places {
-		places[i].Paths = pathsOf(t, rowsOf[i])
+		if paths {
+			places[i].Paths = pathsOf(t, rowsOf[i])
+		}
 		if static(s) {
 			array, shapes := of.arrays(t, rowsOf[i])
 			places[i].Shape, places[i].Shapes = array.Shape, shapes

@@ -87,7 +87,7 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 		what, _, _ := strings.Cut(f.Description, "; ")
 		return "Leak in " + s.ID() + ": " + what
 	}
-	peak := answer.PeakOf(&c.Tables, s, s.Peak(lifetime.Occupied).At)
+	peak := answer.PeakSumsOf(&c.Tables, s)
 	filled := largestPlaces(&peak)
 	if byCategory {
 		filled = categoriesText(peak.Categories[:min(len(peak.Categories), 3)])
