@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/keyed"
-	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/judge"
@@ -126,11 +125,8 @@ func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
 // PeakSumsOf returns only the bytes, the categories and the places of PeakOf at the peak of s, without the paths to places.
 func PeakSumsOf(t *lifetime.Tables, s *lifetime.Space) Peak {
 	at := s.Peak(lifetime.Occupied)
-	rows := s.Breakdown(at.At)
-	p := Peak{UsageOnly: s.UsageOnly(), Unknown: s.Facts == 0 && len(rows) == 0}
-	p.Categories = categoriesOf(t, &s.SpaceInfo, cmp.Or(s.Ungrouped, s).Breakdown(at.At))
-	p.Total, p.Places = placesOf(t, &s.SpaceInfo, rows, nil, false)
-	p.Bytes = p.Total.Bytes
+	p := Peak{Bytes: at.Bytes, UsageOnly: s.UsageOnly(), Parts: Parts{Categories: categoriesOf(t, &s.SpaceInfo, cmp.Or(s.Ungrouped, s).Breakdown(at.At))}}
+	_, p.Places = placesOf(t, &s.SpaceInfo, s.Breakdown(at.At), nil, false)
 	return p
 }
 
@@ -158,9 +154,8 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 		PhasePeaks: []PhasePeak{}, HeldBy: []Part{}, Older: []Part{}, NameOlder: selection.NameOlder(t, s),
 		// A copy: s is a part of a space with all buffers, which the answer does not keep.
 		Of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
-	for _, r := range rows {
-		out.Bytes = units.AddSat(out.Bytes, r.Bytes)
-	}
+	out.Total, out.Places = placesOf(t, s, rows, of, true)
+	out.Bytes = out.Total.Bytes
 	for _, r := range byCategory(t, s, rows) {
 		site := &t.Sites[r.Site]
 		array, shapes := of.arrays(t, r.of)
@@ -178,7 +173,6 @@ func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime
 	if static(s) {
 		out.Program = compiledOf(t, program, rows)
 	}
-	out.Total, out.Places = placesOf(t, s, rows, of, true)
 	return out
 }
 

@@ -69,21 +69,13 @@ type Remedy struct {
 	edits whatif.Scenario
 }
 
-// Levels returns the bytes in use with the change at the times of the recording. on is the recorded space, on its own
-// axis or by event. nil if the buffers of the space are groups.
-func (r *Remedy) Levels(on *lifetime.Space) []lifetime.Level {
+// In returns the bytes in use with the change at the times of the recording, and the buffers, in order, that it makes larger or smaller, moves or
+// does without. on is the recorded space, on its own axis or by event. nil if its buffers are groups.
+func (r *Remedy) In(on *lifetime.Space) ([]lifetime.Level, []int) {
 	if on.Ungrouped != nil {
-		return nil
+		return nil, nil
 	}
-	return r.e.Levels(r.edits, on)
-}
-
-// Changes returns the buffers of the space, in order, that the change makes larger or smaller, moves or does without. nil if they are groups.
-func (r *Remedy) Changes(s *lifetime.Space) []int {
-	if s.Ungrouped != nil {
-		return nil
-	}
-	return r.e.Changes(r.edits)
+	return r.e.Levels(r.edits, on), r.e.Changes(r.edits)
 }
 
 // WhatIfRoom is a range of factors.
@@ -152,17 +144,14 @@ func TriesOf(c *judge.Capture, s *lifetime.Space) iter.Seq[Remedy] {
 	if e == nil || len(cmp.Or(s.Ungrouped, s).Buffers) > c.Limits.Tries {
 		return nil
 	}
-	known := RemediesOf(c, s)
+	known := slices.Clip(RemediesOf(c, s))
 	return func(yield func(Remedy) bool) {
 		for _, edit := range tries {
-			scenario, _ := whatif.Parse(edit)
-			var r Remedy
-			if i := slices.IndexFunc(known, func(r Remedy) bool { return r.edits.String() == edit }); i >= 0 {
-				r = known[i]
-			} else {
-				r = Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario}
+			i := slices.IndexFunc(known, func(r Remedy) bool { return r.edits.String() == edit })
+			if scenario, _ := whatif.Parse(edit); i < 0 {
+				i, known = len(known), append(known, Remedy{scenarioOf(e, scenario, e.Capacity()), e, scenario})
 			}
-			if r.Refused == "" && !yield(r) {
+			if known[i].Refused == "" && !yield(known[i]) {
 				return
 			}
 		}

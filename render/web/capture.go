@@ -116,15 +116,16 @@ func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy
 			all = append(all, known[i])
 			continue
 		}
+		if on == nil {
+			on = figure.OnAxis(s, figure.Recorded)
+		}
+		levels, changed := remedy.In(on)
 		line := []float64{}
 		if f != nil {
-			if on == nil {
-				on = figure.OnAxis(s, figure.Recorded)
-			}
-			line = lineOf(remedy.Levels(on), f)
+			line = lineOf(levels, f)
 		}
 		marks, last := []int{}, 0
-		for _, i := range remedy.Changes(s) {
+		for _, i := range changed {
 			marks, last = append(marks, i-last), i
 		}
 		all = append(all, saving{change, peak, remedy.Advice, *remedy.LowBytes, *remedy.HighBytes, line, marks})
