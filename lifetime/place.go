@@ -112,7 +112,11 @@ func (t *Tables) placeOf(s *Site) Place {
 	case c.operator:
 		return Place{Op: t.OperatorOf(s.Stack)}
 	case c.scope != nil && c.scope.File != "":
-		return Place{Frame: *c.scope}
+		p := Place{Frame: *c.scope}
+		if own := t.callersOf(s.Source).user; own != nil { // the compiler may record a line of a library
+			p.Frame.File, p.Frame.Line, p.Frame.Column = own.File, own.Line, own.Column
+		}
+		return p
 	case s.Instr != "" && (c.first == nil || c.scope != nil):
 		return Place{Op: cmp.Or(s.Op, s.Instr), Shape: s.Shape}
 	case c.scope != nil: // an operator or region has no place in the program
@@ -224,12 +228,10 @@ func (t *Tables) FrameOf(site SiteID) (f frame.Frame, ok bool) {
 }
 
 // SourcePlace returns the line of the program that an instruction was compiled from, such as "train.py:42"; "" if
-// unknown. The compiler may record a line of a library, so the source stack is searched first.
+// unknown.
 func (t *Tables) SourcePlace(site SiteID) string {
-	for f := range t.NearFramesOf(t.Sites[site].Source) {
-		if f.Kind == frame.User {
-			return f.Place()
-		}
+	if own := t.callersOf(t.Sites[site].Source).user; own != nil {
+		return own.Place()
 	}
 	f, _ := t.FrameOf(site)
 	return f.Place()

@@ -19,7 +19,7 @@ const (
 )
 
 // step is a computation of instructions: "opcode operands". @N calls computation N, #N takes part N or is parameter N, > and < put the
-// instruction into the forward and the backward pass, =NAME names it, ( gives it a tuple. Operands count from 0.
+// instruction into the forward and the backward pass, =NAME names it, ~N gives it line N, ( gives it a tuple. Operands count from 0.
 func step(id int64, instructions ...string) message {
 	m := message{}.text(1, fmt.Sprint("c", id))
 	lines := strings.Split(strings.Join(instructions, "; "), "; ")
@@ -43,6 +43,9 @@ func step(id int64, instructions ...string) message {
 				ins = ins.put(7, metadata(backward))
 			case '=':
 				ins = ins.put(7, metadata(w[1:]))
+			case '~':
+				fmt.Sscan(w[1:], &n)
+				ins = ins.put(7, metadata("f/"+words[0]).text(3, "f.py").num(4, n))
 			case '(':
 				ins = ins.put(3, tupleOf(array(f32, 8)))
 			default:

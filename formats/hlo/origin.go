@@ -114,8 +114,8 @@ func (g *origins) before(v item) (item, bool) {
 				return g.operand(v, 1, v.path)
 			}
 		}
-	case "convert", "reshape", "transpose", "reduce-precision", "async-update":
-		if !op.named { // the compiler's own
+	case "convert", "reshape", "transpose", "slice", "reduce-precision", "async-update":
+		if !op.named { // the compiler's own: a slice is fetched into faster memory
 			return g.operand(v, 0, v.path)
 		}
 	}
@@ -171,7 +171,7 @@ func (g *origins) argument(v item) (item, bool) {
 	switch op := from.operation(); op.opcode {
 	case "while":
 		return g.loop(caller)
-	case "fusion", "call":
+	case "fusion", "call", "async-start":
 		return g.operand(caller, v.operation().number, v.path)
 	case "conditional":
 		for i, id := range op.called {
@@ -312,21 +312,30 @@ func (g *origins) filler(memory item) (v item, ok bool) {
 	return v, ok
 }
 
-// origin returns the site of a buffer whose value is v: what it is, with the instruction, shape and sharding of v. own is that of v alone.
+// origin returns the site of a buffer whose value is v: what it is, with the instruction, shape and sharding of v. own is that of v alone. What the
+// compiler made without a line has the line that it was made from or for.
 func (s *sites) origin(v *value, own site) site {
 	at, ok := s.p.itemOf(v)
 	if !ok {
 		return own
 	}
 	of := s.origins.of(at)
-	if of.place == at.place || !of.operation().named {
+	moved := of.place != at.place && of.operation().named
+	if !moved {
+		of.place = at.place
+	}
+	line := of.place
+	if op := of.operation(); op.opcode != "parameter" && !op.lined {
+		line = s.origins.lined(of.place)
+	}
+	var d, from, near definition
+	if !moved && line == at.place || s.definePlace(&d, at.place) != nil || s.definePlace(&from, of.place) != nil || s.definePlace(&near, line) != nil {
 		return own
 	}
-	var d, from definition
-	if s.definePlace(&d, at.place) != nil || s.definePlace(&from, of.place) != nil {
-		return own
+	if d.opName = from.opName; line != of.place {
+		from.stack, from.source = s.scopes(&d, near.leaf), near.source
 	}
-	d.stack, d.source, d.opName = from.stack, from.source, from.opName
+	d.stack, d.source = from.stack, from.source
 	if s.p.graph.isArgument(of) {
 		d.role = cmp.Or(from.role, compiled.Copied)
 	}
@@ -335,4 +344,35 @@ func (s *sites) origin(v *value, own site) site {
 		return own
 	}
 	return made
+}
+
+// lined returns the nearest instruction with a line: in what at executes, among what it is computed from, else of those that use it; at if none has.
+func (g *origins) lined(at place) place {
+	const most = 64
+	near := []place{at}
+	for i := 0; i < len(near) && i < most; i++ {
+		op := near[i].operation()
+		if g.budget -= len(op.operands); g.budget < 0 {
+			return at
+		}
+		if op.lined {
+			return near[i]
+		}
+		if op.opcode == "fusion" && len(op.called) == 1 {
+			if c := g.computations[op.called[0]]; c != nil && c.root >= 0 {
+				near = append(near, place{c, c.root})
+			}
+		}
+		for _, o := range op.operands {
+			if o >= 0 {
+				near = append(near, place{near[i].in, o})
+			}
+		}
+	}
+	for _, u := range at.in.usersOf()[at.op] {
+		if at.in.ops[u].lined {
+			return place{at.in, u}
+		}
+	}
+	return at
 }

@@ -55,6 +55,7 @@ func TestOrigins(t *testing.T) {
 				step(3, "parameter; broadcast 0"), step(4, "parameter; "+part+"0; "+part+"0 #1; sine 1 =f/two; dynamic-update-slice 2 3; tuple 1 4 (")}, "f/two "},
 		{"slices that are joined", 6, nil, step(0, "parameter =w", "async-start 0 @1 (", "async-done 1", "async-start 0 @1 (", "async-done 3", "custom-call 2 4", "copy 5"),
 			[]message{step(1, "parameter; slice 0")}, "w copied"},
+		{"a slice that is fetched", 101, nil, step(0, "parameter =w", "async-start 0 @1 (", "async-done 1"), []message{step(1, "parameter; slice 0")}, "w copied"},
 		{"slices of two values", 5, nil, step(0, "parameter =w", "parameter #1 =v", "async-start 0 @1 (", "async-done 2", "async-start 1 @1 (", "custom-call 3 6", "async-done 4"),
 			[]message{step(1, "parameter; slice 0")}, " "},
 		{"gathered from devices", 2, nil, step(0, "parameter =w", "async-start 0 @1 (", "async-done 1"), []message{step(1, "parameter; all-gather 0")}, " "},
@@ -71,8 +72,32 @@ func TestOrigins(t *testing.T) {
 			if got := capture.Sites[capture.Spaces[0].Buffers[0].Site]; fmt.Sprint(got.Op, " ", got.Role) != c.want {
 				t.Errorf("%s %s, want %s", got.Op, got.Role, c.want)
 			}
-			if got := capture.Sites[capture.Spaces[0].Values[0].Site]; !strings.HasPrefix(got.Instr, fmt.Sprint("i", c.value)) {
+			if got := capture.Sites[capture.Spaces[0].Values[0].Site]; !strings.HasPrefix(got.Instr, fmt.Sprint("i", c.value%100)) {
 				t.Errorf("the value is of %s", got.Instr)
+			}
+		})
+	}
+}
+
+// TestLines: what the compiler made without a line has the line that it was made from or for, and keeps its own name.
+func TestLines(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		main message
+		want string
+	}{
+		{"its own", step(0, "parameter =w", "sine 0 ~7"), "f/sine f.py:7"},
+		{"in its fusion", step(0, "parameter =w", "fusion 0 @1 =f/add;f/mul"), "f/add;f/mul f.py:9"},
+		{"of its operand", step(0, "sine ~7", "reduce-window 0"), " f.py:7"},
+		{"of its user", step(0, "parameter =w", "iota", "sort 0 1 ~7"), " f.py:7"},
+		{"of none", step(0, "parameter =w", "iota", "sort 0 1"), " "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			module := message{}.text(1, "jit_step").text(2, "c0").put(3, step(1, "parameter", "cosine 0 ~9", "sine 1 =f/add"), c.main)
+			capture := captureOf(t, "jit_step", module, message{}.put(1, buffer(1, 32, 2)).put(3, allocation(0, 32, 1, 0)))
+			id := capture.Spaces[0].Buffers[0].Site
+			if got := capture.Sites[id].Op + " " + capture.SourcePlace(id); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
 			}
 		})
 	}

@@ -21,6 +21,7 @@ type definition struct {
 	stack, source        lifetime.StackID
 	role                 compiled.Role
 	frame                int64           // of its source
+	leaf                 frame.Frame     // line
 	parts                map[string]site // of the parts of the result, by path: "{0,1}"
 }
 
@@ -261,7 +262,7 @@ func (s *sites) describe(d *definition, metadata wire.Span) error {
 	if file.End > file.At { // the older form, which XProf prefers
 		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
 	}
-	d.stack, d.source, d.frame = s.scopes(d, from.leaf), from.stack, fr
+	d.stack, d.source, d.frame, d.leaf = s.scopes(d, from.leaf), from.stack, fr, from.leaf
 	return err
 }
 

@@ -122,8 +122,11 @@ func match(before, after []*placeSum, lines bool) (all []matched) {
 			return p.key(p.place.Frame.Line)
 		},
 		func(p *placeSum) placeKey { return p.key(0) },
-		func(p *placeSum) placeKey { // the compiler numbers its instructions anew
+		func(p *placeSum) placeKey { // the compiler numbers its instructions anew, and chooses layouts anew
 			k := p.key(0)
+			if p.op != "" {
+				k.shape = ""
+			}
 			if p.op == "" && k.shape != "" {
 				k.op, _, _ = strings.Cut(k.op, ".")
 			}
