@@ -28,7 +28,7 @@ var budgets = []struct {
 	{"formats", 1_150, true},
 	{"formats/chrometrace", 4_950, true},
 	{"formats/gpumemprof", 500, true},
-	{"formats/hlo", 4_050, true},
+	{"formats/hlo", 4_150, true},
 	{"formats/internal", 300, true},
 	{"formats/jaxprof", 500, true},
 	{"formats/oomtext", 3_340, true},
@@ -52,11 +52,11 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 4_010, true},
+	{"lifetime/answer", 4_020, true},
 	{"lifetime/build", 2_750, true},
 	{"lifetime/category", 4_900, true},
 	{"lifetime/compiled", 80, true},
-	{"lifetime/diff", 1_370, true},
+	{"lifetime/diff", 1_380, true},
 	{"lifetime/failure", 200, true},
 	{"lifetime/finding", 5_990, true},
 	{"lifetime/frame", 450, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 81_900
+const maxProduct = 82_000
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

@@ -2,6 +2,7 @@ package hlo
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -57,7 +58,14 @@ func (x *planner) find() {
 			continue
 		}
 		at, ok := x.p.itemOf(v)
-		if !ok || len(at.path) > 0 || !x.isEmpty(at.operation()) {
+		if !ok || len(at.path) > 0 {
+			continue
+		}
+		memory := at
+		if at.operation().opcode == "copy" { // on CPU each loop fills a copy of the same zeros
+			memory, _ = x.operand(at, 0, nil)
+		}
+		if memory.in == nil || !x.isEmpty(memory.operation()) {
 			continue
 		}
 		loop, ok := x.filler(at)
@@ -155,7 +163,7 @@ func (x *planner) inPlace(loop place, stacks []stack) (c compiled.Change, ok boo
 	if len(without) == 0 {
 		return c, false
 	}
-	high := x.p.heapPeak(x.color, x.blocks, without, 0, 0)
+	high := x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0)
 	return compiled.Change{Kind: compiled.InPlace, What: strings.Join(names, ", "), Low: max(high-parts, 0), High: high}, true
 }
 
@@ -191,9 +199,47 @@ func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok 
 	if !carried {
 		size[first] = x.carry(loop, body, stacks)
 	}
-	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: x.p.heapPeak(x.color, x.blocks, size, 0, 0),
-		High: x.p.heapPeak(x.color, x.blocks, size, end-1, round)}, true
+	high := x.p.heapPeak(x.color, x.blocks, size, x.backward(end), end, round)
+	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: x.least(size), High: high}, true
 }
+
+// backward returns when the loops of the backward pass begin that read what is freed at a position.
+func (x *planner) backward(end int64) int64 {
+	from := end - 1
+	for _, k := range x.blocks {
+		at, ok := x.p.itemOf(&x.p.values[k.root])
+		for depth := 0; ok && at.in != x.main && depth < maxFlowPath; depth++ {
+			at.place, ok = x.callers[at.in]
+		}
+		if op := at.operation(); ok && op.opcode == "while" && op.transposed {
+			from = min(from, k.begin)
+		}
+	}
+	return from
+}
+
+// least returns the peak if values had other sizes and the compiler then put those that fit into faster memory, as much of it as it uses now.
+func (x *planner) least(size map[int32]int64) int64 {
+	faster, without := int64(0), maps.Clone(size)
+	for i := range x.p.allocations {
+		if a := &x.p.allocations[i]; a.color == fasterMemory {
+			faster = units.AddSat(faster, a.size)
+		}
+	}
+	peak := x.p.heapPeak(x.color, x.blocks, size, 0, 0, 0)
+	for _, k := range x.blocks {
+		bytes, ok := size[k.root]
+		if !ok {
+			bytes = x.p.values[k.root].size
+		}
+		if bytes <= faster {
+			without[k.root] = 0
+		}
+	}
+	return max(peak-faster, x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0))
+}
+
+const fasterMemory = 1 // the color of it on TPU
 
 // carry returns the bytes of a stack of what a loop carries.
 func (x *planner) carry(loop place, body *computation, stacks []stack) (bytes int64) {

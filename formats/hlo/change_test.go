@@ -25,6 +25,8 @@ func TestChanges(t *testing.T) {
 		{"all but the carry", main("tuple 5 6", "while 7 @3 @4 < ("), append(backward, condition, saves), "[{checkpoint f/jvp(f)/while 32 36}]"},
 		{"the carry is not saved", main("tuple 5 5", "while 7 @3 @4 < ("),
 			append(backward, condition, step(1, state, "sine 1 >", "dynamic-update-slice 2 4", "sine 1", "tuple 6 5 3 (")), "[{checkpoint f/jvp(f)/while 288 292}]"},
+		{"in copies of the same zeros", step(0, "parameter", "custom-call", "copy 1", "tuple 0 2 1", "while 3 @1 @2 > =f/jvp(f)/while (", part+"4 #1", part+"4 #2", "tuple 5 6", "while 7 @3 @4 < ("),
+			append(backward, condition, saves), "[{checkpoint f/jvp(f)/while 32 32}]"},
 		{"the forward pass reads it", main("sine 5 >", "tuple 5 6", "while 8 @3 @4 < ("), append(backward, condition, saves), "[]"},
 		{"a branch reads it", main("conditional 5 6 (", part+"7", "tuple 6 8", "while 9 @3 @4 < ("), append(backward, condition, saves), "[]"},
 		{"a loop is stored", step(0, "parameter", "custom-call", "custom-call", "tuple 0", "while 3 (", "dynamic-update-slice 1 4"), nil, "[]"},

@@ -74,7 +74,7 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 		return c, false
 	}
 	pairs, ok := d.pairs()
-	peak := p.heapPeak(color, blocks, nil, 0, 0)
+	peak := p.heapPeak(color, blocks, nil, 0, 0, 0)
 	now, with := d.peak(nil), d.peak(pairs)
 	if off := now - peak; !ok || d.budget < 0 || max(off, -off) > peak/uncertain {
 		return c, false

@@ -3,6 +3,7 @@ package hlo
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime/compiled"
 )
@@ -281,7 +282,10 @@ func (g *origins) filler(memory item) (v item, ok bool) {
 	g.depth++
 	defer func() { g.depth-- }()
 	users := memory.in.usersOf()
-	for _, u := range users[memory.op] {
+	copies := func(u int32) int { return strings.Index("copy", memory.in.ops[u].opcode) }
+	first := slices.Clone(users[memory.op]) // what fills the memory itself comes before what fills a copy of it
+	slices.SortStableFunc(first, func(u, v int32) int { return copies(u) - copies(v) })
+	for _, u := range first {
 		if g.budget--; g.budget < 0 || g.depth > maxFlowPath {
 			return item{}, false
 		}
@@ -343,6 +347,7 @@ func (s *sites) origin(v *value, own site) site {
 	if err != nil {
 		return own
 	}
+	made.stack = made.stack && (d.opName != "" || line == of.place) // of its own
 	return made
 }
 

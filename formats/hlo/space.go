@@ -131,10 +131,11 @@ func (x *builder) space(color int64, t trace) {
 	}
 }
 
-// heapPeak returns the highest level of a memory space if its values had other sizes, and more bytes were in use at a position.
-func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, at, more int64) (peak int64) {
+// heapPeak returns the highest level of a memory space if its values had other sizes, and more bytes were in use from a position to another.
+func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, from, to, more int64) (peak int64) {
 	moving := map[int32]bool{}
-	changes := map[int64]int64{at: more, at + 1: -more}
+	changes := map[int64]int64{from: more}
+	changes[to] -= more
 	for i := range blocks {
 		k := &blocks[i]
 		root := &p.values[k.root]
@@ -204,7 +205,7 @@ func (x *builder) whole(a *allocation, holder int32) lifetime.SiteID {
 		}
 	}
 	if !of.stack {
-		return x.sites[holder].id
+		of = x.origin(holder)
 	}
 	return of.id
 }
