@@ -68,23 +68,16 @@ func writeReport(c *cli.Context) error {
 	if files, err := filesOf(c); r.preset != nil && err == nil && len(files) > 1 {
 		return usage("report --rules %s takes one capture (got %d): its report covers one profile", r.preset.Name, len(files))
 	}
-	var reports []answer.CaptureReport
-	var pages []*judge.Capture
+	reports, pages := []answer.CaptureReport{}, []*judge.Capture{}
 	err = r.each(c, func(capture *judge.Capture) {
 		if format == htmlReport {
 			pages = append(pages, capture)
-			return
+		} else {
+			reports = append(reports, answer.CaptureReportOf(capture, r.tool()))
 		}
-		reports = append(reports, answer.CaptureReportOf(capture, r.tool()))
 	})
 	if err != nil {
 		return err
-	}
-	if format == htmlReport {
-		if err := writeOutput(c, func(w io.Writer) error { return web.Write(w, pages) }); err != nil {
-			return err
-		}
-		return r.checkFailOn()
 	}
 	out := answer.NewReport(r.name(), reports, r.ranks, r.outliers)
 	out.AddSeries(&r.series)
@@ -100,6 +93,8 @@ func writeReport(c *cli.Context) error {
 			return model.WriteJSON(w, out)
 		case markdownReport:
 			return report.WriteMarkdown(w, out, repository())
+		case htmlReport:
+			return web.Write(w, pages)
 		case sarifReport:
 			return report.WriteSARIF(w, report.All(out.OfCaptures()), repository())
 		case githubReport:

@@ -64,7 +64,7 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 	f.stacked(parts, top, bottom, scale, share)
 	for i, k := range parts {
 		y := list + canvas.Length(i)*220
-		f.Page.Fill(canvas.Rect(f.Left, y, f.Left+120, y+120), k.look, nil)
+		f.Swatch(f.Left, y, k.look)
 		f.Page.Text(canvas.Text{X: f.Left + 180, Y: y + 100, S: k.name, Aside: share(k.bytes)})
 	}
 	if a.Capacity >= 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/formats"
 	"github.com/memlane/memlane/internal/judged"
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 )
 
 // TestAccount: of every log whose figures add up to a capacity, the parts of the bar do, too. Also without a capacity, the bar, the request and the line of the
@@ -73,6 +74,29 @@ func checkInside(t *testing.T, name string, svg []byte, width float64) {
 				if x, err := strconv.ParseFloat(text, 64); err == nil && (a.Name.Local == "x" || a.Name.Local == "d") && (x < 0 || x > width) {
 					t.Errorf("%s: <%s> begins at %v of %v", name, e.Name.Local, x, width)
 				}
+			}
+		}
+	}
+}
+
+// TestEdges: bars of every picture of what is alive, and the squares of its key, have an edge of their own: many colours are pale on a white page.
+func TestEdges(t *testing.T) {
+	for _, file := range []string{"torchsnap/healthy.pickle", "jaxprof/leak_before.memory.prof", "xplane/oom.hlo.pb"} {
+		c, err := judged.Open("../../testdata/"+file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range c.Spaces {
+			if len(s.LiveAt(s.Peak(lifetime.Occupied).At)) == 0 {
+				continue
+			}
+			var w bytes.Buffer
+			if err := Peak(&w, c.Capture, s, "", Options{}); err != nil {
+				t.Fatal(err)
+			}
+			areas, edges := strings.Count(w.String(), "<title>")-1, strings.Count(w.String(), `class="line-dim"`)
+			if edges < areas/2 || edges == 0 {
+				t.Errorf("%s %s: %d areas, %d edges", file, s.ID(), areas, edges)
 			}
 		}
 	}

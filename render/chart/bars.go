@@ -133,6 +133,7 @@ func (p *peak) bar(b *bar, x, y canvas.Length, scale plot.Scale) canvas.Length {
 		look.Pale = true
 		p.Page.Fill(canvas.Rect(solid, y, end, y+barHigh), look, []byte(text))
 	}
+	p.Page.Stroke(canvas.Rect(x, y, end, y+barHigh).Closed(), canvas.Pen{Role: canvas.Dim, Width: 10}, nil) // pale bars lack an edge on a light page
 	if b.chosen {
 		p.Page.Stroke(canvas.Rect(x-15, y-15, end+15, y+barHigh+15).Closed(), canvas.Pen{Role: canvas.Bad, Width: 15}, []byte("marked"))
 	}

@@ -75,7 +75,7 @@ func (p *Plot) Heading(title string, facts ...string) {
 	width := p.Width - p.Left - 160
 	t := canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}
 	for t.Extent() > width { // the parts of a sentence that fit tell more than its two ends
-		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "), strings.LastIndex(t.S, " on "))
+		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "), strings.LastIndex(t.S, " on "), strings.LastIndex(t.S, " - "))
 		if at < 0 {
 			break
 		}
@@ -231,7 +231,7 @@ func (p *Plot) Keys(rows []Row) {
 			}
 			x, y = left, y+keyLine
 		}
-		p.Page.Fill(canvas.Rect(x, y-110, x+120, y+10), r.Look, nil)
+		p.Swatch(x, y-110, r.Look)
 		text.X, text.Y = x+170, y
 		p.Page.Text(text)
 		x += wide + 200
@@ -255,7 +255,7 @@ func (p *Plot) Legend(y canvas.Length, rows []Row) {
 	width := p.Width - x - 180 - 120
 	names, places := FitNames(rows, width)
 	for i, r := range rows {
-		p.Page.Fill(canvas.Rect(x, y, x+120, y+120), r.Look, nil)
+		p.Swatch(x, y, r.Look)
 		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: names[i], Aside: places[i]})
 		role := canvas.Dim
 		if r.Bad {
@@ -264,6 +264,13 @@ func (p *Plot) Legend(y canvas.Length, rows []Row) {
 		p.Page.Text(canvas.Text{X: x + 180, Y: y + 240, Role: role, Bold: r.Bad, S: r.Below}.Fit(width))
 		y += RowHeight
 	}
+}
+
+// Swatch draws the square of a row at its upper left corner, with an edge: a pale one lacks it on a light page.
+func (p *Plot) Swatch(x, y canvas.Length, look canvas.Look) {
+	square := canvas.Rect(x, y, x+120, y+120)
+	p.Page.Fill(square, look, nil)
+	p.Page.Stroke(square.Closed(), canvas.Pen{Role: canvas.Dim, Width: 5}, nil)
 }
 
 // FitNames shortens the names and places of rows. A place identifies more than a long name, so it keeps at least three

@@ -125,13 +125,13 @@ func hash(text string) string {
 func Parts(captures []*judge.Capture, take func(Part) error, complete func()) error {
 	frames, known := make([][]*plot.Frame, len(captures)), make([][]saving, len(captures))
 	var ranks answer.Ranks
-	var series, none finding.Series
+	var series finding.Series
 	for _, c := range captures {
 		ranks.Add(c.Outline())
 		series.Add(c.Capture)
 	}
-	if ranks.Known() {
-		series = none
+	if ranks.Known() { // each is judged alone
+		series = finding.Series{}
 	}
 	for number, c := range captures {
 		pictures, narrow, err := picturesOf(c, func(space int, name string, svg []byte) error {

@@ -113,8 +113,8 @@ export function damage({info}, show) {
 }
 
 // endOnly says that a space has no history, and how to record one.
-export function endOnly({advice}) {
-  return el('p', {class: 'end-only'}, el('strong', {}, 'No history was recorded'), `: this is what was alive at the end.${advice ? ` To see when memory was allocated and freed, ${advice}.` : ''}`);
+export function endOnly({advice, capture}) {
+  return el('p', {class: 'end-only'}, el('strong', {}, 'No history was recorded'), `: this is what was alive at the end.${advice && !capture.headline.includes(advice) ? ` To see when memory was allocated and freed, ${advice}.` : ''}`);
 }
 
 // settings returns the settings of the allocator; null if none were recorded.
