@@ -357,7 +357,8 @@ func TestPageEndOnly(t *testing.T) {
 	for file, want := range map[string]string{"torchsnap/t201_list.pickle": "_record_memory_history()", "jaxprof/leak_after.memory.prof": "this is what was alive at the end.\n"} {
 		t.Run(file, func(t *testing.T) {
 			p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/"+file)))
-			if text := p.Text(".end-only"); !strings.Contains(text, "No history was recorded") || !strings.Contains(text+"\n", want) {
+			text := p.Text(".end-only")
+			if all := p.Text("#headline") + text + "\n"; !strings.Contains(text, "No history was recorded") || strings.Count(all, want) != 1 {
 				t.Errorf("%s: the page says %q", file, text)
 			}
 			if browser.Eval[bool](p, "document.querySelector('.hero .uplot') !== null || document.querySelector('[data-tab=growth]') !== null") {
@@ -411,5 +412,29 @@ func TestPageDevices(t *testing.T) {
 	p.Go(writePage(t, open(t, "../../testdata/torchsnap/healthy.pickle")))
 	if browser.Eval[bool](p, "document.querySelector('.devices') !== null") {
 		t.Error("one device has a strip")
+	}
+}
+
+// TestPageOfSeries: three captures of one run without histories have one judgement, and are compared first to last, without a time. On a phone the picture is
+// narrow: its texts have 9 pixels.
+func TestPageOfSeries(t *testing.T) {
+	chromium := browser.Start(t)
+	var all []*judge.Capture
+	for _, file := range []string{"leak_before", "leak_after", "leak_after"} {
+		all = append(all, open(t, "../../testdata/jaxprof/"+file+".memory.prof"))
+	}
+	p := browser.Open(t, chromium, writePage(t, all...))
+	if text := p.Text("#headline"); !strings.Contains(text, "No call site grows over 3 captures.") {
+		t.Errorf("the answer is %q", text)
+	}
+	p.Click("[data-tab=compare]")
+	p.WaitFor("document.querySelector('.verdict').textContent !== ''")
+	if got := browser.Eval[[]any](p, "(({choices: [a, b], over, spaces}) => [spaces[a.value].capture.number, spaces[b.value].capture.number, over.hidden])(memlane.current().part)"); fmt.Sprint(got) != "[0 2 true]" {
+		t.Errorf("it compares %v", got)
+	}
+	p.Do(chromedp.EmulateViewport(390, 844))
+	p.Go(writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
+	if size := browser.Eval[float64](p, "11 * memlane.view.plotted.clientWidth / memlane.view.frame.width"); size < 8.9 {
+		t.Errorf("on a phone, texts of the picture have %.1f pixels", size)
 	}
 }
