@@ -338,8 +338,9 @@ func (a *analysis) resume() {
 // an instant. Where memory ran out, further allocations of the same stacks in the same order, as of a larger batch, only fill gaps.
 func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
 	var best []int
-	var like [][]int                                                                                          // what spans that began with all of it allocated
-	mine, mayGrow := a.allocatedIn(span), a.spans[span].phase == purpose.Forward && len(a.failedIn(span)) > 0 // the engine has no lines
+	var like [][]int // what spans that began with all of it allocated
+	mine := a.allocatedIn(span)
+	mayGrow := a.spans[span].phase == purpose.Forward && len(a.failedIn(span)) > 0 // the engine has no lines
 	for _, other := range slices.Backward(earlier) {
 		theirs := a.allocatedIn(other)
 		same, stacks := 0, 0

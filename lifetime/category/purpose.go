@@ -425,6 +425,7 @@ func (a *analysis) order(made []int) uint64 {
 	return sum.Sum64()
 }
 
+// seed makes orders comparable with each other.
 var seed = maphash.MakeSeed()
 
 // Repeats is the name of the rule that compares buffers with others of their size and place.
