@@ -25,7 +25,7 @@ func TestUnknownFields(t *testing.T) {
 	for pattern, top := range map[string]level{
 		"../testdata/xplane/tf_leak.xplane.pb": {1: {3: {4: {4: stats}}, 4: {2: {5: stats}}, 5: {2: {}}, 6: stats}},
 		"../testdata/xplane/sharded.hlo.pb": {
-			1: {3: {2: {3: shape, 7: {}}, 4: {}}, 4: {}, 7: {}, 8: {1: {}}, 12: {5: {}}, 14: {5: {}}, 15: {}, 17: {3: {}, 4: {}}},
+			1: {3: {2: {3: shape, 7: {}}, 4: {}}, 4: {}, 7: {1: {2: {}}}, 8: {1: {}}, 12: {5: {}}, 14: {5: {}}, 15: {}, 17: {3: {}, 4: {}}},
 			3: {1: {3: {}}, 3: {9: {}}, 4: {1: {}}}},
 		"../testdata/jaxprof/leak_after.memory.prof": {2: {3: {}}, 4: {4: {}}, 5: {}}, // 1 tells the format
 	} {
