@@ -79,6 +79,9 @@ func writeReport(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if format == htmlReport {
+		r.ranks = nil // they are of reports; a page has answers of its own
+	}
 	out := answer.NewReport(r.name(), reports, r.ranks, r.outliers)
 	out.AddSeries(&r.series)
 	if r.report != nil {

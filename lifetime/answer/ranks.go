@@ -137,7 +137,7 @@ type groupedFinding struct {
 
 // Summary sums up the ranks and the answers for their captures, in the order of Add; nil unless Known.
 func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
-	if !r.Known() || len(captures) == 0 {
+	if !r.Known() {
 		return nil
 	}
 	s := &RankSummary{Rows: r.rows(), Outliers: rankFindingsOf(r.Outliers())}
