@@ -77,7 +77,7 @@ func (m *model) halve() string {
 		switch {
 		case isNumber && b.category == purpose.Input && m.op(b) != "randint_low" && b.size > smallest: // it may be of floats
 			m.less += b.size / 2
-		case m.op(b) == sumOp && isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
+		case (m.op(b) == sumOp || m.op(b) == "" && b.phase == purpose.Backward) && isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
 			m.less += b.size / 2
