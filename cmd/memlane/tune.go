@@ -75,7 +75,7 @@ func tune(c *cli.Context) error {
 		case outputIsPicture(c):
 			p, ok := t.Picture()
 			if !ok {
-				return &selection.NothingError{Why: "no settings to compare: nothing could be replayed"}
+				return &selection.NothingError{File: c.Args().First(), Why: "no settings to compare: nothing could be replayed"}
 			}
 			return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded},
 				&chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))

@@ -50,7 +50,7 @@ func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
 	}
 	for _, edits := range asked.Scenarios {
 		p, refused := planned(&c.Tables, s, plans, edits)
-		add(p, texts(edits), refused)
+		add(p, edits.Texts(), refused)
 	}
 	return out, nil
 }
@@ -93,13 +93,6 @@ func largestLine(t *lifetime.Tables, s *lifetime.Space) string {
 		}
 	}
 	return ""
-}
-
-func texts(edits whatif.Scenario) (all []string) {
-	for i := range edits {
-		all = append(all, edits[i].String())
-	}
-	return all
 }
 
 // unreplayed says why the memory of a capture cannot be replayed, and if it is of PyTorch, what to record.

@@ -258,12 +258,9 @@ func (t *Tuning) Picture() (p tunePicture, ok bool) {
 	if len(t.trials) <= chosen {
 		return p, false
 	}
-	k := 0
-	for i, o := range t.trials[0].Outcomes {
-		if o.PeakReserved > t.trials[0].Outcomes[k].PeakReserved {
-			k = i
-		}
-	}
+	of := t.trials[0].Outcomes
+	most := slices.MaxFunc(of, func(x, y replay.Outcome) int { return cmp.Compare(x.PeakReserved, y.PeakReserved) }).PeakReserved
+	k := slices.IndexFunc(of, func(o replay.Outcome) bool { return o.PeakReserved == most })
 	trace := func(trial int) *replay.Trace {
 		return t.histories[k].Trace(t.trials[trial].Outcomes[k].Settings, t.devices[k])
 	}
@@ -337,10 +334,7 @@ func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
 // widen adds the range of another memory ID.
 func (s *TuneSetting) widen(row *TuneSetting) {
 	s.LowBytes, s.Range = max(s.LowBytes, row.LowBytes), s.Range || row.Range
-	switch {
-	case s.HighBytes == nil || row.HighBytes == nil:
-		s.HighBytes = nil
-	case *row.HighBytes > *s.HighBytes:
+	if s.HighBytes != nil && (row.HighBytes == nil || *row.HighBytes > *s.HighBytes) {
 		s.HighBytes = row.HighBytes
 	}
 }

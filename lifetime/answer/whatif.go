@@ -254,7 +254,7 @@ func (c *Changed) set(e *whatif.Engine, scenarios []WhatIfScenario) error {
 	}
 	edits, err := whatif.Parse(strings.Join(scenarios[at].Edits, ","))
 	if err == nil {
-		c.Before, _ = e.Capture(nil)
+		c.Before, _ = e.Capture(e.Start())
 		c.Before.Sources[c.Before.Spaces[0].Source].File += ", replayed" // the peak may differ from the recorded one
 		c.After, _ = e.Capture(edits)
 	}
@@ -301,7 +301,7 @@ func roomOf(r whatif.Room) *WhatIfRoom {
 
 func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfScenario {
 	r := e.Run(edits, replay.Device{})
-	out := WhatIfScenario{Edits: append([]string{}, texts(edits)...), Refused: r.Refused, Exact: r.Exact, Recomputed: r.Recomputed, Passes: r.Passes}
+	out := WhatIfScenario{Edits: edits.Texts(), Refused: r.Refused, Exact: r.Exact, Recomputed: r.Recomputed, Passes: r.Passes}
 	if r.Refused != "" {
 		return out
 	}

@@ -1,10 +1,12 @@
 package whatif
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/replay"
 )
 
 // Capture returns the program of a scenario as a capture: hypothetical, with the addresses that the allocator would choose. Its axis is the
@@ -20,6 +22,7 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 	space.Axis, space.Begin, space.End = lifetime.Event, -1, int64(max(len(calls), 1))
 	space.Facts = m.s.Facts&lifetime.Stacks | lifetime.History | lifetime.EndState | lifetime.Addresses
 	space.LifetimePeak, space.Allocations, space.Frees = 0, 0, 0
+	top := uint64(0)
 	for i, from := range m.buffers {
 		b := m.s.Buffers[from.like]
 		b.Begin, b.End, b.Edge = int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
@@ -37,8 +40,15 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 		if b.Size == 0 || b.End <= b.Begin { // it found no memory, or was freed before the recording
 			continue
 		}
-		space.Buffers = append(space.Buffers, b)
+		space.Buffers, top = append(space.Buffers, b), max(top, b.Addr+uint64(b.Size))
 		space.Purposes = append(space.Purposes, m.s.PurposeOf(int(from.like)))
+	}
+	for _, o := range m.others {
+		if at := int64(o.at.event); o.kind == replay.Fail { // as if it had found memory
+			b := lifetime.Buffer{Addr: top, Begin: at, End: at + 1, Size: h.BlockSizeOf(calls[at].Request), Requested: o.failed.size, Site: lifetime.SiteID(o.failed.site)}
+			i, _ := slices.BinarySearchFunc(space.Buffers, at, func(b lifetime.Buffer, at int64) int { return cmp.Compare(b.Begin, at) })
+			space.Buffers, space.Purposes = slices.Insert(space.Buffers, i, b), slices.Insert(space.Purposes, i, 0)
+		}
 	}
 	space.SortEnds(nil)
 	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
@@ -50,11 +60,14 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 	return c, ""
 }
 
-// String returns the edits of a scenario as Parse reads them.
-func (s Scenario) String() string {
-	var edits []string
+// Texts returns the edits of a scenario; not nil.
+func (s Scenario) Texts() []string {
+	all := []string{}
 	for _, e := range s {
-		edits = append(edits, e.String())
+		all = append(all, e.String())
 	}
-	return strings.Join(edits, ",")
+	return all
 }
+
+// String returns the edits of a scenario as Parse reads them.
+func (s Scenario) String() string { return strings.Join(s.Texts(), ",") }
