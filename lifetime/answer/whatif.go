@@ -52,7 +52,7 @@ type WhatIfScenario struct {
 	ReservedLowBytes  *int64      `json:"peak_reserved_low_bytes"`  // the highest reserved memory is at least this
 	ReservedHighBytes *int64      `json:"peak_reserved_high_bytes"` // and at most this
 	Fits              *bool       `json:"fits"`                     // whether it fits the capacity; null without a capacity, and where the ranges leave it open
-	FitsShare         *float64    `json:"fits_share"`               // if the ranges leave it open: how many of such programs fit when they were run; null else, and if unfinished is set
+	FitsShare         *float64    `json:"fits_share"`               // if the ranges leave it open: about how many of such programs fit, not all of which were run; null else, and if unfinished is set
 	Recomputed        int64       `json:"recomputed"`               // buffers that each step computes again
 	CopiedBytes       int64       `json:"copied_bytes"`             // to and from the host in each step
 	Passes            int         `json:"passes"`                   // forward and backward passes that each step has more

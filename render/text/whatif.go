@@ -82,7 +82,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 			fits = map[bool]string{true: "yes", false: "no"}[*one.Fits]
 		case one.FitsShare != nil:
 			fits = map[bool]string{true: "likely", false: "unlikely"}[*one.FitsShare >= .5]
-			note := fmt.Sprintf("%s: %.0f of 10 such programs fit when they were run", fits, 10**one.FitsShare)
+			note := fmt.Sprintf("%s: about %.0f of 10 such programs fit, not all of which were run", fits, 10**one.FitsShare)
 			if !slices.Contains(notes, note) {
 				notes = slices.Insert(notes, 0, note)
 			}
