@@ -41,7 +41,7 @@ func tuneCommand() *cli.Command {
 				Usage: "the device has `SIZE`, less what others use", DefaultText: "known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "set_per_process_memory_fraction was `F`, such as 0.9", DefaultText: "not set"},
 			&cli.StringFlag{Name: "scale",
-				Usage: "batch sizes `N,M` of two captures: the largest batch that fits --capacity; or activations=F for one: what F times its activations need", DefaultText: "not predicted"},
+				Usage: "batch sizes `N,M` of two captures: the largest batch that fits --capacity", DefaultText: "not predicted"},
 			spaceFlag(), jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
 		Action: tune,
 	}
@@ -96,11 +96,7 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 	case t.Fraction > 0 && t.Capacity == 0:
 		return nil, nil, usage("--fraction needs --capacity")
 	}
-	if factor, ok := strings.CutPrefix(c.String("scale"), "activations="); ok {
-		if t.Growth, err = strconv.ParseFloat(factor, 64); err != nil || !(t.Growth > 0 && t.Growth <= maxGrowth) {
-			return nil, nil, usage("--scale activations=%q: use a factor such as 2", factor)
-		}
-	} else if t.Batches, err = batchesOf(c); err != nil {
+	if t.Batches, err = batchesOf(c); err != nil {
 		return nil, nil, err
 	}
 	for _, conf := range *c.Generic("set").(*texts) {
@@ -117,9 +113,6 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 	return t, given, nil
 }
 
-// maxGrowth is the largest factor of --scale activations=F.
-const maxGrowth = 10_000
-
 // batchesOf returns the batch sizes of --scale; nil without it.
 func batchesOf(c *cli.Context) (sizes []int64, err error) {
 	text := c.String("scale")
@@ -132,7 +125,7 @@ func batchesOf(c *cli.Context) (sizes []int64, err error) {
 	case text == "":
 		return nil, nil
 	case len(sizes) != 2 || sizes[0] == sizes[1] || strings.Count(text, ",") != 1:
-		return nil, usage("--scale %q: use two different batch sizes such as 8,16, or activations=2", text)
+		return nil, usage("--scale %q: use two different batch sizes such as 8,16", text)
 	case c.String("capacity") == "":
 		return nil, usage("--scale needs --capacity")
 	}

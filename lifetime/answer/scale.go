@@ -3,12 +3,9 @@ package answer
 import (
 	"fmt"
 	"hash/fnv"
-	"math"
-	"slices"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 )
@@ -61,69 +58,6 @@ func (t *Tuning) scale(out *Tune, given bool) error {
 		})
 	}
 	return nil
-}
-
-// activations tells which buffers grow with the batch: activations, inputs and temporaries of forward and backward
-// passes.
-func activations(t *lifetime.Tables, s *lifetime.Space) []bool {
-	grow := make([]bool, len(s.Buffers))
-	for i := range s.Buffers {
-		p := t.Purpose(s.PurposeOf(i))
-		switch p.Category {
-		case purpose.Activation, purpose.Input:
-			grow[i] = true
-		case purpose.TemporaryData:
-			grow[i] = p.Phase == purpose.Forward || p.Phase == purpose.Backward
-		}
-	}
-	return grow
-}
-
-// hundredths is the unit of the batches of replay.Grow.
-const hundredths = 100
-
-// grow adds what the program needs if its activations grow, under the recorded settings, and under the recommended or
-// given ones.
-func (t *Tuning) grow(out *Tune, given bool) error {
-	if len(t.histories) != 1 {
-		return &selection.NothingError{Why: fmt.Sprintf("--scale activations needs one recording of one device (there are %d)", len(t.histories))}
-	}
-	if !slices.Contains(t.grows[0], true) {
-		return &selection.NothingError{File: t.captures[0].File,
-			Why: "no buffer is known to be an activation; record stacks, or two batch sizes for --scale N,M"}
-	}
-	scaled := replay.Grow(t.histories[0], t.grows[0])
-	for i := range t.trials {
-		if i > 0 && (!given && i != t.best || sameSettings(&t.trials[0], &t.trials[i])) {
-			continue
-		}
-		settings, device := t.trials[i].Outcomes[0].Settings, t.devices[0]
-		o := scaled.Outcome(int64(math.Round(t.Growth*hundredths)), settings, device)
-		g := TuneGrowth{Conf: t.names[i], Factor: t.Growth, CapacityBytes: known(device.Capacity), PeakReservedBytes: o.PeakReserved,
-			PeakLiveBytes: o.PeakLive, LowBytes: o.Low, HighBytes: o.High, OOM: o.OOM, Recorded: i == 0}
-		if device.Capacity > 0 {
-			largest, _, _ := scaled.Largest(settings, device)
-			factor := float64(largest) / hundredths
-			g.Largest = &factor
-		}
-		out.Growth = append(out.Growth, g)
-	}
-	return nil
-}
-
-// Text returns what the program needs as text.
-func (g *TuneGrowth) Text() string {
-	text := fmt.Sprintf("reserves %s to %s", units.Bytes(g.LowBytes), units.Bytes(g.HighBytes))
-	if g.OOM {
-		text = "does not fit"
-	}
-	switch {
-	case g.Largest == nil:
-		return text
-	case *g.Largest == 0:
-		return text + "; no factor fits for sure"
-	}
-	return text + fmt.Sprintf("; %.4g times the activations fit", *g.Largest)
 }
 
 // Text returns the batch and what it needs as text.

@@ -26,8 +26,6 @@ type Tune struct {
 	Captures    []TuneCapture `json:"captures,omitempty"` // the same for each memory ID, if there are several
 	Batches     []TuneBatch   `json:"batches,omitempty"`  // with --scale: the largest batch that fits, under the recorded and other settings
 
-	Growth []TuneGrowth `json:"activations,omitempty"` // with --scale activations=F: what the program needs then, under the recorded and other settings
-
 	Keep     bool          `json:"-"` // the recorded settings are the best
 	Given    bool          `json:"-"` // the settings were given, not searched
 	Leak     string        `json:"-"` // the leak that grows fastest from step to step; "" = none was found
@@ -87,21 +85,6 @@ type TuneCapture struct {
 	Settings []TuneSetting `json:"settings"` // in the same order as for all together
 }
 
-// TuneGrowth is what a program needs if its activations grow.
-type TuneGrowth struct {
-	Conf              string   `json:"conf"`                     // value of PYTORCH_CUDA_ALLOC_CONF; "default" if it is empty
-	Factor            float64  `json:"factor"`                   // by which activations, inputs and temporaries of forward and backward grow
-	CapacityBytes     *int64   `json:"capacity_bytes"`           // memory of the device; null if it is not known
-	PeakReservedBytes int64    `json:"peak_reserved_bytes"`      // highest reserved memory with factor
-	PeakLiveBytes     int64    `json:"peak_live_bytes"`          // highest allocated memory with factor
-	LowBytes          int64    `json:"peak_reserved_low_bytes"`  // the peak of reserved memory is at least this
-	HighBytes         int64    `json:"peak_reserved_high_bytes"` // and at most this
-	OOM               bool     `json:"oom"`                      // an allocation fails
-	Largest           *float64 `json:"largest_factor"`           // largest factor that fits with room for the error of the prediction; null without a capacity
-
-	Recorded bool `json:"-"`
-}
-
 // tuneRefusal is a memory ID that cannot be predicted.
 type tuneRefusal struct{ ID, Why string }
 
@@ -110,14 +93,12 @@ type Tuning struct {
 	Capacity int64   // of each device in bytes; 0 = that of a recorded OOM, else unlimited
 	Fraction float64 // set_per_process_memory_fraction; 0 = none
 	Batches  []int64 // of two captures, in their order; nil = not known
-	Growth   float64 // factor by which activations grow; 0 = none
 
 	histories  []*replay.History
 	devices    []replay.Device
 	spaces     []*lifetime.Space
 	filled     []bool     // of each recording: a leak is why an allocation failed
 	keys       [][]uint64 // of the buffers of each recording: where they were allocated; nil without Batches
-	grows      [][]bool   // of each recording, by buffer: it is an activation; nil without Growth
 	captures   []TuneCapture
 	refused    []tuneRefusal
 	law        Replay
@@ -161,9 +142,6 @@ func (t *Tuning) Add(c *judge.Capture) error {
 		}
 		if t.Batches != nil {
 			t.keys = append(t.keys, siteKeys(&c.Tables, s))
-		}
-		if t.Growth > 0 {
-			t.grows = append(t.grows, activations(&c.Tables, s))
 		}
 		t.captures = append(t.captures, TuneCapture{File: source.File, ID: s.ID(), Replay: law})
 	}
@@ -233,11 +211,8 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 	if len(t.captures) > 1 {
 		out.Captures = t.captures
 	}
-	switch {
-	case t.Batches != nil:
+	if t.Batches != nil {
 		return out, t.scale(out, len(given) > 0)
-	case t.Growth > 0:
-		return out, t.grow(out, len(given) > 0)
 	}
 	return out, nil
 }

@@ -43,21 +43,6 @@ func Scale(small, large *History, n, m int64, smallKeys, largeKeys []uint64) *Sc
 	return s
 }
 
-// percent is the batch of Grow at which all sizes are the recorded ones.
-const percent = 100
-
-// Grow returns a recorded program of which some buffers grow in proportion to a batch, which is counted in hundredths
-// of the recorded one. grows tells which, by buffer.
-func Grow(h *History, grows []bool) *Scaled {
-	s := &Scaled{n: 0, m: percent, large: h, small: make([]int64, len(h.requests))}
-	for i := range s.small {
-		if i >= len(grows) || !grows[i] {
-			s.small[i] = h.requests[i].requested
-		}
-	}
-	return s
-}
-
 // aligner has the requests of a recording in order of their allocation.
 type aligner struct {
 	h     *History

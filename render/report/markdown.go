@@ -283,10 +283,6 @@ func WriteTune(w io.Writer, a *answer.Tune) error {
 			b := &a.Batches[i]
 			m.line("\n- largest batch within %s, %s: %s", units.Bytes(b.CapacityBytes), Escape(b.Conf), b.Text())
 		}
-		for i := range a.Growth {
-			g := &a.Growth[i]
-			m.line("\n- with %.4g times the activations, %s: %s", g.Factor, Escape(g.Conf), g.Text())
-		}
 		m.settings(a.Settings)
 	}
 	for i := range a.Captures {

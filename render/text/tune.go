@@ -36,12 +36,6 @@ func (p *Page) tuned(a *answer.Tune) {
 	for i := range a.Batches {
 		p.Para("  "+confOf(a.Batches[i].Conf, a.Batches[i].Recorded)+": ", "    ", a.Batches[i].Text())
 	}
-	if len(a.Growth) > 0 {
-		p.Line("with %.4g times the activations", a.Growth[0].Factor)
-	}
-	for i := range a.Growth {
-		p.Para("  "+confOf(a.Growth[i].Conf, a.Growth[i].Recorded)+": ", "    ", a.Growth[i].Text())
-	}
 	p.Line("")
 	p.settings(a, a.Settings)
 	for i := range a.Captures {

@@ -604,7 +604,6 @@ class Tune(TypedDict, total=False):
     unfinished: bool
     captures: list[TuneCapture]
     batches: list[TuneBatch]
-    activations: list[TuneGrowth]
 
 
 class TuneBatch(TypedDict):
@@ -628,20 +627,6 @@ class TuneCapture(TypedDict):
     id: str
     replay: Replay
     settings: list[TuneSetting]
-
-
-class TuneGrowth(TypedDict):
-    """TuneGrowth is what a program needs if its activations grow."""
-
-    conf: str
-    factor: float
-    capacity_bytes: int | None
-    peak_reserved_bytes: int
-    peak_live_bytes: int
-    peak_reserved_low_bytes: int
-    peak_reserved_high_bytes: int
-    oom: bool
-    largest_factor: float | None
 
 
 class TuneSetting(TypedDict):
