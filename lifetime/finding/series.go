@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -138,7 +139,7 @@ func (s *Series) Findings() (all []Finding) {
 	for _, g := range s.Growing() {
 		f := Finding{Space: g.Space, Sites: []lifetime.SiteID{g.Site}, Amount: lifetime.Amount{Bytes: g.Bytes[n-1]}}
 		advice := "Do not keep what each step makes: look for lists, caches and old states."
-		if s.last.Sources[g.Space.Source].Format == "jaxprof" {
+		if strings.HasPrefix(s.last.Sources[g.Space.Source].Producer, "JAX") {
 			advice = "Do not keep what steps make: clear lists, donate old states (donate_argnums)."
 		}
 		if g.buffers[n-1] <= g.buffers[1] { // the first capture may be from before it

@@ -43,7 +43,9 @@ func (p *Page) series(a *answer.Leaks, each bool) {
 	switch {
 	case len(all) > 0:
 		p.Line("over %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
-	case a.Judged > 0 && !slices.ContainsFunc(a.Captures, func(c answer.CaptureLeaks) bool { return len(c.Findings) > 0 }): // of executables
+	case a.Judged > 0 && len(a.Findings) > 0: // of executables
+		p.Line("no call site grows over %d captures", a.Judged)
+	case a.Judged > 0:
 		p.Line("nothing grows over %d captures", a.Judged)
 	}
 	for i := range all {
