@@ -43,10 +43,8 @@ func (p *Page) series(a *answer.Leaks, each bool) {
 	switch {
 	case len(all) > 0:
 		p.Line("over %d captures, in the given order, these grow from each to the next:", len(all[0].Bytes))
-	case a.Judged > 0 && len(a.Findings) > 0: // of executables
-		p.Line("no call site grows over %d captures", a.Judged)
-	case a.Judged > 0:
-		p.Line("nothing grows over %d captures", a.Judged)
+	case a.Judged > 0: // executables may grow
+		p.Line("%s over %d captures", map[bool]string{true: "nothing grows", false: "no call site grows"}[len(a.Findings) == 0], a.Judged)
 	}
 	for i := range all {
 		if i == maxShown && !each {
