@@ -20,7 +20,7 @@ import (
 )
 
 // legendRow matches a row of the legend: the colour, and the bytes at the peak.
-var legendRow = regexp.MustCompile(`fill="#([0-9a-f]{6})" d="M[0-9.]+ [0-9.]+h12v12h-12z"/>\n(?:<text.*\n)<text[^>]*>([0-9.]+) (B|KiB|MiB|GiB) at the peak`)
+var legendRow = regexp.MustCompile(`fill="#([0-9a-f]{6})" d="M[0-9.]+ [0-9.]+h12v12h-12z"/>\n(?:<path.*\n)?(?:<text.*\n)<text[^>]*>([0-9.]+) (B|KiB|MiB|GiB) at the peak`)
 
 // TestLegendColors checks that the colour of the legend is on the picture: in some column, each group with 1 % of the
 // peak or more has most of the height that its bytes need.

@@ -29,7 +29,7 @@ func FailureLines(f *answer.Failure) []FailureLine {
 		if pastFirst(f) {
 			at = slices.Index(lines, FailureLine{"do", f.Advice})
 		}
-		lines = slices.Insert(lines, at, FailureLine{"past", past(f)})
+		lines = slices.Insert(lines, at, FailureLine{"past", past(f) + map[bool]string{true: " That is " + answer.Scope + "."}[f.Unfinished]})
 	}
 	return lines
 }

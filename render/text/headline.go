@@ -143,8 +143,7 @@ func past(f *answer.Failure) string {
 	if f.Past.Fits != nil && *f.Past.Fits {
 		would = "would have"
 	}
-	scope := map[bool]string{true: " That is " + answer.Scope + "."}[f.Unfinished]
-	return strings.TrimSpace(f.Past.Advice + " " + strings.Join(f.Past.Edits, ",") + " " + would + " got past this request." + scope)
+	return strings.TrimSpace(f.Past.Advice + " " + strings.Join(f.Past.Edits, ",") + " " + would + " got past this request.")
 }
 
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.
