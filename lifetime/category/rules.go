@@ -116,8 +116,7 @@ var groups = []group{
 			"cuBLAS gets a workspace of this size for each handle and stream and keeps it, or for a call",
 			// aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize
 			always(purpose.Workspace, func(v *view) bool {
-				isOfCall := v.b.Requested == workspace && !v.open && (v.i+1 == len(v.s.Buffers) || v.s.Buffers[v.i+1].Begin > v.b.End)
-				return isOfCall || !v.byGraph && (v.open || v.outlives) && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper() &&
+				return v.isOfCall() || !v.byGraph && (v.open || v.outlives) && (v.b.Requested == workspace || v.mayServeHopper() && v.fewServeHopper() &&
 					(v.long || v.open && (v.unseen || v.next+1 < len(v.spans) || v.over))) // it outlived the next pass
 			})},
 	}},
@@ -302,6 +301,23 @@ func (v *view) differentiated() purpose.Category {
 
 // isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.
 func isHandleWorkspace(size int64) bool { return size == workspace || size == hopper }
+
+// isOfCall reports whether a buffer has the size of a workspace and nothing that is allocated while it lives stays longer, as results of an operation do.
+func (v *view) isOfCall() bool {
+	if v.b.Requested != workspace || v.open {
+		return false
+	}
+	const most = 64 // temporaries of others meanwhile
+	for n, b := range v.s.Buffers[v.i+1:] {
+		if b.Begin > v.b.End {
+			break
+		}
+		if n == most || b.End > v.b.End {
+			return false
+		}
+	}
+	return true
+}
 
 // mayServeHopper reports whether a buffer has the size of a workspace on Hopper, and is kept like one.
 func (v *view) mayServeHopper() bool {
