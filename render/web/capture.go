@@ -156,7 +156,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 	leaks, found := answer.LeaksOf(c, ""), c.Findings()
 	if n := series.Captures(); n > 0 { // one judgement
 		found = slices.Concat(series.Findings(), found)
-		leaks.Verdict, leaks.Notes = "no call site grows over "+units.Plural(n, "capture"), nil
+		leaks.Verdict, leaks.Notes = "nothing grows over "+units.Plural(n, "capture"), nil
 	}
 	d := document{Name: c.Tables.Name(), Headline: text.Headline(c, &leaks, found),
 		Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}

@@ -424,7 +424,7 @@ func TestPageOfSeries(t *testing.T) {
 		all = append(all, open(t, "../../testdata/jaxprof/"+file+".memory.prof"))
 	}
 	p := browser.Open(t, chromium, writePage(t, all...))
-	if text := p.Text("#headline"); !strings.Contains(text, "No call site grows over 3 captures.") {
+	if text := p.Text("#headline"); !strings.Contains(text, "Nothing grows over 3 captures.") {
 		t.Errorf("the answer is %q", text)
 	}
 	p.Click("[data-tab=compare]")
