@@ -203,7 +203,7 @@ type looped struct {
 
 // Blocks returns the blocks of a forward pass that repeat, as indexes of what it makes, in order: below one function that is called in a loop,
 // the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less. Loops over the same
-// function are of the same blocks. site and size tell of an index; the blocks with the most bytes by weight count.
+// function are of the same blocks, such as those of an encoder and a decoder. site and size tell of an index; the blocks with the most bytes by weight count.
 func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks [][]int) {
 	functions, most := all.functions(n, site), int64(0)
 	for k := range functions {
@@ -230,12 +230,18 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 			best = f
 		}
 	}
-	for _, f := range functions {
-		if f.period == 0 || f.depth != best.depth || f.where != best.where {
-			continue
-		}
-		for from, to := 0, f.first; to <= len(f.made); from, to = to, to+f.period {
-			blocks = append(blocks, f.made[from:to])
+	var spans [][2]int                              // of what is around or within blocks
+	for _, isBest := range [...]bool{true, false} { // then the same function with other callers
+		for _, f := range functions {
+			span := [2]int{f.made[0], f.made[len(f.made)-1]}
+			overlaps := func(of [2]int) bool { return span[0] <= of[1] && of[0] <= span[1] }
+			if f.period == 0 || f.where != best.where || f.depth == best.depth != isBest || !isBest && slices.ContainsFunc(spans, overlaps) {
+				continue
+			}
+			spans = append(spans, span)
+			for from, to := 0, f.first; to <= len(f.made); from, to = to, to+f.period {
+				blocks = append(blocks, f.made[from:to])
+			}
 		}
 	}
 	slices.SortFunc(blocks, func(x, y []int) int { return x[0] - y[0] })
@@ -270,6 +276,9 @@ const leastRepeated = 4
 func periodOf(pieces []Piece) (first, period int) {
 	n := len(pieces)
 	if n < leastRepeated {
+		return 0, 0
+	}
+	if slices.Equal(pieces[:n-1], pieces[1:]) { // calls of one operator, such as all activations of a network
 		return 0, 0
 	}
 	for p := 2; p <= n/2; p++ {

@@ -306,6 +306,36 @@ func TestBuiltExit(t *testing.T) {
 	}
 }
 
+// TestBuiltResidual: blocks whose caller adds what they take have sums as arguments. A variable holds the result of a block until the next one
+// returns, and checkpointing keeps it no longer. The last block makes the peak: beside parameters, two sums and that result, 12 units and its own result.
+func TestBuiltResidual(t *testing.T) {
+	b := build()
+	for k := range 3 {
+		b.alloc(fmt.Sprint("net.", k, ".weight"), 1, ofParameter, b.site("empty", "init"))
+	}
+	for range 3 {
+		for k := range 3 {
+			b.alloc(fmt.Sprint("inner", k), 12, ofActivation, b.site("linear", "forward", "block", "inner"))
+			b.alloc(fmt.Sprint("out", k), 2, ofActivation, b.site("mul", "forward", "block"))
+			if k > 0 {
+				b.free(fmt.Sprint("out", k-1))
+			}
+			b.alloc(fmt.Sprint("sum", k), 2, ofActivation, b.site("add", "forward"))
+		}
+		b.free("out2")
+		for k := 2; k >= 0; k-- {
+			b.alloc(fmt.Sprint("gradient", k), 1, ofGradient, b.site("mm"))
+			b.free(fmt.Sprint("inner", k), fmt.Sprint("sum", k))
+		}
+		b.now += 10
+		b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+		b.free("gradient0", "gradient1", "gradient2")
+	}
+	if peak, refused := run(t, b.engine(t), "checkpoint=blocks"); peak != (3+2*2+2+12+2)*unitBytes {
+		t.Errorf("%.1f units (%s)", float64(peak)/unitBytes, refused)
+	}
+}
+
 // TestBuiltTurns: of two nets with an optimizer each that take turns, a program that keeps gradients keeps those of both.
 func TestBuiltTurns(t *testing.T) {
 	b := build()

@@ -135,11 +135,11 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 			continue
 		}
 		r := redone{unit: u, out: m.output(u), end: m.passes[k].backward, dies: noEvent}
-		if in := m.output(units[max(j-1, 0)]); j > 0 && !in.saved && in.end.event > u.first().begin.event {
-			r.in = in
-		}
+		in := m.output(units[max(j-1, 0)])
 		for _, b := range all {
 			switch {
+			case b.size == in.size && b.begin.compare(in.begin) > 0 && b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0:
+				in = b // such as the sum with what the one before took
 			case b.begin.event > u.last().begin.event:
 				r.end = min(r.end, b.begin.event)
 			case u.has(b.begin.event):
@@ -148,6 +148,9 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 					r.dies, r.last, r.done = min(r.dies, b.end.event), b.begin.event, max(r.done, b.end.event)
 				}
 			}
+		}
+		if j > 0 && !in.saved && in.end.compare(u.first().begin) > 0 {
+			r.in = in
 		}
 		found = append(found, r)
 	}

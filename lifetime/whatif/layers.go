@@ -32,7 +32,7 @@ func (m *model) layers(n int) string {
 			return fmt.Sprintf("the program has %d blocks: it takes three to see where one begins and ends, and two stay", count)
 		}
 		if !m.evenly(k, units) {
-			return "blocks repeat within others, and which are meant is not known"
+			return "blocks repeat within or beside others, and which are meant is not known"
 		}
 		each := m.stretches(k, units)
 		of, last := &stretches[k], each[max(1, count-n)]
