@@ -207,11 +207,8 @@ func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok 
 func (x *planner) backward(end int64) int64 {
 	from := end - 1
 	for _, k := range x.blocks {
-		at, ok := x.p.itemOf(&x.p.values[k.root])
-		for depth := 0; ok && at.in != x.main && depth < maxFlowPath; depth++ {
-			at.place, ok = x.callers[at.in]
-		}
-		if op := at.operation(); ok && op.opcode == "while" && op.transposed {
+		of, _ := x.p.itemOf(&x.p.values[k.root])
+		if at, ok := x.executor(of.place); ok && at.operation().opcode == "while" && at.operation().transposed {
 			from = min(from, k.begin)
 		}
 	}

@@ -19,9 +19,7 @@ type donor struct {
 	*graph
 	budget int
 	color  int64
-	at     map[int64]int32 // the instructions of main, by ID
-	caller map[int64]int32 // the instruction of main that executes a computation
-	pos    []int           // positions in the schedule
+	pos    []int // positions in the schedule
 	users  [][]int32
 	uses   map[use]int // results of lastUse
 	values map[part]int32
@@ -66,17 +64,20 @@ type tensor struct {
 // donation returns what the memory space of a color would need with more donated arguments; ok is false if that is
 // not certain. blocks are those of the heap trace.
 func (p *program) donation(color int64, blocks []block, names *sites) (c compiled.Change, ok bool) {
-	if p.schedule == (wire.Span{}) || !p.mayDonate(color) {
-		return c, false
-	}
-	d := donor{graph: &p.graph, budget: p.graph.budget, color: color, at: map[int64]int32{}, caller: map[int64]int32{}, uses: map[use]int{}}
-	if !d.read() || !d.place() {
+	d := donor{graph: &p.graph, budget: p.graph.budget, color: color, uses: map[use]int{}}
+	if p.schedule == (wire.Span{}) || !d.read() {
 		return c, false
 	}
 	pairs, ok := d.pairs()
+	if !ok || len(pairs) == 0 || !d.place() {
+		return c, false
+	}
 	peak := p.heapPeak(color, blocks, nil, 0, 0, 0)
-	now, with := d.peak(nil), d.peak(pairs)
-	if off := now - peak; !ok || d.budget < 0 || max(off, -off) > peak/uncertain {
+	now, with := d.peak(nil, false), d.peak(pairs, false)
+	if !strings.Contains(pairs[0].result.shape, ":T(") { // on TPU the compiler decides on copies when the schedule is known
+		with = max(with, d.peak(pairs, true))
+	}
+	if off := now - peak; d.budget < 0 || max(off, -off) > peak/uncertain {
 		return c, false
 	}
 	if with >= now {
@@ -89,22 +90,11 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 		low -= p.values[x.result.value].size
 	}
 	peak -= now - with
-	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: min(max(low, 0), peak), High: peak}, true
+	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: min(max(low, 0), peak, with), High: peak}, true
 }
 
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.
 const uncertain = 100
-
-// mayDonate reports whether an argument and a result have the same size and no common memory.
-func (p *program) mayDonate(color int64) bool {
-	sizes := map[int64]bool{}
-	for i := range p.allocations {
-		if a := &p.allocations[i]; a.color == color && isArgument(a) {
-			sizes[a.size] = true
-		}
-	}
-	return slices.ContainsFunc(p.allocations, func(a allocation) bool { return a.color == color && isResult(&a) && sizes[a.size] })
-}
 
 func isArgument(a *allocation) bool {
 	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForParameter &&
@@ -128,14 +118,9 @@ func (d *donor) read() bool {
 	d.pos, d.users = make([]int, len(d.main.ops)), d.main.usersOf()
 	for i := range d.main.ops {
 		op := &d.main.ops[i]
-		d.at[op.id] = int32(i)
-		if d.pos[i], ok = order[op.id]; !ok {
+		if d.pos[i], ok = order[op.id]; !ok || slices.Contains(op.operands, -1) {
 			return false
 		}
-		if slices.Contains(op.operands, -1) {
-			return false
-		}
-		d.called(op, int32(i), 0)
 	}
 	return d.budget >= 0
 }
@@ -163,31 +148,8 @@ func (d *donor) order() (map[int64]int, bool) {
 	return nil, false
 }
 
-// called records which instruction of main executes the computations that op calls.
-func (d *donor) called(op *operation, main int32, depth int) {
-	for _, c := range op.called {
-		if _, seen := d.caller[c]; seen || d.computations[c] == nil {
-			continue
-		}
-		if d.budget -= len(d.computations[c].ops); d.budget < 0 || depth >= maxFlowPath {
-			d.budget = -1
-			return
-		}
-		d.caller[c] = main
-		for i := range d.computations[c].ops {
-			d.called(&d.computations[c].ops[i], main, depth+1)
-		}
-	}
-}
-
 // place finds the ranges of memory of the values and when they are in use. It reports whether all are known.
 func (d *donor) place() bool {
-	nested := map[int64]int32{} // callers of the instructions of other computations
-	for c, main := range d.caller {
-		for i := range d.computations[c].ops {
-			nested[d.computations[c].ops[i].id] = main
-		}
-	}
 	for i := range d.p.allocations {
 		a := &d.p.allocations[i]
 		if a.color != d.color || a.uses&compiled.ForThreadLocal != 0 {
@@ -203,15 +165,16 @@ func (d *donor) place() bool {
 			value := &d.p.values[v]
 			id, path := d.definition(value)
 			m := memory{allocation: int32(i), value: v, from: uint64(value.offset), to: addTo(uint64(value.offset), value.size)}
-			if op, ok := d.at[id]; ok {
-				m.begin, m.end = d.pos[op], d.lastUse(use{op, path}, 0)
-			} else if op, ok := nested[id]; ok {
-				m.begin, m.end = d.pos[op], d.pos[op]
-				if opcode := d.main.ops[op].opcode; opcode == "conditional" || opcode == "call" {
-					m.end = d.lastUse(use{op, wholeResult}, 0)
-				}
-			} else {
+			from := d.places[id]
+			at, ok := d.executor(from)
+			if !ok {
 				return false
+			}
+			m.begin, m.end = d.pos[at.op], d.pos[at.op]
+			if opcode := at.operation().opcode; at == from {
+				m.end = d.lastUse(use{at.op, path}, 0)
+			} else if opcode == "conditional" || opcode == "call" {
+				m.end = d.lastUse(use{at.op, wholeResult}, 0)
 			}
 			d.ranges = append(d.ranges, m)
 		}
@@ -313,13 +276,9 @@ func (d *donor) pairs() (all []pair, ok bool) {
 		if len(inputs) == 0 {
 			continue
 		}
-		from := use{o, wholeResult}
-		for d.main.ops[from.op].opcode == "get-tuple-element" && from.path == wholeResult && len(d.main.ops[from.op].operands) == 1 {
-			from = use{d.main.ops[from.op].operands[0], int32(d.main.ops[from.op].number)}
-		}
-		t, ok := d.tensor(from, o)
+		t, ok := d.tensor(d.maker(use{o, wholeResult}), o)
 		switch {
-		case !ok || passes(d.main.ops[from.op].opcode):
+		case !ok || isArgument(&d.p.allocations[t.allocation]):
 			return nil, false
 		case !isResult(&d.p.allocations[t.allocation]):
 			continue // it has the memory of an argument already
@@ -338,6 +297,28 @@ func (d *donor) pairs() (all []pair, ok bool) {
 		byShape[shape] = inputs[chosen+1:]
 	}
 	return all, d.budget >= 0
+}
+
+// maker returns what begins to use the memory of a result.
+func (d *donor) maker(p use) use {
+	for range maxPasses {
+		op := &d.main.ops[p.op]
+		switch {
+		case len(op.operands) == 0:
+			return p
+		case op.opcode == "tuple" && p.path >= 0 && int(p.path) < len(op.operands):
+			p = use{op.operands[p.path], wholeResult}
+			continue
+		case op.opcode == "get-tuple-element" && p.path == wholeResult:
+			p.path = int32(op.number)
+		case op.opcode == "copy-done":
+			p.path = 0
+		case op.opcode != "while" && op.opcode != "opt-barrier" && op.opcode != "bitcast":
+			return p
+		}
+		p.op = op.operands[0]
+	}
+	return p
 }
 
 func (d *donor) pair(argument, result *tensor) pair {
@@ -495,27 +476,47 @@ func setOf(words string) map[string]bool {
 }
 
 // peak returns the peak with donated arguments. A result with an argument's memory needs none; other values in its
-// allocation do, if they begin before the last use of the argument, and so does the result itself if it must be copied:
-// when the compiler copies it is not known, at last at the end.
-func (d *donor) peak(pairs []pair) int64 {
-	level, donated := d.whole, map[int32]*pair{}
+// allocation do, if they begin before the last use of the argument. Of a pair that needs a copy the compiler copies the result, when is not known, at
+// last at the end; or the argument at the start, which leaves its memory to other copies until something else uses that of the result.
+func (d *donor) peak(pairs []pair, atStart bool) int64 {
+	level, donated, idle := d.whole, map[int32]*pair{}, map[int32]int{}
+	var ranges []memory
+	add := func(m memory) {
+		start := d.p.allocations[m.allocation].start
+		m.from, m.to = addTo(start, int64(m.from)), addTo(start, int64(m.to))
+		ranges = append(ranges, m)
+	}
+	for _, m := range d.ranges {
+		if first, ok := idle[m.allocation]; !ok || m.begin < first {
+			idle[m.allocation] = m.begin
+		}
+	}
+	d.budget -= len(pairs) * len(pairs)
 	for i := range pairs {
 		p := &pairs[i]
 		donated[p.result.allocation] = p
 		level -= d.p.allocations[p.result.allocation].size // at most d.whole
-	}
-	var ranges []memory
-	for _, m := range d.ranges {
-		a := &d.p.allocations[m.allocation]
-		if p := donated[m.allocation]; p != nil {
-			if m.value == p.result.value && p.inTime || m.value != p.result.value && (m.begin > p.free || m.value == p.copied) {
-				continue
-			}
-		} else if a.uses.Whole() {
+		if !atStart || p.inTime {
 			continue
 		}
-		m.from, m.to = addTo(a.start, int64(m.from)), addTo(a.start, int64(m.to))
-		ranges = append(ranges, m)
+		other := slices.IndexFunc(pairs, func(o pair) bool {
+			return !o.inTime && o.argument < p.argument && o.result.shape == p.result.shape && idle[o.result.allocation] > p.free
+		})
+		if other >= 0 {
+			idle[pairs[other].result.allocation] = 0
+		} else if v := d.valueOf(p.argument); v >= 0 {
+			add(memory{allocation: d.p.values[v].allocation, to: uint64(d.p.values[v].size), end: p.free})
+		}
+	}
+	for _, m := range d.ranges {
+		if p := donated[m.allocation]; p != nil {
+			if atStart && !p.inTime || m.value == p.result.value && p.inTime || m.value != p.result.value && (m.begin > p.free || m.value == p.copied) {
+				continue
+			}
+		} else if d.p.allocations[m.allocation].uses.Whole() {
+			continue
+		}
+		add(m)
 	}
 	return units.AddSat(level, d.highest(ranges))
 }
@@ -523,39 +524,26 @@ func (d *donor) peak(pairs []pair) int64 {
 // highest returns the most bytes that ranges cover at a position.
 func (d *donor) highest(ranges []memory) (most int64) {
 	var bounds []uint64
-	type change struct {
-		at    int
-		begin bool
-		of    int
-	}
-	var changes []change
+	var changes [][2]int // twice the position, odd where it begins: what ends makes room first; and of which range
 	for i := range ranges {
 		m := &ranges[i]
 		bounds = append(bounds, m.from, m.to)
-		changes = append(changes, change{m.begin, true, i}, change{m.end + 1, false, i})
+		changes = append(changes, [2]int{2*m.begin + 1, i}, [2]int{2*m.end + 2, i})
 	}
 	slices.Sort(bounds)
 	bounds = slices.Compact(bounds)
-	slices.SortStableFunc(changes, func(x, y change) int {
-		if n := cmp.Compare(x.at, y.at); n != 0 || x.begin == y.begin {
-			return n
-		}
-		if y.begin {
-			return -1 // what ends makes room first
-		}
-		return 1
-	})
+	slices.SortFunc(changes, func(x, y [2]int) int { return cmp.Compare(x[0], y[0]) })
 	covered := make([]int32, len(bounds))
 	level := int64(0)
 	for _, c := range changes {
-		m := &ranges[c.of]
+		m := &ranges[c[1]]
 		first, _ := slices.BinarySearch(bounds, m.from)
 		for k := first; k+1 < len(bounds) && bounds[k] < m.to; k++ {
 			if d.budget--; d.budget < 0 {
 				return 0
 			}
 			bytes := int64(bounds[k+1] - bounds[k])
-			if c.begin {
+			if c[0]%2 == 1 {
 				if covered[k]++; covered[k] == 1 {
 					level += bytes
 				}

@@ -72,6 +72,15 @@ func (g *graph) link(entry int64) {
 	}
 }
 
+// executor returns the instruction of the entry computation that executes one of any computation: itself if it is of the entry computation.
+func (g *graph) executor(at place) (place, bool) {
+	ok := at.in != nil
+	for depth := 0; ok && at.in != g.main && depth < maxFlowPath; depth++ {
+		at, ok = g.callers[at.in]
+	}
+	return at, ok && at.in == g.main
+}
+
 var (
 	gpuConfig       = []byte(`"operation_queue_id"`) // a key of GpuBackendConfig, which XLA's compiler for GPUs sets
 	forwardScope    = []byte("jvp(")
