@@ -29,6 +29,7 @@ type stack struct {
 	bytes  int64
 	rounds int64
 	end    int64 // when it is freed
+	named  bool  // a fusion with a name makes it: on CPU the program does, such as for results of a scan, not the compiler
 }
 
 // changes returns the peaks that a memory space would have.
@@ -82,7 +83,7 @@ func (x *planner) find() {
 		if x.stacks[of] == nil {
 			x.order = append(x.order, of)
 		}
-		x.stacks[of] = append(x.stacks[of], stack{k.root, loop.path[0], stored, v.size, shape.dimensions[0], k.end})
+		x.stacks[of] = append(x.stacks[of], stack{k.root, loop.path[0], stored, v.size, shape.dimensions[0], k.end, memory.operation().named && memory.operation().opcode == "fusion"})
 	}
 }
 
@@ -164,7 +165,13 @@ func (x *planner) inPlace(loop place, stacks []stack) (c compiled.Change, ok boo
 		return c, false
 	}
 	high := x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0)
-	return compiled.Change{Kind: compiled.InPlace, What: strings.Join(names, ", "), Low: max(high-parts, 0), High: high}, true
+	for _, k := range x.blocks { // at best a round needs no memory of its own
+		if at, _ := x.p.itemOf(&x.p.values[k.root]); at.in == body {
+			without[k.root] = 0
+		}
+	}
+	low := x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0) - parts
+	return compiled.Change{Kind: compiled.InPlace, What: strings.Join(names, ", "), Low: max(low, 0), High: high}, true
 }
 
 // checkpoint returns the peak if the backward pass computed again what a round of a loop of the forward pass makes. The loop then saves what it
@@ -178,7 +185,7 @@ func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok 
 	round, end, carried := int64(0), int64(math.MaxInt64), false
 	var first int32 = -1
 	for _, s := range stacks {
-		if !x.onlyBackward(loop, s.path) {
+		if s.named || !x.onlyBackward(loop, s.path) {
 			continue
 		}
 		if v := x.inside(s.stored, body); v.in == body && v.operation().opcode == "parameter" && len(v.path) > 0 && x.changing(body, v.path) {

@@ -35,6 +35,8 @@ func TestChanges(t *testing.T) {
 			append(backward, condition, step(1, state, "sine 1 =f/transpose(jvp(f))/rematted_computation/sin", "dynamic-update-slice 2 4", "dynamic-update-slice 3 1", "tuple 4 5 6 (")), "[]"},
 		{"in place", cache, []message{condition, step(1, state, "dynamic-slice 2", "sine 1", "dynamic-update-slice 4 5", "dynamic-update-slice 3 6", "tuple 1 2 7 (")},
 			"[{in_place cache 28 32}]"},
+		{"in place of zeros with a name", step(0, "parameter =cache", "fusion 0 @3 =f/zeros", "sine 0", "tuple 0 0 1", "while 3 @1 @2 ("), []message{condition, step(3, "parameter", "broadcast 0"),
+			step(1, state, "dynamic-slice 2", "sine 1", "dynamic-update-slice 4 5", "dynamic-update-slice 3 6", "tuple 1 2 7 (")}, "[{in_place cache 28 32}]"},
 		{"all of it is new", cache, []message{condition, step(1, state, "dynamic-slice 2", "sine 4", "dynamic-update-slice 3 5", "tuple 1 2 6 (")}, "[]"},
 		{"of what changes", cache, []message{condition, step(1, state, "dynamic-slice 2", "sine 1", "dynamic-update-slice 4 5", "dynamic-update-slice 3 6", "sine 2", "tuple 1 8 7 (")},
 			"[]"},

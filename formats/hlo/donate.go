@@ -411,10 +411,8 @@ func (d *donor) copyOf(argument, result *tensor) int32 {
 
 // valueOf returns the value of the result of an instruction, -1 if there is none.
 func (d *donor) valueOf(op int32) int32 {
-	if op >= 0 {
-		if v, ok := d.values[part{d.main.ops[op].id, wholeResult}]; ok {
-			return v
-		}
+	if v, ok := d.values[part{d.main.ops[op].id, wholeResult}]; ok {
+		return v
 	}
 	return -1
 }

@@ -189,9 +189,9 @@ func (g *graph) isArgument(v item) bool { return v.in == g.main && v.operation()
 
 // isEmpty reports whether an instruction makes memory to be filled.
 func (g *graph) isEmpty(op *operation) bool {
-	if op.opcode == "fusion" && !op.named && len(op.called) == 1 { // on CPU
+	if op.opcode == "fusion" && len(op.called) == 1 { // on CPU
 		c := g.computations[op.called[0]]
-		return c != nil && c.root >= 0 && c.ops[c.root].opcode == "broadcast"
+		return c != nil && c.root >= 0 && c.ops[c.root].opcode == "broadcast" && (!op.named || len(c.ops) == 2) // of an argument of the fusion
 	}
 	return op.opcode == "custom-call" && len(op.operands) == 0 || op.opcode == "broadcast"
 }
