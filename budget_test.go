@@ -20,7 +20,7 @@ var budgets = []struct {
 	product bool // people run it: not for measuring, building or testing
 }{
 	{".", 30, true},
-	{"cmd/memlane", 4_855, true},
+	{"cmd/memlane", 4_850, true},
 	{"cmd/memlane-bench", 2_250, false},
 	{"cmd/memlane-fleet", 7_000, false},
 	{"cmd/memlane-web", 450, false},
@@ -52,9 +52,9 @@ var budgets = []struct {
 	{"internal/trainingtest", 90, false},
 	{"internal/units", 150, true},
 	{"lifetime", 1_650, true},
-	{"lifetime/answer", 4_020, true},
+	{"lifetime/answer", 3_850, true},
 	{"lifetime/build", 2_750, true},
-	{"lifetime/category", 4_900, true},
+	{"lifetime/category", 4_910, true},
 	{"lifetime/compiled", 80, true},
 	{"lifetime/diff", 1_380, true},
 	{"lifetime/failure", 200, true},
@@ -72,7 +72,7 @@ var budgets = []struct {
 	{"lifetime/program", 2_600, true},
 	{"lifetime/purpose", 200, true},
 	{"lifetime/region", 460, true},
-	{"lifetime/replay", 3_150, true},
+	{"lifetime/replay", 2_950, true},
 	{"lifetime/selection", 1_050, true},
 	{"lifetime/whatif", 5_510, true},
 	{"render", 90, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 82_000
+const maxProduct = 81_600
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {
@@ -139,7 +139,7 @@ func TestBudgets(t *testing.T) {
 }
 
 // maxNames is how many exported names, methods included, a package may have that many others import.
-var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 124}
+var maxNames = map[string]int{"lifetime": 128, "lifetime/answer": 122}
 
 // TestNames holds the packages that many others import to a number of names.
 func TestNames(t *testing.T) {

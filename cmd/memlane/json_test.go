@@ -64,7 +64,6 @@ func TestJSON(t *testing.T) {
 		{"whatif --json --search --capacity 200MiB", [][]string{{"../../testdata/whatif/cut_first.pickle.zst"}}},
 		{"peak --json", [][]string{{"../../testdata/whatif/replaced.pickle.zst"}}}, // has a change of one call site
 		{"whatif --json --set batch=2 --set no_grad,batch=3 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst"}}},
-		{"tune --json --scale 16,32 --capacity 228MiB", [][]string{{replayed + "batch16.pickle.zst", replayed + "batch32.pickle.zst"}}},
 	} {
 		name := answers[strings.Fields(d.command)[0]]
 		compiled, err := (&jsonschema.Schema{Ref: "#/$defs/" + name, Defs: schema.objects}).Resolve(nil)

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -30,7 +28,6 @@ func tuneCommand() *cli.Command {
 			"Examples:\n" +
 			"  memlane tune snapshot.pickle\n" +
 			"  memlane tune --capacity 24GiB snapshot.pickle\n" +
-			"  memlane tune --scale 8,16 --capacity 24GiB before.pickle after.pickle\n" +
 			"  memlane tune -o tune.svg snapshot.pickle\n" +
 			"  memlane tune --json before.pickle after.pickle | jq -r .recommended",
 		Flags: append([]cli.Flag{
@@ -40,8 +37,6 @@ func tuneCommand() *cli.Command {
 			&cli.StringFlag{Name: "capacity",
 				Usage: "the device has `SIZE`, less what others use", DefaultText: "known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "set_per_process_memory_fraction was `F`, such as 0.9", DefaultText: "not set"},
-			&cli.StringFlag{Name: "scale",
-				Usage: "batch sizes `N,M` of two captures: the largest batch that fits --capacity", DefaultText: "not predicted"},
 			spaceFlag(), jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
 		Action: tune,
 	}
@@ -96,9 +91,6 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 	case t.Fraction > 0 && t.Capacity == 0:
 		return nil, nil, usage("--fraction needs --capacity")
 	}
-	if t.Batches, err = batchesOf(c); err != nil {
-		return nil, nil, err
-	}
 	for _, conf := range *c.Generic("set").(*texts) {
 		value := conf
 		if conf == "default" {
@@ -111,23 +103,4 @@ func tuningOf(c *cli.Context) (t *answer.Tuning, given []answer.Conf, err error)
 		given = append(given, answer.Conf{Text: cmp.Or(conf, "default"), Settings: s})
 	}
 	return t, given, nil
-}
-
-// batchesOf returns the batch sizes of --scale; nil without it.
-func batchesOf(c *cli.Context) (sizes []int64, err error) {
-	text := c.String("scale")
-	for part := range strings.SplitSeq(text, ",") {
-		if n, err := strconv.ParseInt(strings.TrimSpace(part), 10, 32); err == nil && n > 0 {
-			sizes = append(sizes, n)
-		}
-	}
-	switch {
-	case text == "":
-		return nil, nil
-	case len(sizes) != 2 || sizes[0] == sizes[1] || strings.Count(text, ",") != 1:
-		return nil, usage("--scale %q: use two different batch sizes such as 8,16", text)
-	case c.String("capacity") == "":
-		return nil, usage("--scale needs --capacity")
-	}
-	return sizes, nil
 }

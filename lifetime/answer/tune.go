@@ -24,7 +24,6 @@ type Tune struct {
 	Recommended string        `json:"recommended"`        // the best settings, or the recorded ones if nothing gains 2 %; "" if nothing can be predicted
 	Unfinished  bool          `json:"unfinished"`         // a recording ends in the middle of a pass: all figures are until then, and the rest may need more
 	Captures    []TuneCapture `json:"captures,omitempty"` // the same for each memory ID, if there are several
-	Batches     []TuneBatch   `json:"batches,omitempty"`  // with --scale: the largest batch that fits, under the recorded and other settings
 
 	Keep     bool          `json:"-"` // the recorded settings are the best
 	Given    bool          `json:"-"` // the settings were given, not searched
@@ -62,21 +61,6 @@ type TuneSetting struct {
 	Range    bool `json:"-"` // the recording begins in the middle: the range is the result
 }
 
-// TuneBatch is the largest batch that fits a capacity, predicted from recordings of two batch sizes.
-type TuneBatch struct {
-	Conf              string `json:"conf"`                     // value of PYTORCH_CUDA_ALLOC_CONF; "default" if it is empty
-	CapacityBytes     int64  `json:"capacity_bytes"`           // memory of the device
-	Batch             int64  `json:"batch"`                    // largest batch that fits with room for the error of the prediction; 0 if none does
-	AtMost            int64  `json:"batch_at_most"`            // largest batch whose buffers alone fit: larger ones do not
-	PeakReservedBytes int64  `json:"peak_reserved_bytes"`      // highest reserved memory with batch
-	PeakLiveBytes     int64  `json:"peak_live_bytes"`          // highest allocated memory with batch
-	LowBytes          int64  `json:"peak_reserved_low_bytes"`  // the peak of reserved memory is at least this
-	HighBytes         int64  `json:"peak_reserved_high_bytes"` // and at most this
-	Retries           int    `json:"retries"`                  // allocations for which all cached memory was released
-
-	Recorded bool `json:"-"`
-}
-
 // TuneCapture is the result for one memory ID.
 type TuneCapture struct {
 	File     string        `json:"file"`     // name on the command line
@@ -92,13 +76,11 @@ type tuneRefusal struct{ ID, Why string }
 type Tuning struct {
 	Capacity int64   // of each device in bytes; 0 = that of a recorded OOM, else unlimited
 	Fraction float64 // set_per_process_memory_fraction; 0 = none
-	Batches  []int64 // of two captures, in their order; nil = not known
 
 	histories  []*replay.History
 	devices    []replay.Device
 	spaces     []*lifetime.Space
-	filled     []bool     // of each recording: a leak is why an allocation failed
-	keys       [][]uint64 // of the buffers of each recording: where they were allocated; nil without Batches
+	filled     []bool // of each recording: a leak is why an allocation failed
 	captures   []TuneCapture
 	refused    []tuneRefusal
 	law        Replay
@@ -139,9 +121,6 @@ func (t *Tuning) Add(c *judge.Capture) error {
 		t.spaces = append(t.spaces, s)
 		if e := autoEngine(c, s); e != nil {
 			t.unfinished = t.unfinished || e.Unfinished
-		}
-		if t.Batches != nil {
-			t.keys = append(t.keys, siteKeys(&c.Tables, s))
 		}
 		t.captures = append(t.captures, TuneCapture{File: source.File, ID: s.ID(), Replay: law})
 	}
@@ -210,9 +189,6 @@ func (t *Tuning) Tune(given []Conf, stop func() error) (*Tune, error) {
 	out.Next = afterTune(out, t.captures[0].File)
 	if len(t.captures) > 1 {
 		out.Captures = t.captures
-	}
-	if t.Batches != nil {
-		return out, t.scale(out, len(given) > 0)
 	}
 	return out, nil
 }

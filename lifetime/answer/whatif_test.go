@@ -1,6 +1,9 @@
 package answer_test
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -100,6 +103,50 @@ func TestSavingsAreTrue(t *testing.T) {
 			t.Errorf("%s: %s leaves %d to %d, but the program needed %d", of.name, of.edit, *saving.LowBytes, *saving.HighBytes, of.real)
 		case (saving.Site != nil) != (of.place != "") || saving.Site != nil && saving.Site.Name != of.place:
 			t.Errorf("%s: %s is about %+v", of.name, of.edit, saving.Site)
+		}
+	}
+}
+
+// TestBatches: the counters of a program that ran with six batches are in the ranges that recordings with two of them foretell.
+func TestBatches(t *testing.T) {
+	data, err := os.ReadFile("../../testdata/replay/batch.truth.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var runs []struct {
+		Batch    float64
+		Conf     string
+		Reserved int64 `json:"peak_reserved"`
+		Live     int64 `json:"peak_allocated"`
+	}
+	if err := json.Unmarshal(data, &runs); err != nil {
+		t.Fatal(err)
+	}
+	for name, recorded := range map[string]float64{"batch16": 16, "batch32": 32} {
+		c, err := judged.Open("../../testdata/replay/"+name+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried := 0
+		for _, r := range runs {
+			if r.Conf != "" || r.Batch == recorded { // other settings than the recorded ones are not replayed
+				continue
+			}
+			changes, err := whatif.Parse(fmt.Sprintf("batch=%g", r.Batch/recorded))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, err := answer.WhatIfOf(c, answer.WhatIfAsked{Scenarios: []whatif.Scenario{changes}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			tried++
+			if s := &all[0].Scenarios[1]; r.Live < *s.LowBytes || r.Live > *s.HighBytes || r.Reserved < *s.ReservedLowBytes || r.Reserved > *s.ReservedHighBytes {
+				t.Errorf("%s: with a batch of %g: %+v, but the program needed %d, and reserved %d", name, r.Batch, s, r.Live, r.Reserved)
+			}
+		}
+		if tried != 6 {
+			t.Errorf("%s: %d runs, want 6", name, tried)
 		}
 	}
 }

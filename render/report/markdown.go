@@ -279,10 +279,6 @@ func WriteTune(w io.Writer, a *answer.Tune) error {
 		if a.Capacity > 0 {
 			m.line("Capacity: %s.", units.Bytes(a.Capacity))
 		}
-		for i := range a.Batches {
-			b := &a.Batches[i]
-			m.line("\n- largest batch within %s, %s: %s", units.Bytes(b.CapacityBytes), Escape(b.Conf), b.Text())
-		}
 		m.settings(a.Settings)
 	}
 	for i := range a.Captures {

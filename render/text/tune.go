@@ -30,12 +30,6 @@ func (p *Page) tuned(a *answer.Tune) {
 	if a.Capacity > 0 {
 		p.Line("  capacity: %s", units.Bytes(a.Capacity))
 	}
-	if len(a.Batches) > 0 {
-		p.Line("largest batch within %s", units.Bytes(a.Batches[0].CapacityBytes))
-	}
-	for i := range a.Batches {
-		p.Para("  "+confOf(a.Batches[i].Conf, a.Batches[i].Recorded)+": ", "    ", a.Batches[i].Text())
-	}
 	p.Line("")
 	p.settings(a, a.Settings)
 	for i := range a.Captures {

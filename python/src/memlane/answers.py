@@ -603,21 +603,6 @@ class Tune(TypedDict, total=False):
     recommended: str
     unfinished: bool
     captures: list[TuneCapture]
-    batches: list[TuneBatch]
-
-
-class TuneBatch(TypedDict):
-    """TuneBatch is the largest batch that fits a capacity, predicted from recordings of two batch sizes."""
-
-    conf: str
-    capacity_bytes: int
-    batch: int
-    batch_at_most: int
-    peak_reserved_bytes: int
-    peak_live_bytes: int
-    peak_reserved_low_bytes: int
-    peak_reserved_high_bytes: int
-    retries: int
 
 
 class TuneCapture(TypedDict):
