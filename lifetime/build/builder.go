@@ -123,7 +123,7 @@ func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
 func (b *Builder) ReportsInOrder(space SpaceRef) {
 	b.InOrder(space)
 	if log := b.spaces[space]; b.Keeps(PeakAndEnd) && !b.keepAll && !log.discard {
-		log.fold = &fold{log: log}
+		log.fold = &fold{log: log, open: map[uint64]int{}}
 	}
 }
 

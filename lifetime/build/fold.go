@@ -56,7 +56,7 @@ func (k *keptTotals) list() (list []lifetime.Total) {
 // The memory in use at that time is one number, which is added to all levels at the end.
 type fold struct {
 	log   *spaceLog
-	open  addressTable // index into bufs
+	open  map[uint64]int // by address: index into bufs
 	bufs  chunked.List[lifetime.Buffer]
 	spare []int    // free indexes of bufs
 	ended []int    // of bufs: ended, but alive at the peak
@@ -90,21 +90,22 @@ func (f *fold) event(e *event) {
 		f.begun, f.peak.At, f.peakRequested.At = true, f.log.begin, f.log.begin
 	}
 	f.at, f.changed = e.t, true
-	before, ok := f.open.remove(e.addr)
+	before, ok := f.open[e.addr]
 	if ok {
-		f.end(before.index)
+		delete(f.open, e.addr)
+		f.end(before)
 	}
 	switch {
 	case e.op == opAlloc:
 		f.allocations++
 		if ok {
-			b := f.bufs.At(before.index)
+			b := f.bufs.At(before)
 			b.Edge |= lifetime.EndInferred
 			f.replaced.add(b.Size, func() string { return fmt.Sprintf("address %#x", e.addr) })
 		}
 		b := e.buffer(e.t)
 		b.Site = e.site
-		f.open.put(e.addr, openBuffer{f.keep(&b), notRequested})
+		f.open[e.addr] = f.keep(&b)
 		f.size, f.requested = f.size+b.Size, f.requested+b.Requested
 	case e.op != opFree:
 		f.lost = true
@@ -213,8 +214,8 @@ func (f *fold) finish(s *lifetime.Space) {
 	if f.totals.any {
 		s.Base = f.initial - f.older.Bytes
 	}
-	for o := range f.open.all() {
-		b := f.bufs.At(o.index)
+	for _, i := range f.open {
+		b := f.bufs.At(i)
 		b.End, b.Edge = s.End, b.Edge|lifetime.EndOpen
 		s.Buffers = append(s.Buffers, *b)
 	}

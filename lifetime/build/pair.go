@@ -38,7 +38,7 @@ type pairing struct {
 	log  *spaceLog
 	s    *lifetime.Space // set by finish
 	bufs chunked.List[lifetime.Buffer]
-	open addressTable
+	open map[uint64]openBuffer // by address
 
 	last     openBuffer // the buffer at lastAddr, newer than its entry in open
 	lastAddr uint64
@@ -60,14 +60,14 @@ type pairing struct {
 // last holds the buffer in between.
 func (p *pairing) event(e *event) {
 	if p.hasLast && (e.op != opFree || e.addr != p.lastAddr) {
-		p.open.put(p.lastAddr, p.last)
+		p.open[p.lastAddr] = p.last
 		p.hasLast = false
 	}
 	switch e.op {
 	case opAlloc:
 		p.allocations++
-		if o := p.open.get(e.addr); o != nil {
-			p.loseFree(*o, e.t)
+		if o, ok := p.open[e.addr]; ok {
+			p.loseFree(o, e.t)
 		}
 		b := e.buffer(e.t)
 		b.Site = e.site
@@ -91,7 +91,7 @@ func (p *pairing) event(e *event) {
 		}
 		p.close(o, e.t, 0)
 	case opNote:
-		if o := p.open.get(e.addr); o != nil {
+		if o, ok := p.open[e.addr]; ok {
 			n, again := p.notes[o.index]
 			if !again {
 				n.first = lifetime.NoteID(e.size)
@@ -112,7 +112,7 @@ func (p *pairing) delayed(o openBuffer) {
 // finish stores the buffers in the space. Its window must be known.
 func (p *pairing) finish(s *lifetime.Space) {
 	if p.hasLast {
-		p.open.put(p.lastAddr, p.last)
+		p.open[p.lastAddr] = p.last
 	}
 	p.s = s
 	s.Allocations, s.Frees = p.allocations, p.frees
@@ -158,7 +158,7 @@ func inferred(yes bool) lifetime.Edge {
 // begin opens a buffer.
 func (p *pairing) begin(b lifetime.Buffer) openBuffer {
 	o := openBuffer{p.bufs.N, notRequested}
-	p.open.put(b.Addr, o)
+	p.open[b.Addr] = o
 	p.add(b)
 	return o
 }
@@ -171,8 +171,8 @@ func (p *pairing) add(b lifetime.Buffer) {
 
 // find returns the open buffer of a free, or a new one that is older than the window.
 func (p *pairing) find(e *event) openBuffer {
-	if o := p.open.get(e.addr); o != nil {
-		return *o
+	if o, ok := p.open[e.addr]; ok {
+		return o
 	}
 	b := e.buffer(p.log.begin)
 	b.Edge |= lifetime.BeginUnseen
@@ -201,7 +201,7 @@ func (p *pairing) close(o openBuffer, t int64, edge lifetime.Edge) {
 	b := p.bufs.At(o.index)
 	b.End = t
 	b.Edge |= edge
-	p.open.remove(b.Addr)
+	delete(p.open, b.Addr)
 	p.ends = append(p.ends, uint32(o.index))
 }
 
@@ -229,7 +229,7 @@ func (p *pairing) reconcile() {
 	p.log.live = chunked.List[Block]{}
 	complete := p.s.Facts&lifetime.EndState != 0 && !p.log.cut
 	inOrder := func(x, y openBuffer) int { return cmp.Compare(x.index, y.index) }
-	for _, o := range slices.SortedFunc(p.open.all(), inOrder) {
+	for _, o := range slices.SortedFunc(maps.Values(p.open), inOrder) {
 		b := p.bufs.At(o.index)
 		p.delayed(o)
 		switch {
@@ -276,12 +276,12 @@ func (p *pairing) liveAscends() bool {
 func (p *pairing) reconcileLive(l *Block, once bool) {
 	listed := p.buffer(l)
 	size := l.Occupied
-	o := p.open.get(l.Addr)
+	o, ok := p.open[l.Addr]
 	switch {
-	case o != nil && p.bufs.At(o.index).Edge&lifetime.EndOpen != 0:
+	case ok && p.bufs.At(o.index).Edge&lifetime.EndOpen != 0:
 		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" is listed twice in the end state")
 		return
-	case o != nil && p.bufs.At(o.index).Requested == l.Requested:
+	case ok && p.bufs.At(o.index).Requested == l.Requested:
 		b := p.bufs.At(o.index)
 		b.End, b.Size = p.s.End, size
 		b.Edge = b.Edge&^lifetime.SizeInferred | listed.Edge&^lifetime.BeginUnseen
@@ -292,12 +292,12 @@ func (p *pairing) reconcileLive(l *Block, once bool) {
 	case p.log.cut:
 		p.log.b.Lose(loss.EndStateAfterCut, 1, size, p.at(l.Addr))
 		return
-	case o != nil:
+	case ok:
 		p.log.b.Lose(loss.StateMismatch, 1, size, p.at(l.Addr)+" has another size in the end state")
-		p.contradict(*o)
+		p.contradict(o)
 	}
 	p.unseen = append(p.unseen, uint32(p.bufs.N))
-	if once && o == nil {
+	if once && !ok {
 		p.add(listed)
 	} else {
 		p.begin(listed)
