@@ -32,7 +32,7 @@ var budgets = []struct {
 	{"formats/internal", 300, true},
 	{"formats/jaxprof", 500, true},
 	{"formats/oomtext", 3_340, true},
-	{"formats/torchsnap", 2_800, true},
+	{"formats/torchsnap", 2_700, true},
 	{"formats/xplane", 2_910, true},
 	{"internal/atomicfile", 200, true},
 	{"internal/browser", 450, false},

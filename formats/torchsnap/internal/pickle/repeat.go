@@ -1,31 +1,18 @@
 package pickle
 
 import (
-	"bytes"
 	"encoding/binary"
-	"hash/maphash"
 )
 
 // repeats finds lists that were read before: a snapshot has a list of frames in each event, in the same bytes for the
 // same stack. Such a list is references to the memo, which do not change, so the record that replaced the first one
 // replaces the others.
 type repeats struct {
-	seed  maphash.Seed // random, so that no file can cause collisions
-	slots []repeated   // length a power of two, at most half full
-	n     int
-	kept  []byte // references of all known lists
+	known map[string]Value // records of lists, by their references
+	kept  int              // bytes of these references
 
 	list Value  // the last list of references that was not known
 	refs []byte // its references
-}
-
-// repeated is a known list.
-type repeated struct {
-	hash     uint32
-	len      uint32
-	from     uint32 // in kept
-	record   Value
-	occupied bool
 }
 
 // maxKept bounds the bytes of known lists. Those beyond it are read again.
@@ -103,11 +90,11 @@ func (d *Decoder) repeat(b []byte) (size int, refs []byte, err error) {
 		return 0, nil, nil
 	}
 	refs = b[from:to]
-	slot := d.repeats.slot(refs)
-	if slot == nil || !slot.occupied {
+	record, ok := d.repeats.known[string(refs)]
+	if !ok {
 		return 0, refs, nil
 	}
-	d.push(slot.record)
+	d.push(record)
 	d.opAt++
 	switch b[1] {
 	case opMemoize:
@@ -120,25 +107,6 @@ func (d *Decoder) repeat(b []byte) (size int, refs []byte, err error) {
 	return to + 1, nil, err
 }
 
-// slot returns the slot of a list, or the free slot for it; nil before the first list.
-func (r *repeats) slot(refs []byte) *repeated {
-	if len(r.slots) == 0 {
-		return nil
-	}
-	hash := uint32(maphash.Bytes(r.seed, refs))
-	mask := uint32(len(r.slots) - 1)
-	for i := hash & mask; ; i = (i + 1) & mask {
-		s := &r.slots[i]
-		if !s.occupied {
-			s.hash = hash
-			return s
-		}
-		if s.hash == hash && bytes.Equal(r.kept[s.from:s.from+s.len], refs) {
-			return s
-		}
-	}
-}
-
 // expect remembers a list of references that was not known. refs is valid during the call only.
 func (r *repeats) expect(list Value, refs []byte) {
 	r.list, r.refs = list, append(r.refs[:0], refs...)
@@ -147,19 +115,14 @@ func (r *repeats) expect(list Value, refs []byte) {
 // learn keeps the record of the expected list, which has items.
 func (d *Decoder) learn(items []Value, record Value) {
 	r := &d.repeats
-	if len(r.kept)+len(r.refs) > maxKept || !d.refersTo(items) {
+	if _, again := r.known[string(r.refs)]; again || r.kept+len(r.refs) > maxKept || !d.refersTo(items) {
 		return
 	}
-	if 2*r.n >= len(r.slots) {
-		r.grow()
+	if r.known == nil {
+		r.known = map[string]Value{}
 	}
-	s := r.slot(r.refs)
-	if s.occupied {
-		return
-	}
-	s.from, s.len, s.record, s.occupied = uint32(len(r.kept)), uint32(len(r.refs)), record, true
-	r.kept = append(r.kept, r.refs...)
-	r.n++
+	r.known[string(r.refs)] = record
+	r.kept += len(r.refs)
 }
 
 // refersTo reports whether the references of the expected list are the items. A list may have got others, too.
@@ -178,35 +141,17 @@ func (d *Decoder) refersTo(items []Value) bool {
 	return n == len(items)
 }
 
-func (r *repeats) grow() {
-	if r.slots == nil {
-		r.seed = maphash.MakeSeed()
-	}
-	old := r.slots
-	r.slots = make([]repeated, max(1024, 2*len(old)))
-	mask := uint32(len(r.slots) - 1)
-	for _, s := range old {
-		if s.occupied {
-			i := s.hash & mask
-			for r.slots[i].occupied {
-				i = (i + 1) & mask
-			}
-			r.slots[i] = s
-		}
-	}
-}
-
 // forget drops all known lists: a reference of the memo has changed.
 func (r *repeats) forget() {
-	clear(r.slots)
-	r.n, r.kept, r.list = 0, r.kept[:0], 0
+	clear(r.known)
+	r.kept, r.list = 0, 0
 }
 
 // reset is forget for another pickle.
 func (r *repeats) reset() {
-	if len(r.slots) > mostValuesKept/4 {
-		r.slots = nil
+	if len(r.known) > mostValuesKept/8 {
+		r.known = nil
 	}
 	r.forget()
-	r.kept, r.refs = emptied(r.kept), emptied(r.refs)
+	r.refs = emptied(r.refs)
 }
