@@ -49,9 +49,11 @@ func (m *model) autocast() string {
 	}
 	m.doubt(offAutocast)
 	m.doubtAttention()
-	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights
-	for _, b := range halved.buffers {
-		if b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
+	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights, and rows of a result that is not the last
+	for i, b := range halved.buffers {
+		isHalf := func(a *autocaster) bool { return a.half[m.buffers[i]] }
+		isOfRows := b.saved && m.op(b) == "index" && !slices.ContainsFunc(all, isHalf)
+		if isOfRows || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
 			b.size /= 2
 		}
 	}
