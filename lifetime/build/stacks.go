@@ -1,11 +1,10 @@
 package build
 
 import (
+	"encoding/binary"
 	"math"
-	"math/rand/v2"
 	"slices"
 
-	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/internal/interned"
 )
@@ -24,14 +23,20 @@ func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
 	if len(frames) == 0 {
 		return 0
 	}
-	slot := b.stacks.slot(frames)
-	if slot.id == 0 {
-		if id := b.calls(frames); id != 0 {
-			*slot = knownStack{b.stacks.keep(frames), id}
-			b.stacks.n++
-		}
+	t := &b.stacks
+	t.key = t.key[:0]
+	for _, f := range frames {
+		t.key = binary.NativeEndian.AppendUint32(t.key, uint32(f))
 	}
-	return slot.id
+	id, ok := t.known[string(t.key)]
+	if !ok {
+		id = b.calls(frames)
+		if t.known == nil {
+			t.known = map[string]lifetime.StackID{}
+		}
+		t.known[string(t.key)] = id
+	}
+	return id
 }
 
 // calls interns the calls of a stack. Consecutive stacks share most callers, which are not looked up again.
@@ -52,72 +57,18 @@ func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
 	return id
 }
 
-// stacks finds the ID of a stack: a hash table with open addressing. Most formats write a whole stack for each event.
+// stacks finds the ID of a stack. Most formats write a whole stack for each event.
 type stacks struct {
 	nodes interned.Table[lifetime.Stack, lifetime.StackID]
 	last  []call // of the last stack that was interned, outermost first
 
-	known  []knownStack // length a power of two, at most half full
-	n      int
-	seed   uint64             // random, so that no file can cause collisions
-	frames []lifetime.FrameID // chunk for the next stacks
-}
-
-type knownStack struct {
-	frames []lifetime.FrameID
-	id     lifetime.StackID // 0 = free slot
+	known map[string]lifetime.StackID // by the bytes of the frames
+	key   []byte
 }
 
 type call struct {
 	frame lifetime.FrameID
 	id    lifetime.StackID
-}
-
-// slot returns the slot of frames, or the free slot for them.
-func (t *stacks) slot(frames []lifetime.FrameID) *knownStack {
-	if 2*t.n >= len(t.known) {
-		if t.known == nil {
-			t.seed = rand.Uint64()
-		}
-		old := t.known
-		t.known = make([]knownStack, max(1024, 2*len(old)))
-		for _, s := range old {
-			if s.id != 0 {
-				*t.probe(s.frames) = s
-			}
-		}
-	}
-	return t.probe(frames)
-}
-
-func (t *stacks) probe(frames []lifetime.FrameID) *knownStack {
-	const prime = 0x9E3779B97F4A7C15
-	h := t.seed ^ uint64(len(frames))
-	rest := frames
-	for ; len(rest) >= 2; rest = rest[2:] {
-		h = (h ^ uint64(rest[0])<<32 ^ uint64(rest[1])) * prime
-		h ^= h >> 29
-	}
-	if len(rest) > 0 {
-		h = (h ^ uint64(rest[0])) * prime
-		h ^= h >> 29
-	}
-	mask := uint64(len(t.known) - 1)
-	for i := h & mask; ; i = (i + 1) & mask {
-		if s := &t.known[i]; s.id == 0 || slices.Equal(s.frames, frames) {
-			return s
-		}
-	}
-}
-
-// keep copies frames into a chunk that stacks share.
-func (t *stacks) keep(frames []lifetime.FrameID) []lifetime.FrameID {
-	if cap(t.frames)-len(t.frames) < len(frames) {
-		t.frames = make([]lifetime.FrameID, 0, max(chunked.Len, len(frames)))
-	}
-	from := len(t.frames)
-	t.frames = append(t.frames, frames...)
-	return t.frames[from:len(t.frames):len(t.frames)]
 }
 
 // Stacks of this depth are never cut. Stacks of all call sites may have this many frames, and more if they share few callers.
