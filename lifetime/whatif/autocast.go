@@ -51,8 +51,7 @@ func (m *model) autocast() string {
 	m.doubtAttention()
 	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights, and rows of a result that is not the last
 	for i, b := range halved.buffers {
-		isHalf := func(a *autocaster) bool { return a.half[m.buffers[i]] }
-		isOfRows := b.saved && m.op(b) == "index" && !slices.ContainsFunc(all, isHalf)
+		isOfRows := b.saved && m.op(b) == "index" && !slices.ContainsFunc(all, func(a *autocaster) bool { return a.half[m.buffers[i]] })
 		if isOfRows || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
 			b.size /= 2
 		}

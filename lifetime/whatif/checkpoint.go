@@ -40,7 +40,6 @@ type checkpointed struct {
 	ends  map[*buffer]moment
 	open  []*buffer // computed again after the recording
 	units int       // of the last pass that has some
-
 	// An evaluation may call the blocks from another line, which may stay as it is.
 	isElsewhere bool // one does
 	elsewhere   bool // that line changes too
