@@ -143,7 +143,7 @@ const (
 	leastDrop   = 0.01 // share of the peak: less is no remedy
 	maxRemedies = 3
 	arithmetic  = 0.9  // confidence of what follows from sizes
-	donating    = 0.8  // and of ranges: of 19 programs that were changed and compiled again, 16 lay in it when it was first said
+	donating    = 0.75 // and of ranges: of 19 programs that were changed and compiled again, 15 lay in it when it was first said
 	rewriting   = 0.75 // 5 of 6
 	recomputing = 0.65 // 6 of 9
 	untried     = 0.5  // and of a best case that no program was compiled for
