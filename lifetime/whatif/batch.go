@@ -43,11 +43,15 @@ func (m *model) scale(factor float64) string {
 
 // slots returns the sizes of masks that give each row a slot of an expert, where there are up to twice as many slots as rows: both grow with the batch.
 func (m *model) slots() map[int64]bool {
-	const number = 8 // bytes
+	const number = 8  // bytes
+	const most = 1000 // sizes of rows, which a program does not have: each is tried with each mask
 	all := map[int64]bool{}
 	rows := m.sizes(func(b *buffer) bool {
 		return m.isComputed(b) && slices.Contains([]string{"max", "argmax", "topk"}, m.op(b))
 	})
+	if len(rows) > most {
+		return all
+	}
 	for size := range m.sizes(func(b *buffer) bool { return m.isComputed(b) && m.op(b) == "one_hot" }) {
 		for of := range rows {
 			if n, slots := of/number, size/max(of, 1); size%of == 0 && slots >= n && slots <= 2*n {

@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -23,6 +22,19 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 	space.Facts = m.s.Facts&lifetime.Stacks | lifetime.History | lifetime.EndState | lifetime.Addresses
 	space.LifetimePeak, space.Allocations, space.Frees = 0, 0, 0
 	top := uint64(0)
+	for _, p := range places {
+		top = max(top, p.Addr+uint64(p.Size))
+	}
+	rest := m.others
+	fail := func(until int64) { // requests that failed up to an event, as if they had found memory
+		for ; len(rest) > 0 && int64(rest[0].at.event) <= until; rest = rest[1:] {
+			if o := rest[0]; o.kind == replay.Fail {
+				at := int64(o.at.event)
+				b := lifetime.Buffer{Addr: top, Begin: at, End: at + 1, Size: h.BlockSizeOf(calls[at].Request), Requested: o.failed.size, Site: lifetime.SiteID(o.failed.site)}
+				space.Buffers, space.Purposes = append(space.Buffers, b), append(space.Purposes, 0)
+			}
+		}
+	}
 	for i, from := range m.buffers {
 		b := m.s.Buffers[from.like]
 		b.Begin, b.End, b.Edge = int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
@@ -40,16 +52,11 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 		if b.Size == 0 || b.End <= b.Begin { // it found no memory, or was freed before the recording
 			continue
 		}
-		space.Buffers, top = append(space.Buffers, b), max(top, b.Addr+uint64(b.Size))
+		fail(b.Begin)
+		space.Buffers = append(space.Buffers, b)
 		space.Purposes = append(space.Purposes, m.s.PurposeOf(int(from.like)))
 	}
-	for _, o := range m.others {
-		if at := int64(o.at.event); o.kind == replay.Fail { // as if it had found memory
-			b := lifetime.Buffer{Addr: top, Begin: at, End: at + 1, Size: h.BlockSizeOf(calls[at].Request), Requested: o.failed.size, Site: lifetime.SiteID(o.failed.site)}
-			i, _ := slices.BinarySearchFunc(space.Buffers, at, func(b lifetime.Buffer, at int64) int { return cmp.Compare(b.Begin, at) })
-			space.Buffers, space.Purposes = slices.Insert(space.Buffers, i, b), slices.Insert(space.Purposes, i, 0)
-		}
-	}
+	fail(space.End)
 	space.SortEnds(nil)
 	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
 	c.Sources, c.Losses = slices.Clone(m.t.Sources), nil
