@@ -97,6 +97,9 @@ func (p *pairing) event(e *event) {
 				n.first = lifetime.NoteID(e.size)
 			}
 			n.last = lifetime.NoteID(e.size)
+			if p.notes == nil {
+				p.notes = map[int]notePair{}
+			}
 			p.notes[o.index] = n
 		}
 	}
@@ -105,6 +108,9 @@ func (p *pairing) event(e *event) {
 // delayed notes when the free of a buffer was requested.
 func (p *pairing) delayed(o openBuffer) {
 	if o.requested != notRequested {
+		if p.late == nil {
+			p.late = map[int]int64{}
+		}
 		p.late[o.index] = o.requested
 	}
 }

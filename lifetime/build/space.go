@@ -86,7 +86,7 @@ type spaceLog struct {
 
 func newSpaceLog(b *Builder) *spaceLog {
 	log := &spaceLog{b: b, space: &lifetime.Space{}}
-	log.pairing = pairing{log: log, open: map[uint64]openBuffer{}, notes: map[int]notePair{}, late: map[int]int64{}}
+	log.pairing = pairing{log: log, open: map[uint64]openBuffer{}}
 	log.regions = regionPairing{log: log}
 	return log
 }
