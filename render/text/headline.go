@@ -36,7 +36,7 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 		return contents(&info) + "."
 	}
 	at := selection.AtPeak
-	if highest.Facts&(lifetime.History|lifetime.EndState) == lifetime.EndState && highest.Axis == lifetime.Time {
+	if highest.Facts&(lifetime.History|lifetime.EndState) == lifetime.EndState && highest.Allocations+highest.Frees == 0 && highest.Axis == lifetime.Time {
 		at = selection.AtEnd // what was in use before is not recorded
 	}
 	p := answer.OutlinePeakOf(&o.Tables, highest, at)

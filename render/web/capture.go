@@ -251,7 +251,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{},
 		Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},
-		NotRecorded: s.Facts&lifetime.History == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
+		NotRecorded: s.Facts&lifetime.History == 0 && s.Allocations+s.Frees == 0 && !s.UsageOnly() && s.Axis != lifetime.ProgramOrder,
 	}
 	if traits := &t.Sources[s.Source].Traits; out.NotRecorded && traits.AdviceFor(s.Device) == traits.Advice {
 		// else nothing records a history
