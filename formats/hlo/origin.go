@@ -3,7 +3,6 @@ package hlo
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime/compiled"
 )
@@ -282,9 +281,9 @@ func (g *origins) filler(memory item) (v item, ok bool) {
 	g.depth++
 	defer func() { g.depth-- }()
 	users := memory.in.usersOf()
-	copies := func(u int32) int { return strings.Index("copy", memory.in.ops[u].opcode) }
 	first := slices.Clone(users[memory.op]) // what fills the memory itself comes before what fills a copy of it
-	slices.SortStableFunc(first, func(u, v int32) int { return copies(u) - copies(v) })
+	isCopy := func(u int32) int { return map[bool]int{true: 1}[memory.in.ops[u].opcode == "copy"] }
+	slices.SortStableFunc(first, func(u, v int32) int { return isCopy(u) - isCopy(v) })
 	for _, u := range first {
 		if g.budget--; g.budget < 0 || g.depth > maxFlowPath {
 			return item{}, false

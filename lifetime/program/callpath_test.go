@@ -28,7 +28,7 @@ func TestDeepStacks(t *testing.T) {
 	}
 }
 
-// TestBlocks: an operator that each block calls twice is no block of its own, and layers of an encoder and a decoder are all blocks.
+// TestBlocks: an operator that each block calls twice does not make a block, and the layers of an encoder and of a decoder both do.
 func TestBlocks(t *testing.T) {
 	const mlp = " net/loss/layer/linear:1 net/loss/layer/relu:9 net/loss/layer/linear:2 net/loss/layer/relu:9 net/loss/layer/linear:3"
 	const encoder, decoder = " net/loss/layer/sin:8 net/loss/layer/mul:6", " net/loss/decode/layer/cos:9 net/loss/decode/layer/mul:7 net/loss/decode/layer/add:5"

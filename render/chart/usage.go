@@ -68,7 +68,7 @@ type usage struct {
 	keys      canvas.Length // height of the rows below a narrow plot, else 0
 	requested *curve        // nil if equal to occupied
 	stack     *curve        // nil if there is none
-	bands     []band        // by category, from bottom to top; none if they are not asked for
+	bands     []band        // by category, from bottom to top; none in other pictures
 	holes     *curve        // share of the free bytes outside the largest piece, in parts of wholeShare, as reported
 }
 
@@ -143,7 +143,7 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	u.curves(heapLook, heapLine)
 	rows := u.legend()
 	if u.keys > 0 {
-		slices.Reverse(rows) // those that are always in use first: there is no room for all
+		slices.Reverse(rows) // what is always in use comes first, as only some rows fit
 		u.Keys(rows)
 		rows = nil
 	}
