@@ -66,7 +66,7 @@ var budgets = []struct {
 	{"lifetime/layer", 250, true},
 	{"lifetime/loss", 200, true},
 	{"lifetime/native", 760, true},
-	{"lifetime/oom", 1_675, true},
+	{"lifetime/oom", 1_710, true},
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
 	{"lifetime/program", 2_600, true},

@@ -78,6 +78,7 @@ type Failure struct {
 	// For texts, beside the JSON.
 	Of      *lifetime.SpaceInfo `json:"-"` // memory ID in the model
 	Words   string              `json:"-"` // the reason in words
+	Unfit   string              `json:"-"` // why what is free does not serve the request
 	Leak    *failureLeak        `json:"-"` // largest leak below it; nil = none found
 	AtLeast bool                `json:"-"` // CapacityBytes is what is known of a recording
 	Absurd  bool                `json:"-"` // the request was for more than 2^60 bytes
@@ -283,7 +284,7 @@ func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	t, s, m := &c.Tables, d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.Failure)
 	out.Reason, out.Confidence, out.Advice = string(d.Reason), math.Round(d.Confidence*1000)/1000, d.Advice
-	out.Words, out.How = d.Words, d.How().String()
+	out.Words, out.Unfit, out.How = d.Words, d.Unfit(), d.How().String()
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
 	if d.Proof != "" {
 		out.Proof = &d.Proof

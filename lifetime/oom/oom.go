@@ -37,6 +37,7 @@ type Diagnosis struct {
 	Replayed *Replayed // nil if the recording cannot be replayed
 
 	// What the rows look at besides. Figures that are not known are -1, unless a comment says else.
+	by                      framework
 	asked, free             int64           // of the mark
 	account                 failure.Account // who has the memory
 	loads                   bool            // the request is for a program of XLA
@@ -194,12 +195,16 @@ func (d *Diagnosis) evidence() string {
 // because sets the reason of a row, with its confidence, words and advice.
 func (d *Diagnosis) because(t *lifetime.Tables, r *row) {
 	words := r.reason.Words()
-	if r.reason == Exhausted && !d.isFull() {
+	switch {
+	case r.reason == Exhausted && !d.isFull():
 		words = notFull
+	case r.reason == Fragmented && d.Unallocated < d.asked && d.pool >= d.asked:
+		words = withRests
 	}
 	d.Reason, d.Words = r.reason, d.fill(cmp.Or(r.words, words))
 	d.Confidence = confidenceOf(d.evidence(), d.Reason)
-	d.Advice = d.fill(cmp.Or(r.advice, d.general(frameworkOf(d.Source, &t.Sources[d.Space.Source]))))
+	d.by = frameworkOf(d.Source, &t.Sources[d.Space.Source])
+	d.Advice = d.fill(cmp.Or(r.advice, d.general(d.by)))
 }
 
 // inferred returns the failure of a space without a recorded one, if its peak shows one.

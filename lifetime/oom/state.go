@@ -1,6 +1,7 @@
 package oom
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 
@@ -69,6 +70,33 @@ func segmentFor(requested int64) int64 {
 		return 20 * mib
 	}
 	return units.AddSat(requested, 2*mib-1) / (2 * mib) * (2 * mib)
+}
+
+// Unfit says why a request of PyTorch did not fit although as much is free: how much more of the device would have been enough, unless a leak
+// takes that, too, and why none of the allocator's free memory serves it. It returns "" if less is free, or if the reason says it.
+func (d *Diagnosis) Unfit() string {
+	idle, missing := max(d.Unallocated, 0), d.asked-d.free // a text has the size of the segment
+	if d.Source == "" {
+		missing = segmentFor(d.asked) - d.free
+	}
+	if d.Reason != Exhausted && d.Reason != Leak || d.by != torch || d.asked <= 0 || idle == 0 || d.free < 0 || units.AddSat(idle, d.free) < d.asked || missing <= 0 {
+		return ""
+	}
+	words := fmt.Sprintf("the %s reserved but free are ", units.Bytes(idle))
+	switch {
+	case d.LargestFree < 0:
+		words += "in smaller pieces or for other streams"
+	case d.LargestFree < d.asked:
+		words += "in pieces of at most " + units.Bytes(d.LargestFree)
+	case d.usable.Largest >= d.asked && d.asked <= mib:
+		words += "for requests of more than 1 MiB"
+	default:
+		words += "for other streams or pools"
+	}
+	if d.Reason == Leak {
+		return words
+	}
+	return units.Bytes(missing) + " more would have been enough; " + words
 }
 
 // Survivors returns a function that reports whether the program survived a failure of a space: the text says so, or it went on, or it

@@ -37,6 +37,34 @@ func TestLeakFilled(t *testing.T) {
 	}
 }
 
+// TestUnfit: where as much is free as was requested, the answer says why it did not fit. Sizes in MiB.
+func TestUnfit(t *testing.T) {
+	for _, x := range []struct {
+		reason                             Reason
+		source                             string
+		asked, free, idle, largest, usable int64
+		want                               string
+	}{
+		{Exhausted, failure.FromTorch, 22, 11, 195, -1, 0, "11.0 MiB more would have been enough; the 195 MiB reserved but free are in smaller pieces or for other streams"},
+		{Exhausted, "", 4001, 3840, 807, 112, 112, "162 MiB more would have been enough; the 807 MiB reserved but free are in pieces of at most 112 MiB"}, // a segment has 4002
+		{Exhausted, "", 30, 20, 40, 40, 8, "10.0 MiB more would have been enough; the 40.0 MiB reserved but free are for other streams or pools"},
+		{Leak, "", 1, 0, 20, 16, 16, "the 20.0 MiB reserved but free are for requests of more than 1 MiB"},
+		{Exhausted, failure.FromTorch, 300, 11, 195, -1, 0, ""}, // less is free
+		{Exhausted, failure.FromTorch, 22, 11, 0, -1, 0, ""},
+		{Fragmented, failure.FromTorch, 22, 11, 195, -1, 0, ""}, // the reason says it
+		{Exhausted, failure.FromTensorFlow, 22, 11, 195, 4, 0, ""},
+	} {
+		d := Diagnosis{Failure: failure.Unknown(x.source), Reason: x.reason, asked: x.asked << 20, free: x.free << 20}
+		d.Unallocated, d.usable.Largest, d.by = x.idle<<20, x.usable<<20, frameworkOf(x.source, &lifetime.Source{Producer: "PyTorch"})
+		if d.LargestFree = x.largest << 20; x.largest < 0 {
+			d.LargestFree = -1
+		}
+		if got := d.Unfit(); got != x.want {
+			t.Errorf("%+v: %q", x, got)
+		}
+	}
+}
+
 // TestAdvice: advice names only tools of the framework and the device.
 func TestAdvice(t *testing.T) {
 	for producer, foreign := range map[string]string{

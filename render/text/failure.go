@@ -36,7 +36,7 @@ func FailureLines(f *answer.Failure) []FailureLine {
 
 // reason names the reason, with its confidence, and what the memory shows, which was recorded.
 func reason(f *answer.Failure) string {
-	return strings.ReplaceAll(f.Reason, "_", " ") + confident(f.Confidence) + ": " + f.Words
+	return strings.ReplaceAll(f.Reason, "_", " ") + confident(f.Confidence) + ": " + strings.TrimSuffix(f.Words+"; "+f.Unfit, "; ")
 }
 
 // FailureHead names the failure: file, line, process and device.
