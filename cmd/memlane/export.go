@@ -69,7 +69,7 @@ func export(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	r := captures(build.Operations | map[render.Need]build.Keep{render.Program: build.Overlaps, render.Reports: build.Reports}[to.Needs])
+	r := captures(build.Operations | map[render.Need]build.Keep{render.Program: build.XProf, render.Reports: build.Reports}[to.Needs])
 	capture, err := r.openOne(c, files, &chosen)
 	if err != nil {
 		return err
@@ -112,7 +112,9 @@ func programOptions(c *cli.Context, capture *judge.Capture) (render.Options, err
 	}
 	s, of := selection.Largest(there)
 	if s == nil { // no program uses that memory
-		s, of = selection.Largest(programs)
+		if s, of = selection.Largest(programs); s == nil && len(there) > 0 {
+			s = there[0]
+		}
 	}
 	if s == nil {
 		return o, &selection.NothingError{File: capture.Name(), Why: "no compiled program, which " + c.String("to") +

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,5 +157,25 @@ func TestNoMemory(t *testing.T) {
 	}
 	if out := succeed(t, "peak", "--quiet", file); !strings.Contains(out, "jit_step(5)/space0") {
 		t.Errorf("peak shows\n%s", out)
+	}
+}
+
+// TestViewerSpaces: --space chooses a memory space of a program for XProf's viewer and changes nothing in it, also if the program leaves it empty.
+func TestViewerSpaces(t *testing.T) {
+	for space, order := range map[int]string{0: "maxHeapBySize", 2: "", 4: "", 12: ""} { // XProf orders equal sizes in another way
+		want, err := os.ReadFile(fmt.Sprintf("../../testdata/xplane/tpu_offload.memory_viewer.jit_offload-0.s%d.json", space))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := succeed(t, "export", "--to", "xprof.memory_viewer", "--space", fmt.Sprintf("*/space%d", space), "../../testdata/xplane/offload.hlo.pb.zst")
+		got, right := decode[map[string]any](t, out), decode[map[string]any](t, string(want))
+		for _, v := range []map[string]any{got, right} {
+			for _, key := range []string{order, "bySizeToMaxHeap", "maxHeapToBySize"} {
+				delete(v, key)
+			}
+		}
+		if !reflect.DeepEqual(got, right) {
+			t.Errorf("space %d: %s", space, out)
+		}
 	}
 }

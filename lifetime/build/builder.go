@@ -48,7 +48,7 @@ const (
 	Operations Keep = 1 << iota // sums of the calls of operations; reading time grows with the calls
 	Calls                       // single calls of functions; there may be millions
 	Reports                     // the reports of allocators, instead of buffers
-	Overlaps                    // buffers of compiled programs are not cut where another one takes over their memory
+	XProf                       // compiled programs as XProf shows them: buffers are not cut where another one takes over their memory
 
 	// PeakAndEnd keeps only the buffers that are alive at the peak or at the end. FinishOutline returns them.
 	PeakAndEnd

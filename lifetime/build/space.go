@@ -230,7 +230,7 @@ func (log *spaceLog) finish() *lifetime.Space {
 	case log.fold != nil:
 		log.fold.finish(s)
 	case len(log.intervals) > 0:
-		storeIntervals(s, log.intervals, log.b.Keeps(Overlaps))
+		storeIntervals(s, log.intervals, log.b.Keeps(XProf))
 		log.intervals = nil                                          // as large as s.Buffers
 		if log.b.losses[loss.Overflow] == nil && levelOverflows(s) { // else a model with this loss was read
 			log.b.Lose(loss.Overflow, 1, 0, s.ID())

@@ -26,8 +26,8 @@ type Selection struct {
 // has no allocation in that memory space, only its names are written. It fails if the module is missing or
 // ambiguous, and the error lists the available modules.
 //
-// XProf counts two values that use the same memory twice. So the capture must be read with build.Overlaps; otherwise
-// the curve counts memory once.
+// XProf counts two values that use the same memory twice, and shows another part for a value in a tuple inside a tuple. So
+// the capture must be read with build.XProf.
 func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySpace int64) error {
 	spaces, err := Selection{module, memorySpace}.spaces(c)
 	if err != nil {
@@ -37,7 +37,7 @@ func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySp
 	v := &viewer{c: c}
 	memory := fmt.Sprintf("space%d", memorySpace)
 	if i := slices.IndexFunc(spaces, func(s *lifetime.Space) bool { return s.Memory == memory }); i >= 0 {
-		v = newViewer(c, spaces, spaces[i])
+		v = newViewer(c, spaces[i])
 		if v.s.Begin != -1 || v.s.End != int64(len(v.s.Marks)) || len(v.s.Buffers) != len(v.s.ValueIDs) {
 			return fmt.Errorf("%s was not read from a compiled program: its positions are not the events of a heap trace", v.s.ID())
 		}
@@ -100,7 +100,6 @@ type viewer struct {
 	c      *lifetime.Capture
 	s      *lifetime.Space
 	values map[int64]*lifetime.Value
-	parts  map[string]*lifetime.Value // of the whole program, by instruction and path in its result
 
 	regions map[int64]*lifetime.Region  // buffer allocations by index
 	members map[int64][]*lifetime.Value // of an allocation, by its index
@@ -109,19 +108,10 @@ type viewer struct {
 	calls   []byte                      // scratch
 }
 
-func newViewer(c *lifetime.Capture, spaces []*lifetime.Space, s *lifetime.Space) *viewer {
-	v := &viewer{
-		c: c, s: s, values: map[int64]*lifetime.Value{}, parts: map[string]*lifetime.Value{},
-		regions: map[int64]*lifetime.Region{}, members: map[int64][]*lifetime.Value{},
-	}
+func newViewer(c *lifetime.Capture, s *lifetime.Space) *viewer {
+	v := &viewer{c: c, s: s, values: map[int64]*lifetime.Value{}, regions: map[int64]*lifetime.Region{}, members: map[int64][]*lifetime.Value{}}
 	for i := range s.Regions {
 		v.regions[s.Regions[i].Index] = &s.Regions[i]
-	}
-	for _, of := range spaces {
-		for i := range of.Values {
-			value := &of.Values[i]
-			v.parts[c.Sites[value.Site].Instr] = value
-		}
 	}
 	for i := range s.Values {
 		value := &s.Values[i]
@@ -207,7 +197,7 @@ func (v *viewer) wholeAllocation(r *lifetime.Region) wholeAllocation {
 	}
 	for i, m := range v.members[r.Index] {
 		name, path := instruction(&v.c.Sites[m.Site])
-		shape, _ := v.shown(m.Site, m.Requested)
+		shape := v.c.Sites[m.Site].Shape
 		b := logicalBuffer{ID: m.ID, Shape: shape, SizeMib: mib(m.Size), HloName: name}
 		if path != "" {
 			b.ShapeIndex = strings.Split(path, ",")
@@ -229,19 +219,6 @@ func instruction(s *lifetime.Site) (name, path string) {
 	return name, strings.TrimSuffix(path, "}")
 }
 
-// shown returns the shape and the unpadded size that XProf displays for a value. For a tuple inside a tuple,
-// XProf uses only the last number of the path, and so displays another value: that part, or the whole if it has fewer.
-func (v *viewer) shown(site lifetime.SiteID, requested int64) (shape string, unpadded int64) {
-	s := &v.c.Sites[site]
-	name, path := instruction(s)
-	if i := strings.LastIndexByte(path, ','); i >= 0 {
-		if part := cmp.Or(v.parts[name+"{"+path[i+1:]+"}"], v.parts[name]); part != nil {
-			s, requested = &v.c.Sites[part.Site], part.Requested
-		}
-	}
-	return s.Shape, requested
-}
-
 // curves fills in the levels before each event and after the last one, and the highest of them. Allocations
 // that live through the whole program count with their padded size in both curves.
 func (v *viewer) curves(out *preprocessed) {
@@ -261,11 +238,10 @@ func (v *viewer) curves(out *preprocessed) {
 		if b.Begin < 0 {
 			continue
 		}
-		requested := b.Requested
-		if value := v.values[v.s.ValueIDs[i]]; value != nil && requested == b.Size { // XProf takes tables of pointers for larger than they are on TPU
-			requested = max(requested, value.Requested)
+		unpadded := b.Requested
+		if value := v.values[v.s.ValueIDs[i]]; value != nil && unpadded == b.Size { // XProf takes tables of pointers for larger than they are on TPU
+			unpadded = max(unpadded, value.Requested)
 		}
-		_, unpadded := v.shown(b.Site, requested)
 		add(b.Begin, b.Size, unpadded)
 		if b.Edge&lifetime.EndOpen == 0 {
 			add(b.End, -b.Size, -unpadded)
@@ -344,10 +320,9 @@ func (v *viewer) heapObject(r heapRow) heapObject {
 	}
 	s := &v.c.Sites[value.Site]
 	name, _ := instruction(s)
-	shape, unpadded := v.shown(value.Site, value.Requested)
 	return heapObject{
-		Numbered: r.number, Label: name + ": " + shape + " # " + s.Op, LogicalBufferID: value.ID,
-		LogicalBufferSizeMib: mib(value.Size), UnpaddedShapeMib: mib(unpadded), InstructionName: s.Instr, ShapeString: shape,
+		Numbered: r.number, Label: name + ": " + s.Shape + " # " + s.Op, LogicalBufferID: value.ID,
+		LogicalBufferSizeMib: mib(value.Size), UnpaddedShapeMib: mib(value.Requested), InstructionName: s.Instr, ShapeString: s.Shape,
 		TfOpName: s.Op, GroupName: category(v.regions[value.Allocation]), OpCode: s.Opcode, SourceInfo: v.sourceInfo(s),
 	}
 }
@@ -440,9 +415,8 @@ func (v *viewer) block(row blockRow) bufferBlock {
 		return bufferBlock{LogicalBufferID: -1, Name: category(r), Offset: row.offset, Size: r.Size, EndStep: v.s.End, Category: category(r), Color: row.color}
 	}
 	s := &v.c.Sites[m.Site]
-	shape, unpadded := v.shown(m.Site, m.Requested)
 	return bufferBlock{
 		LogicalBufferID: m.ID, Name: s.Instr, Offset: row.offset + uint64(m.Offset), Size: m.Size, StartStep: m.Begin, EndStep: m.End,
-		TfOpName: s.Op, Category: category(r), SourceInfo: v.sourceInfo(s), ShapeString: shape, UnpaddedSize: unpadded, Color: row.color,
+		TfOpName: s.Op, Category: category(r), SourceInfo: v.sourceInfo(s), ShapeString: s.Shape, UnpaddedSize: m.Requested, Color: row.color,
 	}
 }

@@ -91,7 +91,7 @@ func checkReferences(t *testing.T, folder string, find func(capture, module stri
 // view reads a module and returns its memory viewer JSON.
 func view(t *testing.T, module string, proto []byte, space int64) []byte {
 	t.Helper()
-	b := build.New(build.Everything | build.Overlaps)
+	b := build.New(build.Everything | build.XProf)
 	if err := hlo.Add(b, hlo.Module{Name: module, Source: b.Source(lifetime.Source{Format: "hlo"})}, proto); err != nil {
 		t.Fatal(err)
 	}
