@@ -78,7 +78,9 @@ func (s *Series) Add(c *lifetime.Capture) {
 				g.Bytes, g.buffers = append(g.Bytes, 0), append(g.buffers, 0)
 			}
 			g.Bytes[n], g.buffers[n] = g.Bytes[n]+row.Bytes, g.buffers[n]+row.Count
-			g.Space, g.Site = space, row.Site
+			if g.Space != space { // the stack with most
+				g.Space, g.Site = space, row.Site
+			}
 		}
 	}
 	s.last, s.programs = c, append(s.programs, programs)

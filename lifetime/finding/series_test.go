@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/finding"
+	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -108,5 +109,37 @@ func TestSeriesFindings(t *testing.T) {
 		if text := fmt.Sprintf("%s of %d", got, series.Captures()); text != c.want {
 			t.Errorf("%s: %s, want %s", name, text, c.want)
 		}
+	}
+}
+
+// TestSeriesStack: of one line that several callers reach, the finding has the stack with most memory, not the last.
+func TestSeriesStack(t *testing.T) {
+	var series finding.Series
+	for n := range int64(3) {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "f", Format: "jaxprof"})
+		s := b.Space()
+		b.Describe(s, lifetime.SpaceInfo{Device: "gpu:0", Axis: lifetime.Event, Facts: lifetime.EndState | lifetime.Stacks})
+		for i, caller := range []string{"step", "warm"} {
+			outer := b.Call(b.Frame(frame.Frame{Function: caller, File: "/w/train.py", Line: 9 + i, Kind: frame.User}), 0)
+			site := b.Site(lifetime.Site{Stack: b.Call(b.Frame(frame.Frame{Function: "keep", File: "/w/train.py", Line: 3, Kind: frame.User}), outer)})
+			b.Live(s, build.Block{Addr: uint64(i+1) << 30, Requested: 1, Occupied: 100*(n+1)*int64(1-i) + 7, Site: site})
+		}
+		capture, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		series.Add(capture)
+	}
+	all := series.Findings()
+	if len(all) != 1 {
+		t.Fatal(all)
+	}
+	text := ""
+	for f := range all[0].Of.FramesOf(all[0].Of.Sites[all[0].Sites[0]].Stack) {
+		text += f.Function + " "
+	}
+	if text != "keep step " {
+		t.Error(text)
 	}
 }
