@@ -226,27 +226,25 @@ func (r *reader) live(space build.SpaceRef, s *sample) {
 }
 
 // Sniff reports whether head may begin a pprof profile: its first field is a sample type (two text numbers),
-// followed by another one or by a sample. Other protocol buffers have texts or more numbers there.
+// followed by another one or by a sample. Other protocol buffers have texts or more numbers there, so if newer fields
+// follow the two numbers, the sample must begin with the list of its locations.
 func Sniff(head []byte) bool {
+	newer := false
 	for types := 0; ; types++ {
 		num, typ, n := protowire.ConsumeTag(head)
 		if tag := protowire.EncodeTag(num, typ); n < 0 || tag != profileSampleType {
-			return types > 0 && n >= 0 && tag == profileSample
+			_, m := protowire.ConsumeVarint(head[max(n, 0):])
+			return types > 0 && n >= 0 && tag == profileSample && (!newer || m > 0 && n+m < len(head) && head[n+m] == sampleLocations)
 		}
 		body, m := protowire.ConsumeBytes(head[n:])
-		if m < 0 || !isSampleType(body) {
+		fields := wire.Scan(body, wire.Span{End: len(body)})
+		first, _ := fields.Next()
+		unit, _ := fields.Next()
+		if newer = newer || fields.At < fields.End; m < 0 || first.Tag != valueType || unit.Tag != valueUnit {
 			return false
 		}
 		head = head[n+m:]
 	}
-}
-
-// isSampleType reports whether a message is exactly two numbers, the fields of a ValueType.
-func isSampleType(body []byte) bool {
-	m := wire.Scan(body, wire.Span{End: len(body)})
-	typ, _ := m.Next()
-	unit, _ := m.Next()
-	return typ.Tag == valueType && unit.Tag == valueUnit && m.At == m.End
 }
 
 // Tags of the fields of profile.proto that are read.
