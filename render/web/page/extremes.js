@@ -39,4 +39,15 @@ export class Extremes {
     }
     return {low, high};
   }
+
+  // above writes the indexes below end of all numbers above a limit to out, and returns how many there are.
+  above(limit, end, out) {
+    const {values, high} = this;
+    let n = 0;
+    for (let i = 0; i < end; i++) {
+      if (i % block === 0 && values[high[i / block]] <= limit) i += block - 1;
+      else if (values[i] > limit) out[n++] = i;
+    }
+    return n;
+  }
 }

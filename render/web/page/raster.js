@@ -1,6 +1,7 @@
 // Computes the buffer at each pixel of the block view. Drawing, hovering and highlighting
 // use this map, so their speed does not depend on the number of buffers.
 
+import {Extremes} from './extremes.js';
 import {lastUpTo} from './space.js';
 
 // Values of pixels without a buffer. Buffers are numbers from 0.
@@ -155,97 +156,118 @@ const near = 0.5; // of a pixel: a run of one colour is easier to see than dots
 // byAddress puts every buffer at its address, for its lifetime. A pixel has one colour, so what it cannot show is owed to the pixels above
 // it: in a column, the area of a colour is its bytes over time, within two pixels. So it is in package blocks. legend has the colours.
 export function byAddress(space, view, places, {classes, rows}) {
-  const {from, to, low, high, width, height} = view, {begin, end, size, count} = space;
-  const pixels = new Int32Array(width * height), sx = width / (to - from), sy = height / (high - low);
-  const live = places.live ||= new Int32Array(count), strip = new Strip(height, rows.length, classes); // live has n buffers of a strip that reach into the next one
-  let next = 0, n = 0;
-  for (; next < count && begin[next] <= from; next++) if (end[next] > from) live[n++] = next;
+  const {from, to, low, high, width, height} = view, {begin, end, size, count} = space, {of} = places;
+  const pixels = new Int32Array(width * height), strip = new Strip(height, rows.length, classes);
+  const live = places.live ||= new Int32Array(count), ends = places.ends ||= new Extremes(end); // live has n buffers of a strip that reach into the next one
+  const buffers = {begin, end, size, of, from, low, sx: width / (to - from), sy: height / (high - low)};
+  const regions = {...buffers, of: places.ofRegion};
+  for (const key of ['begin', 'end', 'size']) regions[key] = Float64Array.from(space.regions, (r) => r[key]);
+  let next = lastUpTo(begin, from) + 1, n = ends.above(from, next, live);
   for (let first = 0; first < width; first += stripColumns) {
-    const until = strip.start(first, width), before = n;
-    const left = (t) => (t - from) * sx - first, up = (place) => (place - low) * sy; // pixels from the left and from the bottom of the strip
-    space.regions.forEach((r, i) => strip.cover(left(r.begin), left(r.end), up(places.ofRegion[i]), up(places.ofRegion[i] + r.size), rows.length, REGION));
-    const add = (i) => {
-      const right = left(end[i]), place = places.of[i];
-      if (place < high && place + size[i] > low) strip.cover(left(begin[i]), right, up(place), up(place + size[i]), classes[i], i);
-      if (right > until) live[n++] = i;
-    };
+    const before = n, until = strip.start(first, width), last = lastUpTo(begin, from + until / buffers.sx, next - 1) + 1;
+    for (let i = 0; i < space.regions.length; i++) strip.cover(regions, i, rows.length, REGION);
     n = 0;
-    for (let k = 0; k < before; k++) add(live[k]);
-    for (; next < count && left(begin[next]) < until; next++) add(next);
-    strip.choose(pixels, first, width);
+    for (let j = 0; j < before; j++) if (strip.cover(buffers, live[j], classes[live[j]], live[j])) live[n++] = live[j];
+    for (; next < last; next++) if (strip.cover(buffers, next, classes[next], next)) live[n++] = next;
+    strip.choose(pixels, width);
   }
   return pixels;
 }
 
-// Strip has for some columns of pixels, from the bottom up, which part of each pixel the buffers of each class cover, and the regions.
+// Strip has for some columns of pixels, from the bottom up, which part of each pixel the buffers of each class cover, and the regions. What
+// covers a part of a row in all columns is there once, in lines. Of the classes in a pixel or a line, seen has the bits of their numbers modulo 32.
 class Strip {
   constructor(height, kinds, classes) {
-    const cells = height * stripColumns;
-    Object.assign(this, {height, kinds, cells, classes, parts: new Float32Array(cells * (kinds + 1)), ids: new Int32Array(cells * (kinds + 1)),
-      whole: new Int32Array(cells), touched: new Uint8Array(cells), owed: new Float64Array(stripColumns * (kinds + 2)), left: new Uint16Array(height).fill(kinds + 1)}); // left: classes of the column before
+    const cells = height * stripColumns, lists = (n) => ({parts: new Float32Array(n * (kinds + 1)), ids: new Int32Array(n * (kinds + 1)), seen: new Int32Array(n)});
+    Object.assign(this, {height, kinds, classes, cells: lists(cells), lines: lists(height), whole: new Int32Array(cells),
+      owed: new Float64Array(stripColumns * (kinds + 2)), left: new Uint16Array(height).fill(kinds + 1)}); // left: classes of the column before
   }
 
-  // start empties the strip from the column first on, and returns how many columns it has.
+  // start empties the strip from the column first on, and returns the column after its last one.
   start(first, width) {
     this.whole.fill(NOTHING);
-    for (const list of [this.touched, this.parts]) list.fill(0);
-    return this.columns = Math.min(stripColumns, width - first);
+    for (const {parts, seen} of [this.cells, this.lines]) for (const list of [parts, seen]) list.fill(0);
+    this.first = first;
+    this.columns = Math.min(stripColumns, width - first);
+    return first + this.columns;
   }
 
-  // cover adds a rectangle of a class with exact edges, in pixels from the left and from the bottom.
-  cover(left, right, bottom, top, kind, id) {
-    const {whole, parts, ids, touched} = this, plane = kind * this.cells;
+  // cover adds rectangle i of a list, of a class, with exact edges, and reports whether it goes on after the strip. Its arguments are no fractions:
+  // a call with those would take three times as long.
+  cover({begin, end, of, size, from, low, sx, sy}, i, kind, id) {
+    const {columns, height, kinds, whole, first} = this;
+    let left = (begin[i] - from) * sx - first, right = (end[i] - from) * sx - first; // pixels of the strip
+    let bottom = (of[i] - low) * sy, top = bottom + size[i] * sy;
+    const on = right > columns;
     if (left < 0) left = 0;
-    if (right > this.columns) right = this.columns;
+    if (on) right = columns;
     if (bottom < 0) bottom = 0;
-    if (top > this.height) top = this.height;
-    if (right <= left || top <= bottom) return;
-    const inner = Math.ceil(left), until = Math.floor(right);
-    for (let y = Math.floor(bottom); y < top; y++) {
-      const high = Math.min(top, y + 1) - Math.max(bottom, y), row = y * stripColumns, full = high === 1 && until > inner;
-      if (full && id === REGION) parts.fill(1, plane + row + inner, plane + row + until);
-      else if (full) whole.fill(id, row + inner, row + until);
-      for (let x = Math.floor(left); x < right; x++) {
-        if (full && x === inner) x = until;
-        if (x >= right) break;
-        const p = row + x;
-        parts[plane + p] += high * (Math.min(right, x + 1) - Math.max(left, x));
-        ids[plane + p] = id;
-        touched[p] = 1;
+    if (top > height) top = height;
+    if (right <= left || top <= bottom) return on;
+    const x0 = left | 0, until = right | 0, x1 = until < right ? until : until - 1, inner = left > x0 ? x0 + 1 : x0;
+    const all = right - left === columns, bit = id === REGION ? 0 : 1 << kind, {parts, ids, seen} = all ? this.lines : this.cells;
+    for (let y = bottom | 0; y < top; y++) {
+      let high = 1;
+      if (y < bottom) high -= bottom - y;
+      if (y + 1 > top) high -= y + 1 - top;
+      const full = high === 1 && bit && until > inner, p = all ? y : y * stripColumns + x0, last = all ? y : p + x1 - x0;
+      if (full) whole.fill(id, y * stripColumns + inner, y * stripColumns + until);
+      if (full && all) continue;
+      for (let q = p; q <= last; q = full && q < last ? last : q + 1) {
+        const at = q * (kinds + 1) + kind;
+        parts[at] += high;
+        ids[at] = id;
+        seen[q] |= bit;
       }
+      if (all) continue;
+      parts[p * (kinds + 1) + kind] -= high * (left - x0);
+      parts[last * (kinds + 1) + kind] -= high * (x1 + 1 - right);
     }
+    return on;
   }
 
   // choose writes the buffers of the strip to pixels. owed has the area that a column owes to each class, to regions and to nothing.
-  choose(pixels, first, width) {
-    const {height, kinds, cells, parts, ids, whole, touched, owed, left, classes} = this, reserved = cells * kinds, none = kinds + 1;
+  choose(pixels, width) {
+    const {height, kinds, columns, first, whole, owed, left, classes, cells: {parts, ids, seen}, lines} = this, none = kinds + 1;
     owed.fill(0);
     for (let y = 0; y < height; y++) {
+      const line = y * none, inLine = lines.seen[y], lineParts = lines.parts;
       let before = left[y];
-      for (let x = 0, p = y * stripColumns, out = (height - 1 - y) * width + first; x < this.columns; x++, p++, out++) {
+      for (let x = 0, p = y * stripColumns, out = (height - 1 - y) * width + first; x < columns; x++, p++, out++) {
         if (whole[p] >= 0) {
           before = classes[pixels[out] = whole[p]];
           continue;
         }
-        if (!touched[p]) {
-          before = parts[reserved + p] > 0 ? kinds : none;
-          pixels[out] = before === kinds ? REGION : NOTHING;
-          continue;
-        }
-        const at = x * (kinds + 2);
-        let covered = 0, best = -1, again = false;
-        for (let kind = 0; kind <= none; kind++) {
-          const part = kind < kinds ? parts[kind * cells + p] : kind === kinds ? Math.min(parts[reserved + p], 1) - covered : 1 - Math.max(covered, parts[reserved + p]);
-          if (part <= least) continue;
-          if (kind < kinds) covered += part;
-          owed[at + kind] += part;
-          if (best < 0 || owed[at + kind] > owed[at + best]) best = kind;
-          again ||= kind === before;
-        }
-        if (first + x > 0 && again && owed[at + before] + near >= owed[at + best]) best = before;
-        owed[at + best]--;
+        const cell = p * none, reserved = Math.min(parts[cell + kinds] + lineParts[line + kinds], 1);
+        let bits = seen[p] | inLine, best = none;
+        if (bits || reserved > least && reserved < 1 - least) {
+          const at = x * (kinds + 2);
+          let covered = 0, most = -Infinity, again = false;
+          for (; bits; bits &= bits - 1) {
+            for (let kind = 31 - Math.clz32(bits & -bits); kind < kinds; kind += 32) {
+              const part = parts[cell + kind] + lineParts[line + kind];
+              if (part <= least) continue;
+              covered += part;
+              const owe = owed[at + kind] += part;
+              if (kind === before) again = true;
+              if (owe <= most) continue;
+              best = kind;
+              most = owe;
+            }
+          }
+          for (let kind = kinds, part = reserved - covered; kind <= none; kind++, part = 1 - Math.max(covered, reserved)) {
+            if (part <= least) continue;
+            const owe = owed[at + kind] += part;
+            if (kind === before) again = true;
+            if (owe <= most) continue;
+            best = kind;
+            most = owe;
+          }
+          if (again && first + x > 0 && owed[at + before] + near >= most) best = before;
+          owed[at + best]--;
+        } else if (reserved > least) best = kinds;
         before = best;
-        pixels[out] = best < kinds ? ids[best * cells + p] : best === kinds ? REGION : NOTHING;
+        pixels[out] = best < kinds ? parts[cell + best] ? ids[cell + best] : lines.ids[line + best] : best === kinds ? REGION : NOTHING;
       }
       left[y] = before;
     }
