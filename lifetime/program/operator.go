@@ -55,7 +55,7 @@ var operators = []struct {
 	{"to _to_copy copy_", OpCast | OpElements | OpStores},
 	{"dequantize", OpCast | OpElements},
 	{"clone", OpElements | OpStores},
-	{"empty empty_like zeros zeros_like ones ones_like full full_like", OpStores},
+	{"empty empty_like zeros zeros_like ones ones_like full full_like rand rand_like randn randn_like randint", OpStores},
 	{"contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where bitwise_and bitwise_right_shift __rshift__ __and__", OpElements},
 }
 

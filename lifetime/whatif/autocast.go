@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ func (m *model) autocast() string {
 	case m.any(func(b *buffer) bool { return m.does(b, program.OpOverTime) }):
 		return "what a whole recurrent layer casts is not recorded"
 	}
+	m.attend()
 	var all []*autocaster
 	var first []*buffer // of the first backward pass that makes gradients
 	for k := range m.passes {
@@ -48,7 +50,6 @@ func (m *model) autocast() string {
 		a.apply()
 	}
 	m.doubt(offAutocast)
-	m.doubtAttention()
 	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights, and rows of a result that is not the last
 	for i, b := range halved.buffers {
 		isOfRows := b.saved && m.op(b) == "index" && !slices.ContainsFunc(all, func(a *autocaster) bool { return a.half[m.buffers[i]] })
@@ -160,7 +161,8 @@ func (a *autocaster) readOperations() {
 	for i := range a.operations {
 		of := &a.operations[i]
 		for _, b := range of.unit {
-			if b.size > smallest && (of.result == nil || !m.isNorm(b)) {
+			isOther := of.does.Is(program.OpAttention) && of.result != nil && of.result.size >= b.size // sums of its rows
+			if b.size > smallest && !isOther && (of.result == nil || !m.isNorm(b)) {
 				of.result = b
 			}
 		}
@@ -199,16 +201,16 @@ func (a *autocaster) isClone(q int) bool {
 
 // castForward changes the forward pass.
 func (a *autocaster) castForward() {
-	var prev *operation          // the last one with a result
-	floats := map[int64]moment{} // last ends of results of 32 bits, by size
-	isHalfOf := map[int64]bool{} // has the last result of a size 16 bits?
+	var prev *operation           // the last one with a result
+	floats := map[int64]*buffer{} // results of 32 bits that end last, by size
+	isHalfOf := map[int64]bool{}  // has the last result of a size 16 bits?
 	added := a.m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && a.m.op(b) == "index_select" })
 	for i := range a.operations {
 		o := &a.operations[i]
 		first, isHalf := o.first(), prev != nil && a.half[prev.result]
 		switch {
 		case o.does.Is(program.OpHalf):
-			a.multiply(o, prev)
+			a.multiply(o, prev, floats)
 			a.halve(o)
 		case o.op == "cross_entropy_loss":
 			if isHalf && first.size > smallest {
@@ -221,13 +223,13 @@ func (a *autocaster) castForward() {
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
 				a.put(prev.result, prev.result.size, castsOperand.at(first.begin.event), prev.result.end.later(hasCast.at(first.begin.event)))
 			}
-		case isHalf && (o.op != "add" || o.result == nil || floats[o.result.size].compare(o.result.begin) <= 0): // no operand has 32 bits
+		case isHalf && (o.op != "add" || o.result == nil || floats[o.result.size] == nil || floats[o.result.size].end.compare(o.result.begin) <= 0): // no operand has 32 bits
 			a.halve(o)
 		}
 		if b := o.result; b != nil {
 			prev, isHalfOf[b.size] = o, a.half[b]
-			if !a.half[b] {
-				floats[b.size] = floats[b.size].later(b.end)
+			if last := floats[b.size]; !a.half[b] && (last == nil || last.end.compare(b.end) < 0) {
+				floats[b.size] = b
 			}
 		}
 	}
@@ -255,8 +257,9 @@ func (a *autocaster) castLoss(b *buffer) {
 	a.put(b, b.size, hasCast.at(b.begin.event), end)
 }
 
-// multiply adds a copy of what a product takes: what the node of its weight frees, or the result of the operation before.
-func (a *autocaster) multiply(o, before *operation) {
+// multiply adds a copy of what a product takes: what the node of its weight frees, or the result of the operation before, if a product of it can have this
+// size: else an earlier one of floats of which one can.
+func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 	g, producer := o.gradient, before
 	var operand *buffer
 	if producer != nil {
@@ -266,6 +269,18 @@ func (a *autocaster) multiply(o, before *operation) {
 		ends := func(b *buffer, at moment) int { return b.end.compare(at) }
 		if j, _ := slices.BinarySearchFunc(a.saved, g.begin, ends); j < len(a.saved) && a.saved[j].begin.event < o.first().begin.event {
 			operand, producer = a.saved[j], a.producers[a.saved[j]]
+		}
+		fits := func(b *buffer) bool { return b.end.compare(g.begin) > 0 && takes(o, b) }
+		if o.does.Is(program.OpLinear) && operand != nil && !fits(operand) && len(floats) <= mostSizes {
+			best := before.result // it may have 16 bits
+			for _, b := range floats {
+				if !fits(best) && fits(b) || fits(b) && best != before.result && b.begin.compare(best.begin) > 0 {
+					best = b
+				}
+			}
+			if fits(best) {
+				operand, producer = best, a.producers[best]
+			}
 		}
 	}
 	if operand == nil || a.half[operand] {
@@ -283,6 +298,15 @@ func (a *autocaster) multiply(o, before *operation) {
 	if use, isUsed := a.uses[operand]; isUsed && operand.saved && !isInput && !keepsResult {
 		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}
 	}
+}
+
+// takes reports whether the product of an operand and the weight can have the size of the result: rows, columns and their sum of products are whole numbers.
+func takes(o *operation, operand *buffer) bool {
+	isSquare := func(x, y *buffer) bool {
+		n := math.Sqrt(float64(x.size) / float64(y.size) * float64(o.gradient.size) / 4)
+		return math.Abs(n-math.Round(n)) < 1e-6
+	}
+	return o.result != nil && isSquare(operand, o.result) && isSquare(o.result, operand)
 }
 
 // ofProducts reports whether all contributions of a size are products of one copy of a weight: they are added in 16 bits. What is computed again makes

@@ -41,15 +41,17 @@ func (m *model) scale(factor float64) string {
 		by(factor, factor, factor, 1, factor), by(factor, factor, square, factor, factor), by(factor, factor, square, 1, 1))
 }
 
+// mostSizes are more sizes than results of a program have that are tried with each other one.
+const mostSizes = 1000
+
 // slots returns the sizes of masks that give each row a slot of an expert, where there are up to twice as many slots as rows: both grow with the batch.
 func (m *model) slots() map[int64]bool {
-	const number = 8  // bytes
-	const most = 1000 // sizes of rows, which a program does not have: each is tried with each mask
+	const number = 8 // bytes
 	all := map[int64]bool{}
 	rows := m.sizes(func(b *buffer) bool {
 		return m.isComputed(b) && slices.Contains([]string{"max", "argmax", "topk"}, m.op(b))
 	})
-	if len(rows) > most {
+	if len(rows) > mostSizes {
 		return all
 	}
 	for size := range m.sizes(func(b *buffer) bool { return m.isComputed(b) && m.op(b) == "one_hot" }) {

@@ -61,6 +61,7 @@ func (m *model) halve() string {
 	if !m.any(func(b *buffer) bool { return isParameter(b) && b.size > smallest }) {
 		return "no parameter is known"
 	}
+	m.attend()
 	hasBytes := sizeOf(m.states(0)) < sizeOf(filter(m.buffers, isParameter))*3/4 // states of 8 bits
 	gradients := m.sizes(is(purpose.Gradient))
 	isOfRows := func(b *buffer) bool { // numbers of rows of an embedding, or their sums
@@ -89,16 +90,8 @@ func (m *model) halve() string {
 		b.size /= 2
 	}
 	m.halved = true
-	m.doubtAttention()
 	m.keepRoots()
 	return ""
-}
-
-// doubtAttention widens the range where attention runs: in 16 bits PyTorch may choose another kernel, which saves and pads other buffers.
-func (m *model) doubtAttention() {
-	if m.any(func(b *buffer) bool { return b.saved && m.does(b, program.OpAttention) }) {
-		m.doubt(offAttention)
-	}
 }
 
 // keepRoots widens the range up to where normalizations of the program, which show a root, compute in 32 bits: up to two copies of what they take are

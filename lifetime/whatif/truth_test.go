@@ -613,8 +613,8 @@ func TestSixteenBits(t *testing.T) {
 	}
 }
 
-// TestFamilies: what programs needed that were really changed, with a cell that runs in a loop, edges of a graph, pairs of a batch, and what they make
-// before their first module.
+// TestFamilies: what programs needed that were really changed, with a cell that runs in a loop, edges of a graph, pairs of a batch, what they make
+// before their first module, and attention that other kernels compute in 16 bits.
 func TestFamilies(t *testing.T) {
 	for _, of := range []struct {
 		capture, edits string
@@ -635,6 +635,16 @@ func TestFamilies(t *testing.T) {
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
 		{"clip", "batch=0.5", 21591040, .35},
 		{"clip", "no_grad", 24248832, .06},
+		{"attention_cross", "precision=amp", 144206848, .03},
+		{"attention_cross", "precision=bf16", 89439744, .03},
+		{"attention_grouped", "precision=amp", 349902336, .03},
+		{"attention_grouped", "precision=bf16", 216036352, .03},
+		{"attention_math", "precision=amp", 139432448, .03},
+		{"attention_math", "precision=bf16", 101766144, .03},
+		{"attention_narrow", "precision=amp", 168895488, .03},
+		{"attention_narrow", "precision=bf16", 117227008, .03},
+		{"attention_odd", "precision=amp", 120905728, .03},
+		{"attention_odd", "precision=bf16", 86445056, .03},
 		{"resume", "optimizer=sgd", 18627072, .01},
 		{"variable", "accumulate=2", 45790208, .001},
 		{"variable", "accumulate=4", 45790208, .001},
