@@ -36,6 +36,8 @@ type Peak struct {
 	Layers     []Layer          `json:"layers"`      // by layer, largest first; they sum to bytes; empty if no layer is known
 	PhasePeaks []PhasePeak      `json:"phase_peaks"` // by phase, in the order of their first runs, whatever the instant; empty without phases
 	Savings    []WhatIfScenario `json:"savings"`     // what would lower the peak, the cheapest first; empty at other instants
+	Unchanged  *WhatIfScenario  `json:"unchanged"`   // what the savings lower if that is not this peak: the next step, or the program with the request that failed; null else
+	Unfinished bool             `json:"unfinished"`  // the recording ends in the middle of a pass: the savings are those until then, and the rest may need more
 	Program    *Program         `json:"program"`     // the same bytes of a compiled program by purpose; null for the recording of a run
 
 	NameOlder     string              `json:"-"` // how to record who allocated Older
@@ -134,6 +136,9 @@ func PeakSumsOf(t *lifetime.Tables, s *lifetime.Space) Peak {
 func (p *Peak) AddSavings(c *judge.Capture, s *lifetime.Space) {
 	if s != nil && p.At == s.Peak(lifetime.Occupied).At {
 		p.Savings = scenariosOf(RemediesOf(c, s))
+		if e := autoEngine(c, s); e != nil {
+			p.Unchanged, p.Unfinished = unchangedOf(e), e.Unfinished
+		}
 	}
 }
 

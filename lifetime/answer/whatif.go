@@ -115,24 +115,20 @@ func pastOf(c *judge.Capture, s *lifetime.Space) *WhatIfScenario {
 // RemediesOf returns the changes that lower the peak of a space as Peak.Savings does, with what would be in use.
 func RemediesOf(c *judge.Capture, s *lifetime.Space) []Remedy {
 	return judge.Once(c, "remedies", s, func() []Remedy {
-		e := autoEngine(c, s)
-		if e == nil {
-			return nil
+		if e := autoEngine(c, s); e != nil {
+			return lowering(c, s, e, 0)
 		}
-		all := lowering(c, s, e, 0)
-		if more := e.Needs.Peak - s.Peak(lifetime.Occupied).Bytes; len(all) == 0 ||
-			float64(more) < worthwhile*float64(e.Needs.Peak) || !e.OneStep && e.Capacity() == 0 {
-			return all
-		}
-		start := scenarioOf(e, e.Start(), 0)
-		if start.Advice = "Nothing changed: the changes lower this."; e.OneStep {
-			start.Advice = "Nothing changed: the step after the recorded one needs this. The changes lower that step."
-		}
-		if e.Unfinished {
-			start.Advice += " That is " + Scope + "."
-		}
-		return slices.Insert(all, 0, Remedy{start, e, e.Start()})
+		return nil
 	})
+}
+
+// unchangedOf returns what changes lower if that is not the recorded peak: the next step, or the program with the request that failed; else nil.
+func unchangedOf(e *whatif.Engine) *WhatIfScenario {
+	if !e.OneStep && e.Capacity() == 0 {
+		return nil
+	}
+	start := scenarioOf(e, e.Start(), 0)
+	return &start
 }
 
 // tries are the changes that a page offers, in the order in which people try them. All combinations of them take many times as long as all else.

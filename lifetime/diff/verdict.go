@@ -24,7 +24,7 @@ func (r *Result) Verdict() string {
 		parts = append(parts, p.peak())
 		if !p.Moves() { // else they are of two instants
 			for _, c := range p.notable() {
-				parts[0] += fmt.Sprintf(", %s %s", c.Name, units.Signed(c.Delta()))
+				parts[0] += fmt.Sprintf(", %s %s", purpose.Words(c.Name), units.Signed(c.Delta()))
 			}
 		}
 	}

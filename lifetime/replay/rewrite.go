@@ -105,7 +105,7 @@ func (h *History) Places() []Place {
 			for _, of := range h.startRequests {
 				place(r, of)
 			}
-		case h.events[done-1].op == opAlloc:
+		case h.events[done-1].op == opAlloc || h.events[done-1].op == opFull:
 			place(r, h.events[done-1].of)
 		}
 		return true

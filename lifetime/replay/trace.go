@@ -94,8 +94,11 @@ func (h *History) walk(s Settings, d Device, visit func(r *runner, done int, at 
 		} else if e.op == opFree {
 			at = max(at, h.requests[e.of].end)
 		}
-		if !r.event(e, i == len(h.events)-1) || !visit(r, i+1, at) || r.work > maxWork {
+		if !r.event(e, true) || !visit(r, i+1, at) || r.work > maxWork {
 			return
+		}
+		if e.op == opFull { // the program went on without it
+			r.free(r.at[e.of], e.of+1)
 		}
 	}
 }

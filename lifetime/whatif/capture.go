@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/internal/interned"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -21,22 +23,26 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 	space.Axis, space.Begin, space.End = lifetime.Event, -1, int64(max(len(calls), 1))
 	space.Facts = m.s.Facts&lifetime.Stacks | lifetime.History | lifetime.EndState | lifetime.Addresses
 	space.LifetimePeak, space.Allocations, space.Frees = 0, 0, 0
-	top := uint64(0)
-	for _, p := range places {
-		top = max(top, p.Addr+uint64(p.Size))
-	}
 	rest := m.others
 	fail := func(until int64) { // requests that failed up to an event, as if they had found memory
 		for ; len(rest) > 0 && int64(rest[0].at.event) <= until; rest = rest[1:] {
 			if o := rest[0]; o.kind == replay.Fail {
 				at := int64(o.at.event)
-				b := lifetime.Buffer{Addr: top, Begin: at, End: at + 1, Size: h.BlockSizeOf(calls[at].Request), Requested: o.failed.size, Site: lifetime.SiteID(o.failed.site)}
+				place := places[calls[at].Request]
+				b := lifetime.Buffer{Addr: place.Addr, Begin: at, End: at + 1, Size: place.Size, Requested: o.failed.size, Site: lifetime.SiteID(o.failed.site)}
 				space.Buffers, space.Purposes = append(space.Buffers, b), append(space.Purposes, 0)
 			}
 		}
 	}
+	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
+	c.Purposes = slices.Clone(m.t.Purposes)
+	numbers := interned.Of[purpose.Purpose, lifetime.PurposeID](&c.Purposes)
 	for i, from := range m.buffers {
 		b := m.s.Buffers[from.like]
+		is := m.s.PurposeOf(int(from.like))
+		if b.Site = lifetime.SiteID(from.site); from.added && m.t.Purpose(is).Category != from.category { // it is of the size of another one
+			is = numbers.ID(purpose.Purpose{Category: from.category, Phase: from.phase, Part: from.part, How: purpose.Inferred, PhaseHow: purpose.Inferred})
+		}
 		b.Begin, b.End, b.Edge = int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
 		b.Addr, b.Size, b.Requested = places[i].Addr, places[i].Size, from.size
 		if from.begin.event < 0 {
@@ -54,11 +60,10 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 		}
 		fail(b.Begin)
 		space.Buffers = append(space.Buffers, b)
-		space.Purposes = append(space.Purposes, m.s.PurposeOf(int(from.like)))
+		space.Purposes = append(space.Purposes, is)
 	}
 	fail(space.End)
 	space.SortEnds(nil)
-	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
 	c.Sources, c.Losses = slices.Clone(m.t.Sources), nil
 	if len(s) > 0 {
 		from := &c.Sources[space.Source]

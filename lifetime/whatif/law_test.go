@@ -1,7 +1,9 @@
 package whatif
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sort"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -177,10 +180,13 @@ func growth(m *model) string {
 	return fmt.Sprint(levels[1] - levels[0])
 }
 
-// TestOutline: the outline of a change on the recorded axis is the usage of the changed program, at 200 instants.
+// TestOutline: the outline of a change on the recorded axis is the usage of the changed program, at 200 instants; that of the next step is drawn over the
+// recorded one. Its highest level, that of the changed program, and the peak that is said are one.
 func TestOutline(t *testing.T) {
 	tried := 0
-	for _, file := range []string{"whatif/gpt_small", "whatif/mlp", "whatif/gnn", "whatif/lightning", "replay/b19.c2.oom", "whatif/one_step"} {
+	files := []string{"whatif/one_step", "replay/b19.c2.oom", "whatif/gpt_small", "whatif/cut_second", "whatif/lightning", "whatif/retry",
+		"whatif/mlp", "whatif/gnn", "whatif/named", "whatif/accumulated", "whatif/evaluates", "whatif/kv_cache", "whatif/h200_lstm", "meaning/a17"}
+	for _, file := range files[:deep.Or(6, len(files))] {
 		e := engineIn(t, file+".pickle.zst")
 		on := e.base.s
 		var times []int64 // of recorded calls
@@ -194,7 +200,7 @@ func TestOutline(t *testing.T) {
 			}
 			times = append(times, now)
 		}
-		for _, edits := range law {
+		for _, edits := range append([]string{"next-step", "kv-cache=2", "no_grad=evaluation", "freeze=*", "set_to_none=on"}, law...) {
 			s, err := Parse(edits)
 			if err != nil {
 				t.Fatal(err)
@@ -205,11 +211,19 @@ func TestOutline(t *testing.T) {
 			}
 			levels := e.Levels(s, on)
 			changed, _ := e.Capture(s)
+			drawn := slices.MaxFunc(levels, func(x, y lifetime.Level) int { return cmp.Compare(x.Bytes, y.Bytes) }).Bytes
+			if peak := e.Run(s, replay.Device{}).Peak; drawn != peak || changed.Spaces[0].Peak(lifetime.Occupied).Bytes != peak {
+				t.Errorf("%s with %s: the outline has %d, the changed program %d, said are %d", file, s, drawn, changed.Spaces[0].Peak(lifetime.Occupied).Bytes, peak)
+			}
 			for k := 0; k < 200; k++ {
 				at := times[k*(len(times)-1)/200]
 				next := sort.Search(len(times), func(i int) bool { return times[i] > at }) // call
 				last := sort.Search(len(levels), func(i int) bool { return levels[i].At > at }) - 1
-				if want := changed.Spaces[0].LevelAt(int64(m.axis[next])-1, lifetime.Occupied); levels[last].Bytes != want {
+				event := m.axis[next]
+				if i := next - m.step; i >= 0 && i < len(m.again) { // the next step is drawn over the recorded one
+					event = m.again[i]
+				}
+				if want := changed.Spaces[0].LevelAt(int64(event)-1, lifetime.Occupied); levels[last].Bytes != want {
 					t.Fatalf("%s with %s: the outline has %d bytes at %d, the changed program %d", file, s, levels[last].Bytes, at, want)
 				}
 				tried++
@@ -218,5 +232,44 @@ func TestOutline(t *testing.T) {
 	}
 	if tried < 10_000 {
 		t.Errorf("only %d instants", tried)
+	}
+}
+
+// TestCategories: the capture of another optimizer has its states as states, of the line that made the recorded ones, and the recorded parameters.
+func TestCategories(t *testing.T) {
+	e := engineOf(t, "gpt_small")
+	type held struct {
+		bytes map[purpose.Category]int64
+		sites map[lifetime.SiteID]bool // of states
+	}
+	of := func(edits string) held {
+		s, err := Parse(edits)
+		if edits != "" && err != nil {
+			t.Fatal(err)
+		}
+		c, _ := e.Capture(s)
+		is, space := held{map[purpose.Category]int64{}, map[lifetime.SiteID]bool{}}, c.Spaces[0]
+		for i := range space.Buffers {
+			if b := &space.Buffers[i]; b.Edge&lifetime.EndOpen != 0 {
+				category := c.Purpose(space.PurposeOf(i)).Category
+				if is.bytes[category] += b.Requested; category == purpose.OptimizerState {
+					is.sites[b.Site] = true
+				}
+			}
+		}
+		return is
+	}
+	recorded := of("")
+	for edits, states := range map[string]float64{"optimizer=adam8bit": .26, "optimizer=momentum": .5, "optimizer=lion": .5, "optimizer=sgd": 0} {
+		got := of(edits)
+		if got.bytes[purpose.ModelParameter] != recorded.bytes[purpose.ModelParameter] ||
+			math.Abs(float64(got.bytes[purpose.OptimizerState])-states*float64(recorded.bytes[purpose.OptimizerState])) > .01*float64(recorded.bytes[purpose.OptimizerState]) {
+			t.Errorf("%s: %v, recorded %v", edits, got.bytes, recorded.bytes)
+		}
+		for site := range got.sites {
+			if !recorded.sites[site] {
+				t.Errorf("%s: site %d makes no state in the recording", edits, site)
+			}
+		}
 	}
 }

@@ -68,55 +68,73 @@ func (m *model) least() (most int64) {
 }
 
 // Levels returns the bytes in use of a scenario at the times of the recording: at each recorded call of the allocator the highest until the
-// next one, and what is in use right before that one. on is the space of the engine, on its own axis or by event. nil if the scenario is refused.
+// next one, and what is in use right before that one. If OneStep is set, the next step is at the times of the recorded one. on is the space of the
+// engine, on its own axis or by event. nil if the scenario is refused.
 func (e *Engine) Levels(s Scenario, on *lifetime.Space) (all []lifetime.Level) {
 	m, r := e.whole(s)
 	if r.Refused != "" {
 		return nil
 	}
-	h, calls := m.program()
-	places := h.Places()
-	level := int64(0)
-	for i, b := range m.buffers {
-		if b.isOlder() {
-			level += places[i].Size
-		}
-	}
-	next := 0                           // call of the scenario
-	until := func(now int64, end int) { // those of calls before one, all at a time
-		most := level
-		for ; next < min(end, len(calls)); next++ {
-			switch c := calls[next]; c.Kind {
-			case replay.Allocate:
-				level += places[c.Request].Size
-			case replay.Free:
-				level -= places[c.Request].Size
-			case replay.Fail: // the peak of a scenario has what did not get memory
-				most = max(most, level+h.BlockSizeOf(c.Request))
+	used, high := m.inUse()
+	draw := func(times []int64, from int, axis []int, end int) { // the calls from one to end, those before axis[i] at times[i]
+		for i, now := range times {
+			to := end
+			if i < len(axis) {
+				to = axis[i]
 			}
-			most = max(most, level)
-		}
-		if all = append(all, lifetime.Level{At: now, Bytes: most}); most > level {
-			all = append(all, lifetime.Level{At: now, Bytes: level})
+			most := slices.Max(append(high[from+1:to+1:to+1], used[from]))
+			if all = append(all, lifetime.Level{At: now, Bytes: most}); most > used[to] {
+				all = append(all, lifetime.Level{At: now, Bytes: used[to]})
+			}
+			from = to
 		}
 	}
-	now, k := on.Begin, 0 // k is the recorded call
+	times, now := []int64{on.Begin}, on.Begin
 	for c := range e.history.Calls() {
-		until(now, m.axis[k])
 		switch c.Kind {
 		case replay.Allocate:
 			now = on.Buffers[c.Request].Begin
 		case replay.Free:
 			now = on.Buffers[c.Request].End
 		}
-		k++
+		times = append(times, now)
 	}
-	last := len(calls)
-	if m.longer { // the step after the recorded ones has no time
-		last = next
+	step, after := m.step, m.step+len(m.again)
+	if step == after {
+		draw(times, 0, m.axis, m.n)
+		return all
 	}
-	until(now, last)
+	draw(times[:step+1], 0, m.axis[:step], m.axis[step])
+	draw(times[step:after+1], m.again[0], m.again, m.n)
+	if after < len(m.axis) {
+		draw(times[after:], m.axis[after], m.axis[after:], m.again[0])
+	}
 	return all
+}
+
+// inUse returns what is in use before each call, and after the last one; and the highest in it.
+func (m *model) inUse() (used, high []int64) {
+	h, calls := m.program()
+	places, level := h.Places(), int64(0)
+	for i, b := range m.buffers {
+		if b.isOlder() {
+			level += places[i].Size
+		}
+	}
+	used, high = []int64{level}, []int64{level}
+	for _, c := range calls {
+		most := level
+		switch c.Kind {
+		case replay.Allocate:
+			level += places[c.Request].Size
+		case replay.Free:
+			level -= places[c.Request].Size
+		case replay.Fail: // the peak of a scenario has what did not get memory
+			most += places[c.Request].Size
+		}
+		used, high = append(used, level), append(high, max(most, level))
+	}
+	return used, high
 }
 
 // Changes returns the recorded buffers, in order, that a scenario does without, or that have another size or other ends in it; none if it is refused.

@@ -77,10 +77,11 @@ type model struct {
 	rounds  []round
 	cuts    []int // events of requests that failed and ended what the program did
 	axis    []int // of each recorded event: the number of the event now
+	step    int   // first recorded event of the step that was added
+	again   []int // of each event of that step: the number of the event that is added like it; empty if none was
 	n       int   // events
 	sorted  int   // buffers that are in order
 	moved   bool  // moments are not events
-	longer  bool  // a step was added after the recorded ones
 	closure bool  // the optimizer calls the passes of its round
 	apart   bool  // another reading of a program whose operators are not recorded: see readApart
 	longest bool  // the one of these in which buffers live the longest
@@ -104,6 +105,7 @@ func (m *model) clone() *model {
 		c.buffers[i] = &all[i]
 	}
 	c.others, c.axis, c.passes = slices.Clone(m.others), slices.Clone(m.axis), slices.Clone(m.passes)
+	c.again = slices.Clone(m.again)
 	c.rounds, c.gaps = slices.Clone(m.rounds), slices.Clone(m.gaps)
 	return &c
 }

@@ -9,7 +9,7 @@ import (
 
 // nextStep reports whether the next step is there: all edits of such a recording are of that step.
 func (m *model) nextStep() string {
-	if !m.longer {
+	if len(m.again) == 0 {
 		return "not one whole step alone was recorded that makes what the next one has from its beginning"
 	}
 	return ""
@@ -86,7 +86,10 @@ func (m *model) addStep(step int) {
 		}
 		m.buffers = append(m.buffers, &again)
 	}
-	m.n, m.moved, m.longer = m.n+end-begin, true, true
+	for m.step = begin; len(m.again) < end-begin; {
+		m.again = append(m.again, m.n+len(m.again))
+	}
+	m.n, m.moved = m.n+end-begin, true
 	m.settle()
 }
 

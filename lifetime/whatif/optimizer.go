@@ -161,17 +161,18 @@ func (m *model) optimizer(per states, of temporaries) string {
 	case per != nil && m.rounds[first].open:
 		return "when its optimizer steps is not known"
 	}
+	made := m.states(0) // their line makes other states
 	m.drop(func(b *buffer) bool {
 		isOfStep := b.category == purpose.TemporaryData || b.category == purpose.Workspace || b.category == purpose.UnknownCategory
 		return b.category == purpose.OptimizerState && per != nil ||
 			b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping && isOfStep
 	})
 	if per != nil {
-		made := makesStates.at(m.rounds[first].optimizer)
+		at := makesStates.at(m.rounds[first].optimizer)
 		if areOlder {
-			made = before.at(0)
+			at = before.at(0)
 		}
-		m.addStates(parameters, made, per)
+		m.addStates(parameters, made, at, per)
 	}
 	all := filter(m.buffers, isParameter)
 	for k, in := range gradients {
@@ -186,12 +187,14 @@ func (m *model) optimizer(per states, of temporaries) string {
 	return ""
 }
 
-// addStates adds what an optimizer keeps of parameters.
-func (m *model) addStates(parameters []*buffer, made moment, per states) {
+// addStates adds what an optimizer keeps of parameters, at the line that made other states, if some are known.
+func (m *model) addStates(parameters, others []*buffer, made moment, per states) {
 	for q, p := range parameters {
 		for j, size := range per(p) {
 			b := m.add(p, made.in(q, j), never, size)
-			b.category, b.phase, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1
+			if b.category, b.phase, b.pass = purpose.OptimizerState, purpose.OptimizerPhase, -1; len(others) > 0 {
+				b.site = others[0].site
+			}
 		}
 	}
 }
@@ -322,7 +325,7 @@ func (m *model) foreach(how string) string {
 	m.settle()
 	// A fused optimizer keeps the number of steps on the device for each parameter.
 	parameters, first := m.trained()
-	m.addStates(parameters, makesStates.at(m.rounds[first].optimizer), func(*buffer) []int64 { return []int64{scalar} })
+	m.addStates(parameters, m.states(0), makesStates.at(m.rounds[first].optimizer), func(*buffer) []int64 { return []int64{scalar} })
 	return ""
 }
 

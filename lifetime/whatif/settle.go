@@ -106,8 +106,10 @@ func (m *model) settle() {
 		}
 		return int(numbers[min(event, m.n)])
 	}
-	for i := range m.axis {
-		m.axis[i] = now(m.axis[i])
+	for _, axis := range [][]int{m.axis, m.again} {
+		for i := range axis {
+			axis[i] = now(axis[i])
+		}
 	}
 	m.movePasses(now)
 	sorted := filter(m.buffers, func(b *buffer) bool { return b.isOlder() })

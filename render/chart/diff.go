@@ -209,7 +209,14 @@ func (p *comparison) explanation() string {
 // size in pixels. It cuts text that does not fit.
 func lines(text string, size int, width canvas.Length, most int) (all []string) {
 	line := ""
-	words := strings.Fields(canvas.Cut(text, 400))
+	var words []string
+	for _, word := range strings.Fields(canvas.Cut(text, 400)) {
+		if n := len(words) - 1; n >= 0 && isUnit(word) { // a number stays with its unit
+			words[n] += " " + word
+			continue
+		}
+		words = append(words, word)
+	}
 	for i, word := range words {
 		longer := strings.TrimPrefix(line+" "+word, " ")
 		switch {
@@ -223,4 +230,11 @@ func lines(text string, size int, width canvas.Length, most int) (all []string) 
 		}
 	}
 	return append(all, canvas.Fit(line, size, width))
+}
+
+// isUnit reports whether a word of a text, with what follows it, is a unit of bytes.
+func isUnit(word string) bool {
+	word = strings.TrimRight(word, ".,;:)")
+	_, err := units.ParseBytes("1" + word)
+	return err == nil && strings.HasSuffix(word, "B")
 }

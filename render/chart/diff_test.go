@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/internal/units"
@@ -188,5 +189,25 @@ func TestDiffWaterfall(t *testing.T) {
 	}
 	if rows := bars.FindAllString(string(drawnDiff(t, d, Options{Height: 480})), -1); len(rows) != 0 {
 		t.Errorf("%d rows without room", len(rows))
+	}
+}
+
+// TestLines: a title is broken between words, not between a number and its unit, wherever that falls.
+func TestLines(t *testing.T) {
+	const title = "peak 42.0 GiB -> 7.87 GiB, optimizer state -15.2 GiB (gradient -7.60 MiB); step +512 B; 32 more"
+	broken := 0
+	for width := canvas.Length(1500); width < 7000; width += 50 {
+		all := lines(title, 18, width, 9)
+		for i, line := range all {
+			if broken++; i > 0 && regexp.MustCompile(`^([KMGT]i)?B\b`).MatchString(line) {
+				t.Errorf("at %d: %q begins with a unit", width, line)
+			}
+		}
+		if len(all) < 9 && strings.Join(all, " ") != title {
+			t.Errorf("at %d: %q", width, all)
+		}
+	}
+	if broken < 200 {
+		t.Errorf("only %d lines", broken)
 	}
 }

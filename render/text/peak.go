@@ -44,9 +44,13 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 
 // savings writes what would lower a peak.
 func (p *Page) savings(k *answer.Peak) {
+	if k.Unchanged != nil && len(k.Savings) > 0 {
+		p.Para("", "  ", Unchanged(k.Unchanged))
+	}
 	for n := range k.Savings {
 		if n == 0 {
-			p.Line("what would lower the peak, the cheapest first")
+			scope := map[bool]string{true: "; " + answer.Scope}[k.Unfinished]
+			p.Para("", "  ", "what would lower the peak, the cheapest first"+scope)
 		}
 		of := &k.Savings[n]
 		peak, change := Saving(of)

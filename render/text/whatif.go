@@ -38,10 +38,9 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	recorded := &s.Scenarios[0]
 	switch replayed := units.Bytes(*recorded.ReplayedBytes); {
 	case s.OneStep:
-		next := &s.Scenarios[1]
-		said("the next step will need " + About(next.PeakBytes, next.LowBytes, next.HighBytes) + ": only one step was recorded, and all changes are of the next one")
+		said(Unchanged(&s.Scenarios[1]))
 	case s.Failed:
-		said("with the request that failed the program needs " + replayed + ": all changes are with it")
+		said(Unchanged(recorded))
 	case replayed != units.Bytes(*recorded.PeakBytes):
 		said("replayed, the peak is " + replayed + ": changes save from that")
 	}
@@ -120,6 +119,14 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 	}
 }
 
+// Unchanged says what a program needs without a change, if that is not the recorded peak.
+func Unchanged(of *answer.WhatIfScenario) string {
+	if len(of.Edits) == 0 {
+		return "with the request that failed the program needs " + units.Bytes(*of.ReplayedBytes) + ": all changes are with it"
+	}
+	return "the next step will need " + About(of.PeakBytes, of.LowBytes, of.HighBytes) + ": only one step was recorded, and all changes are of the next one"
+}
+
 // About returns bytes, and the range of them: "229 MiB (195 to 240)".
 func About(likely, low, high *int64) string {
 	said, from, to := units.Bytes(*likely), units.Bytes(*low), units.Bytes(*high)
@@ -168,9 +175,6 @@ func growth(of string, r *answer.WhatIfRoom) []string {
 
 // Saving returns the peak with a change that lowers it, and the change with what it costs, in words.
 func Saving(of *answer.WhatIfScenario) (peak, change string) {
-	if len(of.Edits) == 0 {
-		return units.Bytes(*of.ReplayedBytes), "the request that failed"
-	}
 	change = changeOf(of)
 	if cost := costOf(of); cost != "" {
 		change += ": " + cost + " in each step"

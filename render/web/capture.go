@@ -91,6 +91,8 @@ type space struct {
 	Picture     *picture      `json:"picture"`     // nil = none
 	Without     string        `json:"without"`     // what the peak would be without the leaks; empty if not known
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
+	Unchanged   string        `json:"unchanged"`   // what changes lower if that is not this peak, in words; else empty
+	Needs       int64         `json:"needs"`       // and its bytes; else those of the peak
 	Tries       bool          `json:"tries"`       // whether a part has changes to try; only of the main space
 }
 
@@ -197,6 +199,11 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 		const most = 4 // changes beside the picture
 		remedies := answer.RemediesOf(c, s)
 		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]), nil)
+		p := answer.Peak{At: s.Peak(lifetime.Occupied).At}
+		p.AddSavings(c, s)
+		if of.Needs = s.Peak(lifetime.Occupied).Bytes; p.Unchanged != nil {
+			of.Unchanged, of.Needs = text.Unchanged(p.Unchanged), *p.Unchanged.ReplayedBytes
+		}
 		of.Tries = answer.TriesOf(c, s) != nil
 	}
 	for i := range found {

@@ -150,6 +150,28 @@ func TestPageTries(t *testing.T) {
 	}
 }
 
+// TestPageDrawsWhatItSays: the highest level of the line of a change is the peak that the page says, to a pixel, also where only one step was recorded and
+// where memory ran out: the changes lower one figure, which is that of memlane whatif.
+func TestPageDrawsWhatItSays(t *testing.T) {
+	chromium := browser.Start(t)
+	for file, unchanged := range map[string]string{"whatif/one_step": "about 318 MiB", "whatif/gpt_small": "313 MiB", "whatif/cut_second": "about 318 MiB", "meaning/a17": "417 MiB"} {
+		c := open(t, "../../testdata/"+file+".pickle.zst")
+		p := browser.Open(t, chromium, writePage(t, c))
+		p.WaitFor("document.querySelectorAll('.switches option').length > 5")
+		if !strings.HasPrefix(p.Text(".lower li"), strings.TrimPrefix(unchanged, "about ")+" → ") || strings.Contains(p.Text(".lower"), unchanged+":") != strings.HasPrefix(unchanged, "about ") {
+			t.Errorf("%s: unchanged it needs %q, the page says %q", file, unchanged, p.Text(".lower"))
+		}
+		wrong := browser.Eval[[]string](p, `(async () => {
+			const {space} = memlane, {picture: {ceiling, top, bottom}} = space, tries = await space.tried();
+			const pixel = ceiling / (bottom - top), drawn = (s) => (bottom - Math.min(...s.line)) * pixel;
+			return [...space.savings, ...tries].filter((s) => drawn(s) < s.low - pixel || drawn(s) > s.high + pixel).map((s) => s.change + ': ' + drawn(s) + ' B are drawn, of ' + s.peak);
+		})()`)
+		for _, of := range wrong {
+			t.Errorf("%s: %s", file, of)
+		}
+	}
+}
+
 // predicted returns the peak of a changed program in words, as memlane whatif says it.
 func predicted(t *testing.T, c *lifetime.Capture, scenario whatif.Scenario) string {
 	spaces, err := answer.WhatIfOf(judge.Of(c), answer.WhatIfAsked{Scenarios: []whatif.Scenario{scenario}})

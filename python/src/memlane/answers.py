@@ -403,6 +403,8 @@ class Peak(TypedDict):
     layers: list[Layer]
     phase_peaks: list[PhasePeak]
     savings: list[WhatIfScenario]
+    unchanged: WhatIfScenario | None
+    unfinished: bool
     program: Program | None
 
 

@@ -1,13 +1,13 @@
 // The profile summary of a space: the figures of "memlane info".
 
 import {button, el} from './dom.js';
-import {bytes, count, exact, percent, several, since, span} from './format.js';
+import {bytes, count, exact, percent, several, since, span, unbroken} from './format.js';
 
 // headline returns the name of the capture and the answer: what to do, why, and what filled the memory, a line for each.
 export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
   const [first, ...rest] = capture.headline.split('\n').filter(Boolean);
-  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, first ?? name), rest.map((line) => el('p', {}, line)));
+  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, unbroken(first ?? name)), rest.map((line) => el('p', {}, unbroken(line))));
 }
 
 const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
@@ -95,7 +95,7 @@ function categories({categories: [first, ...rest], inferred}) {
 // step opens the memory map at the failure; it is left out without segments. A page without the program, commands is false, offers no command.
 export function died({ooms, headline, name, spaces}, step, commands) {
   if (!ooms?.length) return null;
-  const short = (text) => text.replaceAll(name, name.split(/[\\/]/).pop());
+  const short = (text) => unbroken(text.replaceAll(name, name.split(/[\\/]/).pop()));
   const rank = ([label]) => (label === 'past' || label === 'do' ? 0 : 1); // what to do comes first, the better before the other, and stands here too
   const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => (rank([label]) < 1 || !headline.includes(text)) && (commands || label !== 'next')).sort((a, b) => rank(a) - rank(b)).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   const title = ooms[0].lines.some(([label, text]) => label === 'reason' && text.startsWith('survived')) ? 'What failed, and the program went on' : 'Why it died';

@@ -6,10 +6,10 @@ import {bytes} from './format.js';
 // whatIf returns what memlane whatif tells of a space: what would lower its peak, the cheapest first, and changes to try, which may be filled
 // later; each is null if nothing is known. chosen(saving) draws over the picture what would be in use then, null what was.
 export function whatIf(space, chosen) {
-  const {savings, info} = space, whole = Math.max(info.peak.bytes, ...(savings ?? []).map((s) => s.high)), buttons = [];
+  const {savings, needs, unchanged} = space, whole = Math.max(needs, ...(savings ?? []).map((s) => s.high)), buttons = [];
   const result = el('div', {role: 'status'}), select = el('select', {'aria-label': 'what if', onchange: () => choose(tries[select.value - 1] ?? null)});
   let tries = [];
-  const peaks = (s) => `${bytes(info.peak.bytes)} → ${s.peak}`;
+  const peaks = (s) => `${bytes(needs)} → ${s.peak}`;
   const detailed = (s, head) => {
     const share = (n) => `${100 * n / Math.max(whole, s.high)}%`;
     return [el('p', {}, head), el('div', {class: 'scale', 'aria-hidden': 'true'}, el('i', {class: 'low', style: {width: share(s.low)}}), el('i', {class: 'high', style: {width: share(s.high - s.low)}})),
@@ -36,7 +36,7 @@ export function whatIf(space, chosen) {
     });
   }
   return {
-    lower: savings?.length > 0 ? el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'),
+    lower: savings?.length > 0 ? el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), unchanged && el('p', {class: 'note'}, `${unchanged}.`),
       el('ul', {class: 'first'}, savings.map((s) => el('li', {}, detailed(s, s.line.length ? linked(s) : peaks(s)))))) : null,
     switches,
   };
