@@ -98,7 +98,9 @@ func (g *origins) before(v item) (item, bool) {
 		if g.isEmpty(op) {
 			return g.filled(v)
 		}
-		return g.joined(v)
+		if whole, ok := g.joined(v); ok {
+			return whole, true
+		}
 	case "async-start": // its results are the operands, the value, and more
 		if root, ok := g.result(op, nil); ok && len(v.path) > 0 && v.path[0] == 1 && (root.operation().opcode == "slice" || root.operation().opcode == "copy") {
 			return g.operand(v, 0, v.path[1:])
@@ -118,6 +120,9 @@ func (g *origins) before(v item) (item, bool) {
 		if !op.named { // the compiler's own: a slice is fetched into faster memory
 			return g.operand(v, 0, v.path)
 		}
+	}
+	if from, ok := g.callers[v.in]; ok && !op.named && v.op == v.in.root && from.operation().opcode == "async-start" {
+		return item{from, append([]int64{1}, v.path...)}, true // it has the name
 	}
 	return item{}, false
 }

@@ -59,6 +59,8 @@ func TestOrigins(t *testing.T) {
 		{"slices of two values", 5, nil, step(0, "parameter =w", "parameter #1 =v", "async-start 0 @1 (", "async-done 2", "async-start 1 @1 (", "custom-call 3 6", "async-done 4"),
 			[]message{step(1, "parameter; slice 0")}, " "},
 		{"gathered from devices", 2, nil, step(0, "parameter =w", "async-start 0 @1 (", "async-done 1"), []message{step(1, "parameter; all-gather 0")}, " "},
+		{"made beside the program", 101, nil, step(0, "parameter =w", "async-start 0 @1 =f/gather (", "async-done 1"), []message{step(1, "parameter; custom-call 0")}, "f/gather "},
+		{"a step of what is made beside it", 101, nil, step(0, "parameter =w", "async-start 0 @1 =f/gather (", "async-done 1"), []message{step(1, "parameter; custom-call 0; custom-call 1")}, " "},
 		{"the flag of a move", 1, []int64{2}, step(0, "parameter =w", "copy-start 0 (", "copy-done 1"), nil, " "},
 		{"a circle", 1, nil, step(0, "parameter =w", "copy 1", "custom-call", "tuple 2", "while 3 @0 (", "dynamic-update-slice 2 4 ("), nil, " "},
 		{"more ways than steps", 59, nil, step(0, ways("dynamic-update-slice")...), nil, " "},
