@@ -114,11 +114,17 @@ func (p *picture) finding() string {
 // explanation explains the picture and counts the buffers without a separate block.
 func (p *picture) explanation(l *layout) string {
 	s := "One block per buffer"
+	if l.rest.count == int64(p.buffers) {
+		s = "All buffers are small and drawn together"
+	}
 	if p.Below > 0 && p.o.Advice != "" {
 		s = p.o.Advice + " " + s
 	}
-	if l.rest.count > 0 {
-		s += "; " + units.Plural(l.rest.count, "small buffer") + " (" + units.Bytes(l.rest.bytes) + " at the peak) drawn together"
+	if l.rest.count > 0 && l.rest.count < int64(p.buffers) {
+		s += "; " + units.Plural(l.rest.count, "small buffer") + " drawn together"
+		if l.rest.bytes > 0 {
+			s += " (" + atPeak(l.rest.bytes) + ")"
+		}
 	}
 	if p.o.Layout == Address {
 		return s + ". Gaps between regions are not drawn."
@@ -162,6 +168,7 @@ func (p *picture) legend() {
 	if p.m != nil && len(p.s.Regions) > 0 {
 		row := plot.Row{Look: canvas.Look{Role: canvas.Room}, Name: "reserved, free"}
 		if last := p.Refused(); last != nil {
+			row.Name = "free at the failure"
 			row.Below = units.Bytes(region.FreeAt(p.s, last.Begin).Total) + ", largest " + units.Bytes(p.free.Largest)
 		}
 		rows = append(rows, row)
@@ -228,7 +235,7 @@ func (p *picture) largestFree(m *addressMap) {
 	}
 	p.free = region.PiecesFor(p.s, last)
 	lo, hi := m.span(p.free.At, p.free.Largest)
-	x, high := min(p.X(last.Begin), p.Right-plot.RefusedWidth), min(m.scale.At(uint64(last.Requested)), p.Bottom-p.Top)
+	x, high := min(max(p.X(last.Begin), p.Left+plot.RefusedWidth), p.Right-plot.RefusedWidth), min(m.scale.At(uint64(last.Requested)), p.Bottom-p.Top)
 	lo = min(lo, p.Bottom-p.Top-high)
 	request := canvas.Rect(x, p.Bottom-lo-high, x+plot.RefusedWidth, p.Bottom-lo)
 	p.Page.Fill(request, plot.RefusedLook, []byte("refused: "+units.Exact(last.Requested)))

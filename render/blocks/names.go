@@ -25,8 +25,8 @@ type spot struct {
 // nameHeight is the height that a name on an area needs.
 const nameHeight point = 150
 
-// spots returns the names of the classes, each on its largest area with the bytes of that area at the instant where the name stands, as
-// far as they fit there.
+// spots returns the names of the classes, each on its largest area, as far as they fit there. A name has a figure where the area has the bytes
+// of the legend at the instant where it stands: another one would contradict the legend, and change with the width of the picture.
 func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []spot) {
 	all := p.profiles(l, b, height)
 	called := map[string]int{}
@@ -41,10 +41,14 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []spot) {
 			words = append(words, c.place)
 		}
 		for i := range 2 * len(words) {
-			text, ok := p.onTop(canvas.Clean(words[i/2]), i%2 == 0, &all[k])
+			figure := ""
+			if i%2 == 0 {
+				figure = ": " + units.Bytes(c.bytes)
+			}
+			text, ok := p.onTop(canvas.Clean(words[i/2]), figure, &all[k])
 			if ok {
 				names = append(names, spot{text, c.look})
-				p.classes[k].named = true
+				p.classes[k].named = figure != ""
 				break
 			}
 		}
@@ -133,21 +137,14 @@ func (f *profile) widest(columns int) (at int, lo, hi point) {
 	return at, lo, hi
 }
 
-// onTop puts a name on the highest part of a profile, with the bytes of the area at the middle of the text. It reports whether the text
-// fits.
-func (p *picture) onTop(name string, figure bool, f *profile) (t canvas.Text, ok bool) {
-	t.S = name
-	if figure {
-		t.S += ": " + units.Bytes(1023<<20) // as wide as a figure may be
-	}
+// onTop puts a name on the highest part of a profile. It reports whether the text fits, and its figure is that of the area at its middle.
+func (p *picture) onTop(name, figure string, f *profile) (t canvas.Text, ok bool) {
+	t.S = name + figure
 	columns := int(t.Extent()+80)/columnWidth + 1
 	k, lo, hi := f.widest(columns)
 	if hi-lo < nameHeight {
 		return t, false
 	}
 	t.X, t.Y = p.columnX(k)+40, p.Bottom-(lo+hi)/2+40
-	if figure {
-		t.S = name + ": " + units.Bytes(f.bytes[k+columns/2])
-	}
-	return t, true
+	return t, figure == "" || figure == ": "+units.Bytes(f.bytes[k+columns/2])
 }

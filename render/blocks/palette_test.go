@@ -99,6 +99,10 @@ func TestNames(t *testing.T) {
 						runs[len(runs)-1] += b.Size
 					}
 				})
+				legend := slices.IndexFunc(p.classes, func(c class) bool { return c.look == name.look })
+				if ok && figure != units.Bytes(p.classes[legend].bytes) {
+					t.Errorf("seed %d, colour %d: %q on a picture whose legend has %s", seed, color, name.S, units.Bytes(p.classes[legend].bytes))
+				}
 				if !ok || color == BySite {
 					continue
 				}
@@ -124,10 +128,13 @@ func TestPalette(t *testing.T) {
 	}
 	categories = append(categories, plot.CategoryLook(purpose.Leaked.String()).RGB)
 	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:], "categories": categories} {
-		difference, lightness := 15.0, 4.0
+		difference, lightness := 15.0, 4.0 // sizes are in order, leaks are hatched
 		page := []canvas.RGB(nil)
-		if name == "categories" { // twelve colours, each by its meaning in every picture, on a white page
+		switch name {
+		case "categories": // twelve colours, each by its meaning in every picture, on a white page
 			difference, lightness, page = 20, 3, []canvas.RGB{0xffffff}
+		case "sites": // beside unknown and other ones
+			difference, page = 20, []canvas.RGB{plot.UnknownLook.RGB, plot.OtherLook.RGB}
 		}
 		for who, eyes := range blindness {
 			for i, c := range colors {

@@ -37,7 +37,7 @@ var roles = [...]struct {
 	Foreground: {"fg", 0x24292f, 0xe6edf3},
 	Dim:        {"dim", 0x5f6871, 0x9198a1},
 	Grid:       {"grid", 0xd8dee4, 0x30363d},
-	Room:       {"room", 0xe8edf2, 0x1b222b},
+	Room:       {"room", 0xdde3ea, 0x3a434f},
 	Bad:        {"bad", 0xc0283d, 0xff7b86},
 	Stays:      {"stays", 0xb4c3d2, 0x3d4c5c},
 	Passes:     {"passes", 0xdde4eb, 0x252e38},

@@ -134,7 +134,7 @@ func refusedText(m *lifetime.Mark) string {
 		text += ": " + units.Bytes(m.Requested) + " requested"
 	}
 	if m.Free.Known() {
-		text += ", " + units.Bytes(m.Free.Or(0)) + " free"
+		text += ", " + units.Bytes(m.Free.Or(0)) + " free on the device"
 	}
 	return text
 }

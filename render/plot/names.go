@@ -15,7 +15,7 @@ import (
 // Palette has colours that people with common colour blindnesses can distinguish.
 // Their lightness differs too, for grey prints; a test of package blocks measures
 // both. They are muted, so that hatched shapes stand out on light and dark pages.
-var Palette = [...]canvas.RGB{0x699bdd, 0xeac971, 0x1a8071, 0xb2afd9, 0xcaebf0, 0x8b8a3d, 0xc39da7, 0x546081}
+var Palette = [...]canvas.RGB{0x518fd5, 0xeecd73, 0x126f54, 0x9db4e0, 0xbdf8c4, 0xb09547, 0x887991, 0x475079}
 
 // UnknownLook is the look of all buffers about which nothing is known: without a site, or without a category.
 var UnknownLook = canvas.Look{RGB: 0xb9b2b4}

@@ -160,7 +160,7 @@ func (p *Plot) Along() {
 		p.Page.Text(canvas.Text{X: at, Y: under + 180, Anchor: canvas.Middle, Role: canvas.Dim, S: tick.Label})
 	}
 	if key := strings.Join(key, ", "); key != "" && canvas.Width(name+" · "+key, canvas.TextSize) > p.Right-p.Left {
-		name = key
+		name = strings.Replace(name, " since the start of the recording", "", 1) + " · " + key
 	} else if key != "" {
 		name += " · " + key
 	}

@@ -4,7 +4,7 @@ import {BASE, NOTHING, REGION, STACK} from './raster.js';
 import {style} from './theme.js';
 
 // The colours of packages plot and blocks, so that pictures and page agree; a test compares them.
-const palette = ['#699bdd', '#eac971', '#1a8071', '#b2afd9', '#caebf0', '#8b8a3d', '#c39da7', '#546081'];
+const palette = ['#518fd5', '#eecd73', '#126f54', '#9db4e0', '#bdf8c4', '#b09547', '#887991', '#475079'];
 const categories = {
   parameter: '#065744', gradient: '#087abd', optimizer_state: '#ebcd8e', activation: '#faac55', temporary: '#8ea2d2',
   buffer: '#aae1fe', input: '#273044', workspace: '#626d28', bucket: '#967385', cache: '#5d317a', leaked: '#ee686c',
@@ -158,7 +158,7 @@ function byName(space) {
 // Colours of areas without buffers, for light and dark pages.
 function grounds(dark) {
   return {
-    [NOTHING]: style('picture'), [BASE]: dark ? '#59616b' : '#9aa3ad', [STACK]: dark ? '#6e6860' : '#b8b1a7', [REGION]: dark ? '#2b2f37' : '#e6e9ed',
+    [NOTHING]: style('picture'), [BASE]: dark ? '#59616b' : '#9aa3ad', [STACK]: dark ? '#6e6860' : '#b8b1a7', [REGION]: dark ? '#3a434f' : '#dde3ea',
   };
 }
 
