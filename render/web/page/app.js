@@ -188,6 +188,7 @@ export class App {
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.view.element);
     this.width = this.view.element.clientWidth;
+    this.main.querySelector('.device[aria-current=true]')?.scrollIntoView({block: 'nearest', inline: 'center'});
   }
 
   buildTabs() {

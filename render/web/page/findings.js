@@ -5,11 +5,12 @@ import {bytes, several} from './format.js';
 
 const most = 4; // findings beside the chart
 
-// firstFindings returns the findings that are more than notes, for beside the chart, each with a link that highlights its buffers;
-// null without any. It leaves out the failure that the page explains on top. The tab of findings has the others. without says what the peak
+// firstFindings returns the findings that are more than notes, without any the notes, for beside the chart, each with a link that highlights its
+// buffers; null without any. It leaves out the failure that the page explains on top. The tab of findings has the others. without says what the peak
 // of the space would be without its leaks.
 export function firstFindings(capture, link, {without}) {
-  const all = capture.findings.map((f, i) => [f, i]).filter(([f]) => f.severity !== 'info' && !(f.failure && capture.ooms.length));
+  const found = capture.findings.map((f, i) => [f, i]).filter(([f]) => !(f.failure && capture.ooms.length)), serious = found.filter(([f]) => f.severity !== 'info');
+  const all = serious.length || capture.ooms.length ? serious : found;
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
   return el('div', {class: 'found'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),

@@ -7,7 +7,8 @@
 * https://github.com/leeoniya/uPlot (v1.6.32)
 */
 
-const FEAT_TIME          = true;
+// memlane left out what it does not use: axes of dates, bars, and curves that are not steps or lines.
+const FEAT_TIME          = false;
 
 const pre = "u-";
 
@@ -833,153 +834,6 @@ function isAsc(vals, samples = 100) {
 	return true;
 }
 
-const months = [
-	"January",
-	"February",
-	"March",
-	"April",
-	"May",
-	"June",
-	"July",
-	"August",
-	"September",
-	"October",
-	"November",
-	"December",
-];
-
-const days = [
-	"Sunday",
-	"Monday",
-	"Tuesday",
-	"Wednesday",
-	"Thursday",
-	"Friday",
-	"Saturday",
-];
-
-function slice3(str) {
-	return str.slice(0, 3);
-}
-
-const days3 = days.map(slice3);
-
-const months3 = months.map(slice3);
-
-const engNames = {
-	MMMM: months,
-	MMM:  months3,
-	WWWW: days,
-	WWW:  days3,
-};
-
-function zeroPad2(int) {
-	return (int < 10 ? '0' : '') + int;
-}
-
-function zeroPad3(int) {
-	return (int < 10 ? '00' : int < 100 ? '0' : '') + int;
-}
-
-/*
-function suffix(int) {
-	let mod10 = int % 10;
-
-	return int + (
-		mod10 == 1 && int != 11 ? "st" :
-		mod10 == 2 && int != 12 ? "nd" :
-		mod10 == 3 && int != 13 ? "rd" : "th"
-	);
-}
-*/
-
-const subs = {
-	// 2019
-	YYYY:	d => d.getFullYear(),
-	// 19
-	YY:		d => (d.getFullYear()+'').slice(2),
-	// July
-	MMMM:	(d, names) => names.MMMM[d.getMonth()],
-	// Jul
-	MMM:	(d, names) => names.MMM[d.getMonth()],
-	// 07
-	MM:		d => zeroPad2(d.getMonth()+1),
-	// 7
-	M:		d => d.getMonth()+1,
-	// 09
-	DD:		d => zeroPad2(d.getDate()),
-	// 9
-	D:		d => d.getDate(),
-	// Monday
-	WWWW:	(d, names) => names.WWWW[d.getDay()],
-	// Mon
-	WWW:	(d, names) => names.WWW[d.getDay()],
-	// 03
-	HH:		d => zeroPad2(d.getHours()),
-	// 3
-	H:		d => d.getHours(),
-	// 9 (12hr, unpadded)
-	h:		d => {let h = d.getHours(); return h == 0 ? 12 : h > 12 ? h - 12 : h;},
-	// AM
-	AA:		d => d.getHours() >= 12 ? 'PM' : 'AM',
-	// am
-	aa:		d => d.getHours() >= 12 ? 'pm' : 'am',
-	// a
-	a:		d => d.getHours() >= 12 ? 'p' : 'a',
-	// 09
-	mm:		d => zeroPad2(d.getMinutes()),
-	// 9
-	m:		d => d.getMinutes(),
-	// 09
-	ss:		d => zeroPad2(d.getSeconds()),
-	// 9
-	s:		d => d.getSeconds(),
-	// 374
-	fff:	d => zeroPad3(d.getMilliseconds()),
-};
-
-function fmtDate(tpl, names) {
-	names = names || engNames;
-	let parts = [];
-
-	let R = /\{([a-z]+)\}|[^{]+/gi, m;
-
-	while (m = R.exec(tpl))
-		parts.push(m[0][0] == '{' ? subs[m[1]] : m[0]);
-
-	return d => {
-		let out = '';
-
-		for (let i = 0; i < parts.length; i++)
-			out += typeof parts[i] == "string" ? parts[i] : parts[i](d, names);
-
-		return out;
-	}
-}
-
-const localTz = new Intl.DateTimeFormat().resolvedOptions().timeZone;
-
-// https://stackoverflow.com/questions/15141762/how-to-initialize-a-javascript-date-to-a-particular-time-zone/53652131#53652131
-function tzDate(date, tz) {
-	let date2;
-
-	// perf optimization
-	if (tz == 'UTC' || tz == 'Etc/UTC')
-		date2 = new Date(+date + date.getTimezoneOffset() * 6e4);
-	else if (tz == localTz)
-		date2 = date;
-	else {
-		date2 = new Date(date.toLocaleString('en-US', {timeZone: tz}));
-		date2.setMilliseconds(date.getMilliseconds());
-	}
-
-	return date2;
-}
-
-//export const series = [];
-
-// default formatters:
-
 const onlyWhole = v => v % 1 == 0;
 
 const allMults = [1,2,2.5,5];
@@ -994,279 +848,6 @@ const oneIncrs = genIncrs(10, 0, 32, allMults);
 const wholeIncrs = oneIncrs.filter(onlyWhole);
 
 const numIncrs = decIncrs.concat(oneIncrs);
-
-const NL = "\n";
-
-const yyyy    = "{YYYY}";
-const NLyyyy  = NL + yyyy;
-const md      = "{M}/{D}";
-const NLmd    = NL + md;
-const NLmdyy  = NLmd + "/{YY}";
-
-const aa      = "{aa}";
-const hmm     = "{h}:{mm}";
-const hmmaa   = hmm + aa;
-const NLhmmaa = NL + hmmaa;
-const ss      = ":{ss}";
-
-const _ = null;
-
-function genTimeStuffs(ms) {
-	let	s  = ms * 1e3,
-		m  = s  * 60,
-		h  = m  * 60,
-		d  = h  * 24,
-		mo = d  * 30,
-		y  = d  * 365;
-
-	// min of 1e-3 prevents setting a temporal x ticks too small since Date objects cannot advance ticks smaller than 1ms
-	let subSecIncrs = ms == 1 ? genIncrs(10, 0, 3, allMults).filter(onlyWhole) : genIncrs(10, -3, 0, allMults);
-
-	let timeIncrs = subSecIncrs.concat([
-		// minute divisors (# of secs)
-		s,
-		s * 5,
-		s * 10,
-		s * 15,
-		s * 30,
-		// hour divisors (# of mins)
-		m,
-		m * 5,
-		m * 10,
-		m * 15,
-		m * 30,
-		// day divisors (# of hrs)
-		h,
-		h * 2,
-		h * 3,
-		h * 4,
-		h * 6,
-		h * 8,
-		h * 12,
-		// month divisors TODO: need more?
-		d,
-		d * 2,
-		d * 3,
-		d * 4,
-		d * 5,
-		d * 6,
-		d * 7,
-		d * 8,
-		d * 9,
-		d * 10,
-		d * 15,
-		// year divisors (# months, approx)
-		mo,
-		mo * 2,
-		mo * 3,
-		mo * 4,
-		mo * 6,
-		// century divisors
-		y,
-		y * 2,
-		y * 5,
-		y * 10,
-		y * 25,
-		y * 50,
-		y * 100,
-	]);
-
-	// [0]:   minimum num secs in the tick incr
-	// [1]:   default tick format
-	// [2-7]: rollover tick formats
-	// [8]:   mode: 0: replace [1] -> [2-7], 1: concat [1] + [2-7]
-	const _timeAxisStamps = [
-	//   tick incr    default          year                    month   day                   hour    min       sec   mode
-		[y,           yyyy,            _,                      _,      _,                    _,      _,        _,       1],
-		[d * 28,      "{MMM}",         NLyyyy,                 _,      _,                    _,      _,        _,       1],
-		[d,           md,              NLyyyy,                 _,      _,                    _,      _,        _,       1],
-		[h,           "{h}" + aa,      NLmdyy,                 _,      NLmd,                 _,      _,        _,       1],
-		[m,           hmmaa,           NLmdyy,                 _,      NLmd,                 _,      _,        _,       1],
-		[s,           ss,              NLmdyy + " " + hmmaa,   _,      NLmd + " " + hmmaa,   _,      NLhmmaa,  _,       1],
-		[ms,          ss + ".{fff}",   NLmdyy + " " + hmmaa,   _,      NLmd + " " + hmmaa,   _,      NLhmmaa,  _,       1],
-	];
-
-	// the ensures that axis ticks, values & grid are aligned to logical temporal breakpoints and not an arbitrary timestamp
-	// https://www.timeanddate.com/time/dst/
-	// https://www.timeanddate.com/time/dst/2019.html
-	// https://www.epochconverter.com/timezones
-	function timeAxisSplits(tzDate) {
-		return (self, axisIdx, scaleMin, scaleMax, foundIncr, foundSpace) => {
-			let splits = [];
-			let isYr = foundIncr >= y;
-			let isMo = foundIncr >= mo && foundIncr < y;
-
-			// get the timezone-adjusted date
-			let minDate = tzDate(scaleMin);
-			let minDateTs = roundDec(minDate * ms, 3);
-
-			// get ts of 12am (this lands us at or before the original scaleMin)
-			let minMin = mkDate(minDate.getFullYear(), isYr ? 0 : minDate.getMonth(), isMo || isYr ? 1 : minDate.getDate());
-			let minMinTs = roundDec(minMin * ms, 3);
-
-			if (isMo || isYr) {
-				let moIncr = isMo ? foundIncr / mo : 0;
-				let yrIncr = isYr ? foundIncr / y  : 0;
-			//	let tzOffset = scaleMin - minDateTs;		// needed?
-				let split = minDateTs == minMinTs ? minDateTs : roundDec(mkDate(minMin.getFullYear() + yrIncr, minMin.getMonth() + moIncr, 1) * ms, 3);
-				let splitDate = new Date(round(split / ms));
-				let baseYear = splitDate.getFullYear();
-				let baseMonth = splitDate.getMonth();
-
-				for (let i = 0; split <= scaleMax; i++) {
-					let next = mkDate(baseYear + yrIncr * i, baseMonth + moIncr * i, 1);
-					let offs = next - tzDate(roundDec(next * ms, 3));
-
-					split = roundDec((+next + offs) * ms, 3);
-
-					if (split <= scaleMax)
-						splits.push(split);
-				}
-			}
-			else {
-				let incr0 = foundIncr >= d ? d : foundIncr;
-				let tzOffset = floor(scaleMin) - floor(minDateTs);
-				let split = minMinTs + tzOffset + incrRoundUp(minDateTs - minMinTs, incr0);
-				splits.push(split);
-
-				let date0 = tzDate(split);
-
-				let prevHour = date0.getHours() + (date0.getMinutes() / m) + (date0.getSeconds() / h);
-				let incrHours = foundIncr / h;
-
-				let minSpace = self.axes[axisIdx]._space;
-				let pctSpace = foundSpace / minSpace;
-
-				while (1) {
-					split = roundDec(split + foundIncr, ms == 1 ? 0 : 3);
-
-					if (split > scaleMax)
-						break;
-
-					if (incrHours > 1) {
-						let expectedHour = floor(roundDec(prevHour + incrHours, 6)) % 24;
-						let splitDate = tzDate(split);
-						let actualHour = splitDate.getHours();
-
-						let dstShift = actualHour - expectedHour;
-
-						if (dstShift > 1)
-							dstShift = -1;
-
-						split -= dstShift * h;
-
-						prevHour = (prevHour + incrHours) % 24;
-
-						// add a tick only if it's further than 70% of the min allowed label spacing
-						let prevSplit = splits[splits.length - 1];
-						let pctIncr = roundDec((split - prevSplit) / foundIncr, 3);
-
-						if (pctIncr * pctSpace >= .7)
-							splits.push(split);
-					}
-					else
-						splits.push(split);
-				}
-			}
-
-			return splits;
-		}
-	}
-
-	return [
-		timeIncrs,
-		_timeAxisStamps,
-		timeAxisSplits,
-	];
-}
-
-const [ timeIncrsMs, _timeAxisStampsMs, timeAxisSplitsMs ] = genTimeStuffs(1);
-const [ timeIncrsS,  _timeAxisStampsS,  timeAxisSplitsS  ] = genTimeStuffs(1e-3);
-
-// base 2
-genIncrs(2, -53, 53, [1]);
-
-/*
-console.log({
-	decIncrs,
-	oneIncrs,
-	wholeIncrs,
-	numIncrs,
-	timeIncrs,
-	fixedDec,
-});
-*/
-
-function timeAxisStamps(stampCfg, fmtDate) {
-	return stampCfg.map(s => s.map((v, i) =>
-		i == 0 || i == 8 || v == null ? v : fmtDate(i == 1 || s[8] == 0 ? v : s[1] + v)
-	));
-}
-
-// TODO: will need to accept spaces[] and pull incr into the loop when grid will be non-uniform, eg for log scales.
-// currently we ignore this for months since they're *nearly* uniform and the added complexity is not worth it
-function timeAxisVals(tzDate, stamps) {
-	return (self, splits, axisIdx, foundSpace, foundIncr) => {
-		let s = stamps.find(s => foundIncr >= s[0]) || stamps[stamps.length - 1];
-
-		// these track boundaries when a full label is needed again
-		let prevYear;
-		let prevMnth;
-		let prevDate;
-		let prevHour;
-		let prevMins;
-		let prevSecs;
-
-		return splits.map(split => {
-			let date = tzDate(split);
-
-			let newYear = date.getFullYear();
-			let newMnth = date.getMonth();
-			let newDate = date.getDate();
-			let newHour = date.getHours();
-			let newMins = date.getMinutes();
-			let newSecs = date.getSeconds();
-
-			let stamp = (
-				newYear != prevYear && s[2] ||
-				newMnth != prevMnth && s[3] ||
-				newDate != prevDate && s[4] ||
-				newHour != prevHour && s[5] ||
-				newMins != prevMins && s[6] ||
-				newSecs != prevSecs && s[7] ||
-				                       s[1]
-			);
-
-			prevYear = newYear;
-			prevMnth = newMnth;
-			prevDate = newDate;
-			prevHour = newHour;
-			prevMins = newMins;
-			prevSecs = newSecs;
-
-			return stamp(date);
-		});
-	}
-}
-
-// for when axis.values is defined as a static fmtDate template string
-function timeAxisVal(tzDate, dateTpl) {
-	let stamp = fmtDate(dateTpl);
-	return (self, splits, axisIdx, foundSpace, foundIncr) => splits.map(split => stamp(tzDate(split)));
-}
-
-function mkDate(y, m, d) {
-	return new Date(y, m, d);
-}
-
-function timeSeriesStamp(stampCfg, fmtDate) {
-	return fmtDate(stampCfg);
-}
-const _timeSeriesStamp = '{YYYY}-{MM}-{DD} {h}:{mm}{aa}';
-
-function timeSeriesVal(tzDate, stamp) {
-	return (self, val, seriesIdx, dataIdx) => dataIdx == null ? LEGEND_DISP : stamp(tzDate(val));
-}
 
 function legendStroke(self, seriesIdx) {
 	let s = self.series[seriesIdx];
@@ -3150,13 +2731,6 @@ function uPlot(opts, data, then) {
 	}
 
 //	self.tz = opts.tz || Intl.DateTimeFormat().resolvedOptions().timeZone;
-	const _tzDate  = (opts.tzDate || (ts => new Date(round(ts / ms))));
-	const _fmtDate = (opts.fmtDate || fmtDate);
-
-	const _timeAxisSplits = (ms == 1 ? timeAxisSplitsMs(_tzDate) : timeAxisSplitsS(_tzDate));
-	const _timeAxisVals   = timeAxisVals(_tzDate, timeAxisStamps((ms == 1 ? _timeAxisStampsMs : _timeAxisStampsS), _fmtDate));
-	const _timeSeriesVal  = timeSeriesVal(_tzDate, timeSeriesStamp(_timeSeriesStamp, _fmtDate));
-
 	const activeIdxs = [];
 
 	const legend     = (self.legend = assign({}, legendOpts, opts.legend));
@@ -3623,7 +3197,7 @@ function uPlot(opts, data, then) {
 			let isTime = mode == 1 && scales[s.scale].time;
 
 			let sv = s.value;
-			s.value = isTime ? (isStr(sv) ? timeSeriesVal(_tzDate, timeSeriesStamp(sv, _fmtDate)) : sv || _timeSeriesVal) : sv || numSeriesVal;
+			s.value = sv || numSeriesVal;
 			s.label = s.label || (isTime ? timeSeriesLabel : numSeriesLabel);
 		}
 
@@ -3749,8 +3323,8 @@ function uPlot(opts, data, then) {
 				});
 			}
 
-			axis.incrs  = fnOrSelf(axis.incrs  || (          sc.distr == 2 ? wholeIncrs : (isTime ? (ms == 1 ? timeIncrsMs : timeIncrsS) : numIncrs)));
-			axis.splits = fnOrSelf(axis.splits || (isTime && sc.distr == 1 ? _timeAxisSplits : sc.distr == 3 ? logAxisSplits : sc.distr == 4 ? asinhAxisSplits : numAxisSplits));
+			axis.incrs  = fnOrSelf(axis.incrs  || (          sc.distr == 2 ? wholeIncrs : numIncrs));
+			axis.splits = fnOrSelf(axis.splits || (sc.distr == 3 ? logAxisSplits : sc.distr == 4 ? asinhAxisSplits : numAxisSplits));
 
 			axis.stroke        = fnOrSelf(axis.stroke);
 			axis.grid.stroke   = fnOrSelf(axis.grid.stroke);
@@ -3762,16 +3336,7 @@ function uPlot(opts, data, then) {
 			axis.values = (
 				// static array of tick values
 				isArr(av) && !isArr(av[0]) ? fnOrSelf(av) :
-				// temporal
-				isTime ? (
-					// config array of fmtDate string tpls
-					isArr(av) ?
-						timeAxisVals(_tzDate, timeAxisStamps(av, _fmtDate)) :
-					// fmtDate string tpl
-					isStr(av) ?
-						timeAxisVal(_tzDate, av) :
-					av || _timeAxisVals
-				) : av || numAxisVals
+				av || numAxisVals
 			);
 
 			axis.filter = fnOrSelf(axis.filter || (          sc.distr >= 3 && sc.log == 10 ? log10AxisValsFilt : sc.distr == 3 && sc.log == 2 ? log2AxisValsFilt : retArg1));
@@ -6116,11 +5681,6 @@ uPlot.pxRatio = pxRatio;
 	uPlot.join = join;
 }
 
-{
-	uPlot.fmtDate = fmtDate;
-	uPlot.tzDate  = tzDate;
-}
-
 uPlot.sync = _sync;
 
 {
@@ -6133,8 +5693,6 @@ uPlot.sync = _sync;
 
 	(paths.linear  = linear);
 	(paths.stepped = stepped);
-	(paths.bars    = bars);
-	(paths.spline  = monotoneCubic);
 }
 
 export { uPlot as default };
