@@ -73,7 +73,7 @@ func tune(c *cli.Context) error {
 				return &selection.NothingError{File: c.Args().First(), Why: "no settings to compare: nothing could be replayed"}
 			}
 			return chart.Tune(w, p.Space, p.File, &chart.Tuned{Name: p.Names[0], Trace: p.Recorded},
-				&chart.Tuned{Name: p.Names[1], Trace: p.Chosen}, chartOptions(c))
+				&chart.Tuned{Name: p.Names[1], Helps: p.Helps, Trace: p.Chosen}, chartOptions(c))
 		}
 		return text.Tune(w, out, styleOf(w))
 	})

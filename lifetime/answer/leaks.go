@@ -60,9 +60,11 @@ func (l *Leaks) AddSeries(s *finding.Series) {
 type WithoutLeaks struct {
 	File      string `json:"file"`       // capture
 	Space     string `json:"space"`      // memory ID
-	PeakBytes int64  `json:"peak_bytes"` // highest allocated memory, as recorded or, if a request failed, replayed with it
-	LowBytes  int64  `json:"low_bytes"`  // without leaks it is at least this
+	PeakBytes int64  `json:"peak_bytes"` // highest allocated memory, as recorded
+	LowBytes  int64  `json:"low_bytes"`  // without leaks, with a request that failed, it is at least this
 	HighBytes int64  `json:"high_bytes"` // and at most this
+
+	Unfinished bool `json:"unfinished"` // the recording ends in the middle of a pass: that is until then, and the rest may need more
 }
 
 // CaptureLeaks has the findings of one capture.
@@ -139,7 +141,7 @@ func WithoutLeaksOf(c *judge.Capture, s *lifetime.Space) *WithoutLeaks {
 	if peak := min(e.Peak, e.Recorded.Peak); float64(peak-r.High) < worthwhile*float64(peak) {
 		return nil
 	}
-	return &WithoutLeaks{c.Sources[s.Source].File, s.ID(), e.Peak, r.Low, r.High}
+	return &WithoutLeaks{c.Sources[s.Source].File, s.ID(), e.Peak, r.Low, r.High, e.Unfinished}
 }
 
 // judge sets the verdict, and adds notes about the spaces in which leaks cannot be detected.

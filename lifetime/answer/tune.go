@@ -199,6 +199,7 @@ type tunePicture struct {
 	Space            lifetime.SpaceInfo
 	File             string
 	Names            [2]string
+	Helps            bool // the second ones are recommended
 	Recorded, Chosen *replay.Trace
 }
 
@@ -216,7 +217,7 @@ func (t *Tuning) Picture() (p tunePicture, ok bool) {
 		return t.histories[k].Trace(t.trials[trial].Outcomes[k].Settings, t.devices[k])
 	}
 	return tunePicture{
-		Space: t.spaces[k].SpaceInfo, File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]},
+		Space: t.spaces[k].SpaceInfo, File: t.captures[k].File, Names: [2]string{t.names[0] + " (recorded)", t.names[chosen]}, Helps: t.best > 0,
 		Recorded: trace(0), Chosen: trace(chosen),
 	}, true
 }
@@ -258,7 +259,7 @@ func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
 		row := settingOf(conf, &trial.Outcomes[i])
 		if row.Recorded = trial.Recorded; own {
 			row.PeakLiveBytes = t.spaces[i].Peak(lifetime.Occupied).Bytes
-			if reserved := t.histories[i].PeakReserved(); !row.Exact && row.Outcome == "ok" { // the replay differs
+			if reserved := t.histories[i].PeakReserved(); row.Outcome != "ok" || !row.Exact { // the replay differs, or ends with the request that failed
 				row.PeakReservedBytes, row.LowBytes, row.HighBytes, row.Exact, row.Range = reserved, reserved, &reserved, true, false
 			}
 		}

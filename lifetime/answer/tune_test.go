@@ -62,9 +62,10 @@ func TestTuneFollowsTable(t *testing.T) {
 	}
 }
 
-// TestTuneRecorded: with the recorded settings the peaks are those that were recorded; what a replay counts is beside them.
+// TestTuneRecorded: with the recorded settings the peaks are those that were recorded, also where the program went on after a request that failed; what a
+// replay counts is beside them. The picture recommends what the table recommends.
 func TestTuneRecorded(t *testing.T) {
-	for _, file := range []string{"torchsnap/t215_expandable.pickle", "replay/b06.pickle.zst", "replay/b13.c2.oom.pickle.zst"} {
+	for _, file := range []string{"torchsnap/t215_expandable.pickle", "replay/b06.pickle.zst", "replay/b13.c2.oom.pickle.zst", "whatif/retry.pickle.zst", "whatif/table.pickle.zst"} {
 		c, err := judged.Open("../../testdata/"+file, formats.Input{})
 		if err != nil {
 			t.Fatal(err)
@@ -76,6 +77,9 @@ func TestTuneRecorded(t *testing.T) {
 		out, err := tuning.Tune([]answer.Conf{{Text: "default"}}, func() error { return nil })
 		if err != nil {
 			t.Fatal(err)
+		}
+		if p, ok := tuning.Picture(); ok && p.Helps == out.Keep {
+			t.Errorf("%s: keep %t, the picture recommends %q: %t", file, out.Keep, p.Names[1], p.Helps)
 		}
 		space, own := answer.InfoOf(c.Outline()).Spaces[0], out.Settings[0]
 		replayed := strings.HasSuffix(own.Result(), " replayed")

@@ -319,7 +319,7 @@ func scenarioOf(e *whatif.Engine, edits whatif.Scenario, capacity int64) WhatIfS
 	case len(edits) == 0:
 		out.PeakBytes, out.LowBytes, out.HighBytes, r.Reserved, r.ReservedLow, r.ReservedHigh = &e.Peak, &e.Peak, &e.Peak, e.Reserved, e.Reserved, e.Reserved
 		out.SavedBytes, out.How = new(int64), howKnown(true, true)
-	case fits && sure: // it releases what it has cached before it needs more
+	case fits: // it releases what it has cached before it needs more
 		r.Reserved, r.ReservedLow, r.ReservedHigh = min(r.Reserved, capacity), min(r.ReservedLow, capacity), min(r.ReservedHigh, capacity)
 	}
 	return out

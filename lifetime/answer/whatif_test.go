@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/lifetime/whatif"
 )
@@ -220,6 +221,44 @@ func TestUnchanged(t *testing.T) {
 		if len(saving.Edits) == 0 || *saving.HighBytes >= *p.Unchanged.ReplayedBytes {
 			t.Errorf("%v: at most %d", saving.Edits, *saving.HighBytes)
 		}
+	}
+}
+
+// TestReservedOfCapacity: what is likely to fit a device reserves no more than that, also where it is not sure.
+func TestReservedOfCapacity(t *testing.T) {
+	const capacity = 300 << 20
+	tried := 0
+	for _, file := range []string{"whatif/gpt_small", "replay/b19.c2.oom"} {
+		c, err := judged.Open("../../testdata/"+file+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var scenarios []whatif.Scenario
+		for _, edits := range []string{"checkpoint=blocks", "optimizer=adam8bit", "offload=activations", "loss.chunks=8", "batch=0.5"} {
+			s, err := whatif.Parse(edits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scenarios = append(scenarios, s)
+		}
+		e, _ := c.WhatIf(c.Spaces[0])
+		of := max(e.Capacity(), capacity)
+		told, err := answer.WhatIfOf(c, answer.WhatIfAsked{Scenarios: scenarios, Capacity: of})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range told[0].Scenarios[len(told[0].Scenarios)-len(scenarios):] {
+			r := e.Run(scenarios[i], replay.Device{})
+			if fits, _ := e.Fits(scenarios[i], &r, of); !fits {
+				continue
+			}
+			if tried++; *s.PeakReservedBytes > of || *s.ReservedHighBytes > of || *s.ReservedLowBytes > of {
+				t.Errorf("%s with %v: reserves %d (%d to %d) of %d", file, s.Edits, *s.PeakReservedBytes, *s.ReservedLowBytes, *s.ReservedHighBytes, of)
+			}
+		}
+	}
+	if tried < 8 {
+		t.Errorf("only %d that fit", tried)
 	}
 }
 

@@ -13,9 +13,10 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// Tuned is a replay of a program for a picture. Name is that of its settings.
+// Tuned is a replay of a program for a picture. Name is that of its settings; others than the recorded ones may help.
 type Tuned struct {
-	Name string
+	Name  string
+	Helps bool
 	*replay.Trace
 }
 
@@ -94,7 +95,7 @@ func (t *tuned) below(y canvas.Length, bytes int64) canvas.Length {
 func (t *tuned) headline() string {
 	other, what := canvas.Cut(t.other.Name, 60), "no setting helps"
 	switch {
-	case t.other.OOM:
+	case t.other.OOM || !t.other.Helps:
 	case t.own.OOM:
 		what = other + " gets past the failure"
 	case t.other.PeakReserved < t.own.PeakReserved:

@@ -20,9 +20,9 @@ func tunedOf(t *testing.T, name string, o Options) string {
 	}
 	h := replay.Of(c.Spaces[0], c.Sources[0].Settings)
 	s := replay.Default()
-	own := &Tuned{"default (recorded)", h.Trace(s, replay.Device{})}
+	own := &Tuned{"default (recorded)", false, h.Trace(s, replay.Device{})}
 	s.Expandable = true
-	other := &Tuned{name, h.Trace(s, replay.Device{})}
+	other := &Tuned{name, true, h.Trace(s, replay.Device{})}
 	var w bytes.Buffer
 	if err := Tune(&w, c.Spaces[0].SpaceInfo, "dir/b16.pickle.zst", own, other, o); err != nil {
 		t.Fatal(err)
@@ -47,9 +47,22 @@ func TestTune(t *testing.T) {
 	}
 }
 
+// TestTuneKeeps: settings that need a little less, but are not recommended, are not praised.
+func TestTuneKeeps(t *testing.T) {
+	of := func(reserved int64) *replay.Trace {
+		return &replay.Trace{Outcome: replay.Outcome{PeakReserved: reserved}, Reserved: []lifetime.Level{{At: 0, Bytes: reserved}}, Segments: []replay.Segment{{Blocks: []replay.Block{{Size: reserved, Used: true}}}}}
+	}
+	for helps, want := range map[bool]string{true: "x reserves 1.00 MiB less", false: "no setting helps"} {
+		var w bytes.Buffer
+		if err := Tune(&w, lifetime.SpaceInfo{End: 1, Axis: lifetime.Time}, "", &Tuned{"default", false, of(100 << 20)}, &Tuned{"x", helps, of(99 << 20)}, Options{}); err != nil || !strings.Contains(w.String(), want) {
+			t.Errorf("recommended: %t: no %q (%v)", helps, want, err)
+		}
+	}
+}
+
 // TestTuneRefuses: nothing is drawn if nothing was reserved.
 func TestTuneRefuses(t *testing.T) {
-	empty := &Tuned{"", &replay.Trace{}}
+	empty := &Tuned{"", false, &replay.Trace{}}
 	if err := Tune(&bytes.Buffer{}, lifetime.SpaceInfo{End: 1}, "", empty, empty, Options{}); err == nil {
 		t.Error("an empty replay was drawn")
 	}
@@ -57,7 +70,7 @@ func TestTuneRefuses(t *testing.T) {
 
 // TestTuneExtremes draws the largest segments.
 func TestTuneExtremes(t *testing.T) {
-	huge := &Tuned{"huge", &replay.Trace{Outcome: replay.Outcome{PeakReserved: 1<<63 - 1}, Reserved: []lifetime.Level{{At: 0, Bytes: 1<<63 - 1}}}}
+	huge := &Tuned{"huge", true, &replay.Trace{Outcome: replay.Outcome{PeakReserved: 1<<63 - 1}, Reserved: []lifetime.Level{{At: 0, Bytes: 1<<63 - 1}}}}
 	for range 300 {
 		huge.Segments = append(huge.Segments, replay.Segment{Blocks: []replay.Block{{Size: 1 << 56, Used: true}, {Size: 1}, {Size: 1 << 55}}})
 	}

@@ -176,7 +176,7 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 // WithoutLeaks says what the peak would be.
 func WithoutLeaks(w *answer.WithoutLeaks) string {
 	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space),
-		Between(w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes))
+		Between(w.LowBytes, w.HighBytes), units.Bytes(w.PeakBytes)) + map[bool]string{true: ", " + answer.Scope}[w.Unfinished]
 }
 
 func (p *Page) finding(f *answer.Finding) {

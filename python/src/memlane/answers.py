@@ -698,3 +698,4 @@ class WithoutLeaks(TypedDict):
     peak_bytes: int
     low_bytes: int
     high_bytes: int
+    unfinished: bool
