@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/internal/interned"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
@@ -36,12 +35,16 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 	}
 	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
 	c.Purposes = slices.Clone(m.t.Purposes)
-	numbers := interned.Of[purpose.Purpose, lifetime.PurposeID](&c.Purposes)
+	numbers := map[purpose.Purpose]lifetime.PurposeID{} // of what is added
 	for i, from := range m.buffers {
 		b := m.s.Buffers[from.like]
 		is := m.s.PurposeOf(int(from.like))
-		if b.Site = lifetime.SiteID(from.site); from.added && m.t.Purpose(is).Category != from.category { // it is of the size of another one
-			is = numbers.ID(purpose.Purpose{Category: from.category, Phase: from.phase, Part: from.part, How: purpose.Inferred, PhaseHow: purpose.Inferred})
+		if b.Site = lifetime.SiteID(from.site); from.added && is > 0 && m.t.Purpose(is).Category != from.category { // it is like another one
+			of := purpose.Purpose{Category: from.category, Phase: from.phase, Part: from.part, How: purpose.Inferred, PhaseHow: purpose.Inferred}
+			if is = numbers[of]; is == 0 {
+				is = lifetime.PurposeID(len(c.Purposes))
+				numbers[of], c.Purposes = is, append(c.Purposes, of)
+			}
 		}
 		b.Begin, b.End, b.Edge = int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
 		b.Addr, b.Size, b.Requested = places[i].Addr, places[i].Size, from.size
