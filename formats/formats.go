@@ -56,7 +56,7 @@ func All() []Format { return slices.Clone(all) }
 
 var all = []Format{
 	{Name: "torch-snapshot", Doc: "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot, or a memory_viz page of one",
-		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true,
+		Sniff: torchsnap.Sniff, Read: torchsnap.Read, Traits: lifetime.Traits{Stacks: true, Fails: true,
 			Advice: "call torch.cuda.memory._record_memory_history() before the allocations, and _dump_snapshot() after them", Names: "memlane.record()"}},
 	{Name: "xplane", Doc: "XProf profile of TensorFlow or JAX: *.xplane.pb, or the folder that the profiler wrote into",
 		Sniff: xplane.Sniff, ReadAt: xplane.ReadAt, Traits: lifetime.Traits{Folded: true}},

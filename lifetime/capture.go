@@ -1,7 +1,6 @@
 package lifetime
 
 import (
-	"cmp"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -102,13 +101,14 @@ type Traits struct {
 	Names  string // what records the names of memory that a program allocated before the recording; "" if nothing does
 	Stacks bool   // allocations are attributed to call stacks, not to operations
 	Calls  bool   // captures may have function calls and no memory events
+	Fails  bool   // requests that fail are recorded
 	Folded bool   // outlines have only what is alive at the peak and at the end, also of a history
 }
 
 // AdviceFor returns how to record a history of the memory of a device, or what to record instead.
 func (t *Traits) AdviceFor(device string) string {
-	if kind, _, _ := strings.Cut(device, ":"); kind == "cpu" {
-		return cmp.Or(t.OnCPU, t.Advice)
+	if kind, _, _ := strings.Cut(device, ":"); kind == "cpu" && t.OnCPU != "" {
+		return t.OnCPU
 	}
 	return t.Advice
 }

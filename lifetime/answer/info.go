@@ -36,6 +36,12 @@ type Capture struct {
 	Damaged  bool              `json:"damaged"`  // the file was cut off, damaged or rewritten while it was read; see losses of severity error
 	Spaces   []Space           `json:"spaces"`   // memory IDs
 	Losses   []Loss            `json:"losses"`   // data that is missing or damaged
+
+	Fails   bool    `json:"-"` // requests that fail are recorded
+	Failed  int     `json:"-"` // requests that failed
+	Cut     bool    `json:"-"` // not all of the run is recorded: events were lost, or there are none
+	Fullest *Space  `json:"-"` // memory ID of the run that used most of its capacity; nil if none is known
+	Used    float64 `json:"-"` // the share of the capacity
 }
 
 // Loss is data that is missing or damaged, and the reason.
@@ -172,14 +178,12 @@ func InfoOf(o *judge.Outline) Capture {
 	source := &o.Sources[0]
 	info := Capture{
 		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(),
-		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables),
+		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables), Fails: source.Traits.Fails,
 	}
+	info.Cut = info.Damaged || slices.ContainsFunc(o.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow })
 	layers := layer.Of(&o.Tables)
 	for i, s := range o.Spaces {
 		space := spaceOf(&o.Tables, s)
-		if !static(&s.SpaceInfo) {
-			space.Steps = stepsOf(o.Kept.Program().Steps(o.Kept.Spaces[i]))
-		}
 		space.File = o.Sources[s.Source].File
 		if s.Recording != nil {
 			if h := o.Kept.Replay(s.Recording); h != nil {
@@ -188,6 +192,13 @@ func InfoOf(o *judge.Outline) Capture {
 		}
 		space.HeldBy = heldBy(&o.Tables, s.Recording, s.AtEnd())
 		space.AtPeak = partsOf(layers, &o.Tables, &s.SpaceInfo, s.PeakRows)
+		if !static(&s.SpaceInfo) {
+			space.Steps = stepsOf(o.Kept.Program().Steps(o.Kept.Spaces[i]))
+			info.Failed, info.Cut = info.Failed+len(space.OOMs), info.Cut || s.Facts&lifetime.History == 0
+			if used := share(space.Peak.Bytes, max(s.Limit, 0)); space.LimitBytes != nil && used >= info.Used {
+				info.Fullest, info.Used = &space, used
+			}
+		}
 		info.Spaces = append(info.Spaces, space)
 	}
 	return info

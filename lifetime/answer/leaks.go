@@ -211,11 +211,11 @@ func (l *CaptureLeaks) tooShort(c *judge.Capture) (notes []string, unjudged []st
 		case steps == 1:
 			why = "1 step"
 			notes = append(notes, s.ID()+
-				": only 1 step was recorded, so nothing can be judged that grows from step to step; record about 50")
+				": only 1 step was recorded; record about 50 to see what grows")
 		case steps == 0 && left > 0 && c.Program().OnePass(s):
 			why = "one pass"
 			notes = append(notes, s.ID()+
-				": only one pass was recorded, so nothing can be judged that grows from pass to pass; record about 50 steps")
+				": only one pass was recorded; record about 50 steps to see what grows")
 		case lost && 2*older > live:
 			why = units.Bytes(older) + " are older than the recording"
 			notes = append(notes, fmt.Sprintf("%s: %s of %s alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries",
@@ -293,7 +293,7 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 	case len(s.Buffers)+len(s.Totals)+len(s.Regions)+s.Allocations+s.Frees == 0:
 		return "nothing was recorded here: no allocation, and no live buffer"
 	case s.UsageOnly() && s.Allocations+s.Frees > 0:
-		return "allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them"
+		return "allocations and frees were recorded without addresses; record again with PyTorch 1.10 or newer"
 	case s.UsageOnly():
 		why = "only totals were recorded, as in counters and memory timelines"
 	case s.Allocations+s.Frees == 1 && s.Facts&lifetime.EndState != 0:

@@ -316,7 +316,7 @@ func TestUsageAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := markdown(t, reportOf(c))
-	for _, want := range []string{"**leaks cannot be judged: allocations and frees were recorded without addresses; PyTorch 1.10 and newer record them** · no finding", "| 100 B | 100.0 % | (only the total was recorded) |"} {
+	for _, want := range []string{"**leaks cannot be judged: allocations and frees were recorded without addresses; record again with PyTorch 1.10 or newer** · no finding", "| 100 B | 100.0 % | (only the total was recorded) |"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("want %q in\n%s", want, got)
 		}

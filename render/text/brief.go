@@ -107,30 +107,34 @@ func lives(r *answer.Report, line func(label, text string)) {
 	if peak != nil {
 		line("filled", of(peak.File)+peakSentence(peak))
 	}
+	if len(r.Captures) == 1 {
+		line("fits", ranOut(&r.Captures[0].Info))
+	}
+	f, label := (*answer.Finding)(nil), "found"
 	if i := slices.IndexFunc(r.First, func(f answer.Finding) bool { return f.Leak || f.Level() > finding.Info }); i >= 0 {
-		f := &r.First[i]
-		label := "found"
-		if f.Leak {
-			label = "leaks"
+		f, label = &r.First[i], map[bool]string{true: "leaks", false: label}[r.First[i].Leak]
+	} else {
+		nothing := "no leak and no other problem was found"
+		if i := slices.IndexFunc(r.Findings, func(f answer.Finding) bool { return !f.Failure && (peak == nil || !trifle(f.Bytes, peak)) }); i >= 0 {
+			f, nothing = &r.Findings[i], "no leak was found"
 		}
+		switch unjudged := strings.TrimPrefix(r.Unjudged, "leaks "); {
+		case unjudged != "" && len(r.Captures) == 1 && !r.Nothing:
+			line("leaks", "not judged: "+strings.Join(r.Captures[0].Leaks.Notes, "; ")) // with what to record
+		case unjudged != "" || peak == nil || peak.Program == nil: // nothing can leak in a compiled program
+			line("leaks", cmp.Or(unjudged, nothing))
+		}
+	}
+	if f != nil {
 		line(label, of(f.File)+f.Description+confident(f.Confidence))
 		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
 		return
 	}
-	switch unjudged := strings.TrimPrefix(r.Unjudged, "leaks "); {
-	case unjudged != "" && len(r.Captures) == 1 && !r.Nothing:
-		line("leaks", "not judged: "+strings.Join(r.Captures[0].Leaks.Notes, "; ")) // with what to record
-	case unjudged != "" || peak == nil || peak.Program == nil: // nothing can leak in a compiled program
-		line("leaks", cmp.Or(unjudged, "no leak and no other problem was found"))
-	}
 	if peak == nil {
 		return
 	}
-	const worthwhile = 0.95 // of the peak: else nothing has to be done
-	if i := slices.IndexFunc(peak.Savings, func(s answer.WhatIfScenario) bool { return float64(*s.HighBytes) < worthwhile*float64(peak.Bytes) }); i >= 0 {
-		saving := &peak.Savings[i]
-		line("could", fmt.Sprintf("%s The peak would be %s (memlane whatif --set %s).", saving.Advice,
-			About(saving.PeakBytes, saving.LowBytes, saving.HighBytes), strings.Join(saving.Edits, ",")))
+	if text, change := lowering(peak); text != "" {
+		line("could", fmt.Sprintf("%s (memlane whatif --set %s).", strings.TrimSuffix(text, "."), change))
 	}
 }
 

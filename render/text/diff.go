@@ -56,10 +56,7 @@ func (p *Page) changedSites(d *answer.Diff) {
 	if len(d.Rows) == 0 {
 		return
 	}
-	allocated := "allocated"
-	if d.PerStep {
-		allocated = "per step"
-	}
+	allocated := map[bool]string{true: "per step", false: "allocated"}[d.PerStep]
 	common := d.Pairs[0].Name
 	for _, pair := range d.Pairs[1:] {
 		for !strings.HasPrefix(pair.Name, common) {

@@ -12,29 +12,25 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
-	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// Headline answers what a reader of a capture asks first, a line for each answer: what to do, why the program died or what is wrong, and what
-// filled the memory; where nothing is wrong, that, or what to record to know it. found are its findings, and those of a series of
-// captures; l is its answer of answer.LeaksOf. Without a memory ID it says what the capture is.
+// Headline answers what a reader of a capture asks first, a line for each answer. Of a program that died or has a problem: what to do, why it
+// died or what is wrong, and what filled the memory. Of others: what filled it, whether a request failed or anything leaks, what lowers it, and
+// what to record to know more. found are its findings, and those of a series of captures; l is its answer of answer.LeaksOf. Without a memory
+// ID it says what the capture is.
 func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding) string {
 	if len(l.OOMs) > 0 && l.OOMs[0].Reason != string(oom.Survived) {
 		return failureHeadline(&l.OOMs[0])
 	}
 	o := c.Outline()
 	info := answer.InfoOf(o)
-	var highest *outline.Space
-	for _, i := range selection.Choose(o.Outline, false).Spaces {
-		if s := o.Spaces[i]; highest == nil || s.Peak.Bytes > highest.Peak.Bytes {
-			highest = s
-		}
-	}
-	if highest == nil {
+	shown := selection.Choose(o.Outline, false).Spaces
+	if len(shown) == 0 {
 		return contents(&info) + "."
 	}
+	highest := o.Spaces[slices.MaxFunc(shown, func(x, y int) int { return cmp.Compare(o.Spaces[x].Peak.Bytes, o.Spaces[y].Peak.Bytes) })]
 	at := selection.AtPeak
 	if highest.Facts&(lifetime.History|lifetime.EndState) == lifetime.EndState && highest.Allocations+highest.Frees == 0 && highest.Axis == lifetime.Time {
 		at = selection.AtEnd // what was in use before is not recorded
@@ -44,33 +40,81 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 	if info.Damaged { // more may have been in use later
 		filled = "At least, as the file is damaged: " + filled
 	}
-	f := worst(found)
-	if f == nil {
-		return strings.Join(append([]string{filled}, judged(c, l)...), "\n")
+	if f := worst(found); f != nil {
+		wrong := fmt.Sprintf("%s in %s: %s.", capital(strings.ReplaceAll(f.Rule, "_", " ")), f.Space.ID(), f.Description)
+		return joined("\n", f.Advice(cmp.Or(f.Of, &c.Tables)), wrong, joined(" ", filled, ranOut(&info)))
 	}
-	what := strings.ReplaceAll(f.Rule, "_", " ")
-	wrong := fmt.Sprintf("%s%s in %s: %s.", strings.ToUpper(what[:1]), what[1:], f.Space.ID(), f.Description)
-	return strings.TrimSpace(f.Advice(cmp.Or(f.Of, &c.Tables)) + "\n" + wrong + "\n" + filled)
+	well, unknown := judged(c, l, &info)
+	notes, lowers := slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Kind == finding.KindFailure }), ""
+	if i := slices.IndexFunc(notes, func(f finding.Finding) bool { return !trifle(f.Amount.Bytes, &p) }); i >= 0 {
+		f := &notes[i]
+		lowers = joined(" ", fmt.Sprintf("In %s: %s.", f.Space.ID(), f.Description), f.Advice(cmp.Or(f.Of, &c.Tables)))
+		if len(notes) > 1 {
+			lowers += fmt.Sprintf(" %d more in Findings.", len(notes)-1)
+		}
+	} else {
+		p.AddSavings(c, highest.Recording)
+		lowers, _ = lowering(&p)
+	}
+	return joined("\n", filled, well, lowers, unknown)
 }
 
-// judged says that nothing is wrong, what to record to know that, or of compiled programs whether they fit and what to change first.
-func judged(c *judge.Capture, l *answer.CaptureLeaks) []string {
-	verdict := strings.ToUpper(l.Verdict[:1]) + l.Verdict[1:]
-	switch programs := !slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder }); {
-	case !programs && len(l.Notes) > 0:
+// joined joins the texts that say something.
+func joined(by string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), by)
+}
+
+// capital begins a text with a capital letter.
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// judged says whether memory ran out and that nothing leaks, or of compiled programs whether they fit; and what to record to know more.
+func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (well, unknown string) {
+	if !slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder }) {
+		if fits := answer.FitsOf(c); len(fits) > 0 {
+			return "It fits: " + OfCapacity(fits[0].NeededBytes, fits[0].CapacityBytes) + ".", ""
+		}
+		return "It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits.", ""
+	}
+	verdict, _, _ := strings.Cut(l.Verdict, ", ") // the other findings are told
+	text := capital(verdict)
+	if len(l.Notes) > 0 {
 		_, why, _ := strings.Cut(l.Notes[0], ": ") // after the memory IDs
-		return []string{verdict + ": " + why + "."}
-	case !programs:
-		return []string{verdict + "."}
+		text += ": " + why
 	}
-	lines := []string{"It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits."}
-	if fits := answer.FitsOf(c); len(fits) > 0 {
-		lines[0] = "It fits: " + OfCapacity(fits[0].NeededBytes, fits[0].CapacityBytes) + "."
+	switch well = ranOut(info); {
+	case strings.HasPrefix(verdict, "no"):
+		well = joined(" ", well, text+".")
+	case strings.HasSuffix(verdict, "cannot be judged"):
+		unknown = text + "."
 	}
-	for _, f := range l.Findings[:min(len(l.Findings), 1)] {
-		lines = append(lines, strings.Join(append([]string{"Largest: " + f.Description + "."}, f.Suggestions...), " "))
+	return well, unknown
+}
+
+// ranOut says that no memory ran out, or that requests failed which the program survived; "" if the capture does not tell.
+func ranOut(c *answer.Capture) string {
+	const full = 0.9 // of the capacity, where requests that fail are not recorded
+	switch fullest := c.Fullest; {
+	case c.Failed > 0:
+		return units.Plural(c.Failed, "request") + " failed, and the program went on."
+	case c.Cut || fullest == nil && !c.Fails:
+	case fullest == nil:
+		return "No request failed in the recording."
+	case c.Fails || c.Used <= full:
+		what := map[bool]string{true: "did not run out of", false: "never filled the"}[c.Fails]
+		return fmt.Sprintf("It %s memory: %s of %s in use at most.", what, units.Bytes(fullest.Peak.Bytes), units.Bytes(*fullest.LimitBytes))
 	}
-	return lines
+	return ""
+}
+
+// lowering says with which change the peak would be clearly lower, the cheapest, and its name; "" if none is known.
+func lowering(p *answer.Peak) (text, change string) {
+	const worthwhile = 0.95 // of the peak: else nothing has to be done
+	for i := range p.Savings {
+		if s := &p.Savings[i]; float64(*s.HighBytes) < worthwhile*float64(p.Bytes) {
+			return fmt.Sprintf("%s The peak would be %s.", s.Advice, About(s.PeakBytes, s.LowBytes, s.HighBytes)), strings.Join(s.Edits, ",")
+		}
+	}
+	return "", ""
 }
 
 // Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
@@ -111,14 +155,11 @@ func worst(found []finding.Finding) (worst *finding.Finding) {
 
 // failureHeadline says what to do, who asked and why that failed, and who held the memory.
 func failureHeadline(f *answer.Failure) string {
-	lines := []string{"Out of memory: " + asked(f) + "; " + f.Words + "."}
-	if do := doing(f); do != "" {
-		lines = slices.Insert(lines, 0, do)
-	}
+	held := ""
 	if len(f.Holders) > 0 {
-		lines = append(lines, "Held: "+holding(f)+".")
+		held = "Held: " + holding(f) + "."
 	}
-	return strings.Join(lines, "\n")
+	return joined("\n", doing(f), "Out of memory: "+asked(f)+"; "+f.Words+".", held)
 }
 
 // doing says what to do about a failure: first the change with which the request fits, which is about this program.
@@ -143,7 +184,7 @@ func past(f *answer.Failure) string {
 	if f.Past.Fits != nil && *f.Past.Fits {
 		would = "would have"
 	}
-	return strings.TrimSpace(f.Past.Advice + " " + strings.Join(f.Past.Edits, ",") + " " + would + " got past this request.")
+	return fmt.Sprintf("%s With %s this request %s fit.", f.Past.Advice, strings.Join(f.Past.Edits, ","), would)
 }
 
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.
@@ -156,7 +197,9 @@ func peakSentence(p *answer.Peak) string {
 		text = fmt.Sprintf("At the end %s has %s in use", p.Space, units.Bytes(p.Bytes))
 	}
 	if tell(p.Categories) {
-		text += ": " + PartsText(p.Parts) + "."
+		parts := p.Parts
+		parts.Categories = slices.DeleteFunc(slices.Clone(parts.Categories), func(c answer.Part) bool { return trifle(c.Bytes, p) })
+		text += ": " + PartsText(parts) + "."
 		if older := unknownOlder(p); older > 0 {
 			text += fmt.Sprintf(" Of the unknown %s were allocated before the recording. %s", units.Bytes(older), p.NameOlder)
 		}
@@ -172,13 +215,15 @@ func peakSentence(p *answer.Peak) string {
 func largestPlaces(p *answer.Peak) string {
 	var names []string
 	for _, place := range p.Places[:min(len(p.Places), 3)] {
-		names = append(names, units.Bytes(place.Bytes)+" "+place.Name)
-	}
-	if p.UsageOnly || p.Unknown {
-		return ""
+		if !p.UsageOnly && !p.Unknown && !trifle(place.Bytes, p) {
+			names = append(names, units.Bytes(place.Bytes)+" "+place.Name)
+		}
 	}
 	return strings.Join(names, ", ")
 }
+
+// trifle reports whether bytes are less than 1 % of a peak.
+func trifle(bytes int64, p *answer.Peak) bool { return bytes < p.Bytes/100 }
 
 // tell reports whether categories name at least half of what has one; else places say more.
 func tell(categories []answer.Part) bool {

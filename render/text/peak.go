@@ -228,14 +228,10 @@ const maxLeft = 2
 
 // leftText names the categories of what a phase leaves behind: ": 290 MiB activation, 8.13 MiB workspace".
 func leftText(left []answer.Part) string {
-	var names []string
-	for _, p := range left[:min(len(left), maxLeft)] {
-		names = append(names, units.Bytes(p.Bytes)+" "+p.Name)
-	}
-	if len(names) == 0 {
+	if len(left) == 0 {
 		return ""
 	}
-	return ": " + strings.Join(names, ", ")
+	return ": " + partsText(left[:min(len(left), maxLeft)])
 }
 
 // pathsOf is the number of places whose call paths are shown, and maxPaths the number of paths of each. maxOlder is the number of sizes that

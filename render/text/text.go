@@ -243,9 +243,4 @@ func count(n int64) string {
 // Percent returns a share of 0 to 1 as "12.5 %".
 func Percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
-func shareOf(part, whole int64) string {
-	if whole == 0 {
-		return Percent(0)
-	}
-	return Percent(float64(part) / float64(whole))
-}
+func shareOf(part, whole int64) string { return Percent(float64(part) / float64(max(whole, 1))) }

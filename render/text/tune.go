@@ -52,19 +52,11 @@ func (p *Page) settings(a *answer.Tune, all []answer.TuneSetting) {
 			continue
 		}
 		s := &all[i]
-		p.Line("%s", confOf(s.Conf, s.Recorded))
+		p.Line("%s%s", Printable(s.Conf), map[bool]string{true: " (recorded)"}[s.Recorded])
 		p.Line(row, size(s.PeakReservedBytes), size(s.PeakLiveBytes), size(s.PeakReservedBytes-s.ReplayedBytes),
 			units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}
 	if others > 0 {
 		p.Line("%s, without gain (--json has them all)", units.Plural(others, "other setting"))
 	}
-}
-
-// confOf names settings, and marks those that were recorded.
-func confOf(conf string, recorded bool) string {
-	if recorded {
-		conf += " (recorded)"
-	}
-	return Printable(conf)
 }

@@ -90,7 +90,7 @@ func TestPageHeadline(t *testing.T) {
 	p.Go(writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle")))
 	want = "Find what refers to the buffers of leaky_step (twodev.py:11) (gc.get_referrers); clear or bound it.|" +
 		"Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the recording ends.|" +
-		"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10)."
+		"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10). No request failed in the recording."
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a leak begins with\n%q, want\n%q", got, want)
 	}
