@@ -72,7 +72,7 @@ func background(p *browser.Tab) string {
 func TestPageHeadline(t *testing.T) {
 	chromium := browser.Start(t)
 	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
-	const first = "document.querySelector('#headline').innerText.split(/\\n+/).join('|')"
+	const first = "document.querySelector('#headline').innerText.split(/\\n+/).join('|').replaceAll('\u00a0', ' ')"
 	want := "Use few sizes, and allocate long-lived buffers first.|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); " +
 		"enough is reserved and free, but in smaller pieces.|Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers."
 	if advice := p.Text(".died dl :nth-child(2)"); advice != "Use few sizes, and allocate long-lived buffers first." {
@@ -84,6 +84,9 @@ func TestPageHeadline(t *testing.T) {
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a failure begins with\n%q, want\n%q", got, want)
 	}
+	if text := p.Text("#headline"); !strings.Contains(text, "60.0\u00a0MiB by") || !strings.Contains(text, "108\u00a0MiB in 18 buffers") {
+		t.Errorf("a number may stand without its unit: %q", text)
+	}
 	p.Do(chromedp.KeyEvent("?"), chromedp.KeyEvent(kb.Escape))
 	p.WaitFor("!document.querySelector('dialog').open")
 
@@ -93,6 +96,9 @@ func TestPageHeadline(t *testing.T) {
 		"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10). No request failed in the recording."
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a leak begins with\n%q, want\n%q", got, want)
+	}
+	if text := p.Text(".first"); strings.Contains(text, "get_referrers") || strings.Contains(text, "were never freed") {
+		t.Errorf("the finding says again what stands on top: %q", text)
 	}
 	p.Do(chromedp.Focus(".first a.light"), chromedp.KeyEvent(kb.Enter))
 	p.WaitFor("memlane.space.id === 'cuda:1' && memlane.options.lit?.reduce((n, lit) => n + lit, 0) === 10")

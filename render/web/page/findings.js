@@ -7,14 +7,14 @@ const most = 4; // findings beside the chart
 
 // firstFindings returns the findings that are more than notes, without any the notes, for beside the chart, each with a link that highlights its
 // buffers; null without any. It leaves out the failure that the page explains on top. The tab of findings has the others. without says what the peak
-// of the space would be without its leaks.
+// of the space would be without its leaks. What the answer on top says is not said again.
 export function firstFindings(capture, link, {without}) {
   const found = capture.findings.map((f, i) => [f, i]).filter(([f]) => !(f.failure && capture.ooms.length)), serious = found.filter(([f]) => f.severity !== 'info');
   const all = serious.length || capture.ooms.length ? serious : found;
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
   return el('div', {class: 'found'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),
-    el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && el('p', {class: 'note'}, f.suggestions[0])))), without && el('p', {class: 'without'}, `${without[0].toUpperCase()}${without.slice(1)}.`), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
+    !capture.headline.includes(f.description) && el('p', {}, textOf(capture, f)), f.suggestions.length > 0 && !capture.headline.includes(f.suggestions[0].replace('the buffers', `the buffers of ${placeOf(capture, f)}`)) && el('p', {class: 'note'}, f.suggestions[0])))), without && el('p', {class: 'without'}, `${without[0].toUpperCase()}${without.slice(1)}.`), rest > 0 && el('p', {class: 'note'}, `${several(rest, 'more finding')} in the tab Findings`));
 }
 
 // findingsList returns the list: notes about other memory IDs than space are folded. link(finding) returns the address that

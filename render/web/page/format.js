@@ -21,10 +21,8 @@ export function exact(n) {
   return Math.abs(n) < 1024 ? bytes(n) : `${bytes(n)} (${count(n)} B)`;
 }
 
-// unbroken returns a text in which a number and its unit stay in one line.
-export function unbroken(text) {
-  return text.replace(/(\d) (?=(?:[KMGTPE]i)?B\b|%)/g, '$1\u00a0');
-}
+// whole keeps numbers and their units on one line.
+export const whole = (text) => text.replace(/(\d) (?=(?:[KMGTPE]i)?B\b|%|[nµm]?s\b)/g, '$1\u00a0');
 
 export function count(n) {
   return Math.round(n).toLocaleString('en-US');

@@ -1,13 +1,13 @@
 // The profile summary of a space: the figures of "memlane info".
 
 import {button, el} from './dom.js';
-import {bytes, count, exact, percent, several, since, span, unbroken} from './format.js';
+import {bytes, count, exact, percent, several, since, span, whole} from './format.js';
 
 // headline returns the name of the capture and the answer: what to do, why, and what filled the memory, a line for each.
 export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
-  const [first, ...rest] = capture.headline.split('\n').filter(Boolean);
-  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, unbroken(first ?? name)), rest.map((line) => el('p', {}, unbroken(line))));
+  const [first, ...rest] = whole(capture.headline).split('\n').filter(Boolean);
+  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, first ?? name), rest.map((line) => el('p', {}, line)));
 }
 
 const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
@@ -17,18 +17,13 @@ const figures = (all) => el('dl', {class: 'summary'}, all.filter(Boolean));
 export function summary(space, go) {
   const {info} = space;
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
-  if (space.notRecorded) {
-    return figures([
-      figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), liveText(info), 'live'), idle(space),
-      figure('recording', 'none', 'no allocation or free was recorded', 'only what was alive at the end'),
-    ]);
-  }
+  if (space.notRecorded) return figures([figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), liveText(info), 'live'), idle(space)]);
   if (space.usageOnly && info.allocations + info.frees > 0) return figures([figure('rose by', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, '; what was in use before is not recorded'), 'peak'), recording(space)]);
   const full = info.limit_bytes === null ? '' : `${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
   if (space.usageOnly && space.length <= 1) return figures([figure('in use', bytes(info.peak.bytes), exact(info.peak.bytes), full, 'peak'), idle(space)]); // of a text
   return figures([
     figure('peak', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, full && `, ${full}`)),
-    space.static ? figure('unpadded', bytes(info.peak.requested_bytes), 'without the bytes that the layout adds') : idle(space) ?? figure('requested', bytes(info.peak.requested_bytes), exact(info.peak.requested_bytes), 'at most, by the program', 'requested'),
+    space.static ? bytes(info.peak.requested_bytes) !== bytes(info.peak.bytes) && figure('unpadded', bytes(info.peak.requested_bytes), 'without the bytes that the layout adds') : idle(space) ?? (bytes(info.peak.requested_bytes) !== bytes(info.peak.bytes) && figure('requested', bytes(info.peak.requested_bytes), exact(info.peak.requested_bytes), 'at most, by the program', 'requested')),
     figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), !space.usageOnly && liveText(info), 'live'),
     recording(space),
   ]);
@@ -95,7 +90,7 @@ function categories({categories: [first, ...rest], inferred}) {
 // step opens the memory map at the failure; it is left out without segments. A page without the program, commands is false, offers no command.
 export function died({ooms, headline, name, spaces}, step, commands) {
   if (!ooms?.length) return null;
-  const short = (text) => unbroken(text.replaceAll(name, name.split(/[\\/]/).pop()));
+  const short = (text) => whole(text.replaceAll(name, name.split(/[\\/]/).pop()));
   const rank = ([label]) => (label === 'past' || label === 'do' ? 0 : 1); // what to do comes first, the better before the other, and stands here too
   const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => (rank([label]) < 1 || !headline.includes(text)) && (commands || label !== 'next')).sort((a, b) => rank(a) - rank(b)).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   const title = ooms[0].lines.some(([label, text]) => label === 'reason' && text.startsWith('survived')) ? 'What failed, and the program went on' : 'Why it died';

@@ -386,7 +386,7 @@ export function describe(space, t) {
   const instruction = space.static && space.instructionAt(t);
   const parts = [instruction ? `${since(space, t)}: ${instruction}` : since(space, t)];
   if (i >= 0) parts.push(`${space.static ? 'padded' : 'allocated'} ${bytes(space.curve.bytes[i])}`);
-  if (i >= 0 && !space.usageOnly) parts.push(`${space.static ? 'unpadded' : 'requested'} ${bytes(space.curve.requested[i])}`);
+  if (i >= 0 && !space.usageOnly && bytes(space.curve.requested[i]) !== bytes(space.curve.bytes[i])) parts.push(`${space.static ? 'unpadded' : 'requested'} ${bytes(space.curve.requested[i])}`);
   const reserved = space.static ? null : space.reservedAt(t);
   if (reserved !== null) parts.push(`reserved ${bytes(reserved)}`);
   if (space.stack.length) parts.push(`stack ${bytes(space.stackAt(t))}`);
