@@ -19,6 +19,7 @@ type planner struct {
 	blocks []block
 	stacks map[int64][]stack // that loops fill, by the instruction of the loop
 	order  []int64           // of these instructions
+	unsure bool              // the compiler makes something of a stack that the program does not know
 }
 
 // stack is memory that a loop fills, a part in each round.
@@ -47,6 +48,9 @@ func (p *program) changes(color int64, blocks []block, names *sites) (all []comp
 		if c, ok := x.checkpoint(loop, x.stacks[id]); ok {
 			all = append(all, c)
 		}
+	}
+	if c, ok := x.layered(); ok {
+		all = append(all, c)
 	}
 	return all
 }
@@ -164,13 +168,13 @@ func (x *planner) inPlace(loop place, stacks []stack) (c compiled.Change, ok boo
 	if len(without) == 0 {
 		return c, false
 	}
-	high := x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0)
+	high := x.p.heapPeak(x.color, x.blocks, without)
 	for _, k := range x.blocks { // at best a round needs no memory of its own
 		if at, _ := x.p.itemOf(&x.p.values[k.root]); at.in == body {
 			without[k.root] = 0
 		}
 	}
-	low := x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0) - parts
+	low := x.p.heapPeak(x.color, x.blocks, without) - parts
 	return compiled.Change{Kind: compiled.InPlace, What: strings.Join(names, ", "), Low: max(low, 0), High: high}, true
 }
 
@@ -184,8 +188,9 @@ func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok 
 	size := map[int32]int64{}
 	round, end, carried := int64(0), int64(math.MaxInt64), false
 	var first int32 = -1
+	x.unsure = false
 	for _, s := range stacks {
-		if s.named || !x.onlyBackward(loop, s.path) {
+		if !x.onlyBackward(loop, s.path) || s.named {
 			continue
 		}
 		if v := x.inside(s.stored, body); v.in == body && v.operation().opcode == "parameter" && len(v.path) > 0 && x.changing(body, v.path) {
@@ -200,14 +205,42 @@ func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok 
 		}
 		round, end = round+s.bytes/s.rounds, min(end, s.end)
 	}
-	if first < 0 {
+	for k, o := range body.ops[body.root].operands { // on CPU the compiler may convert a whole stack to a wider type
+		if s, err := x.p.shapeAt(body.ops[max(o, 0)].shape); err == nil && len(s.dimensions) > 1 && s.dimensions[0] == stacks[0].rounds {
+			x.onlyBackward(loop, int64(k))
+		}
+	}
+	if first < 0 || x.unsure {
 		return c, false
 	}
 	if !carried {
 		size[first] = x.carry(loop, body, stacks)
 	}
-	high := x.p.heapPeak(x.color, x.blocks, size, x.backward(end), end, round)
-	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: x.least(size), High: high}, true
+	again := append(x.inputs(loop, body, end), span{x.backward(end), end, round})
+	high := x.p.heapPeak(x.color, x.blocks, size, again...)
+	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: min(x.least(size, round, again[:len(again)-1]), high), High: high}, true
+}
+
+// inputs returns the memory of what a loop reads and does not change, from where it is freed to a position.
+func (x *planner) inputs(loop place, body *computation, end int64) (all []span) {
+	read := map[place]bool{}
+	for k := range body.ops[body.root].operands {
+		path := []int64{int64(k)}
+		if from, ok := x.operand(item{loop, path}, 0, path); ok && !x.changing(body, path) {
+			read[x.follow(from, func(v item) (item, bool) {
+				if passes(v.operation().opcode) && v.operation().opcode != "while" {
+					return x.before(v)
+				}
+				return v, false
+			}).place] = true
+		}
+	}
+	for _, k := range x.blocks {
+		if at, _ := x.p.itemOf(&x.p.values[k.root]); at.in != nil && read[at.place] && k.end < end && !x.p.allocations[x.p.values[k.root].allocation].uses.Whole() {
+			all = append(all, span{k.end, end, x.p.values[k.root].size})
+		}
+	}
+	return all
 }
 
 // backward returns when the loops of the backward pass begin that read what is freed at a position.
@@ -222,15 +255,19 @@ func (x *planner) backward(end int64) int64 {
 	return from
 }
 
-// least returns the peak if values had other sizes and the compiler then put those that fit into faster memory, as much of it as it uses now.
-func (x *planner) least(size map[int32]int64) int64 {
+// least returns the peak if values had other sizes, and the compiler then put those that fit into faster memory, as much of it as it uses now. What a
+// round makes comes before them: it is read and written in each.
+func (x *planner) least(size map[int32]int64, round int64, read []span) int64 {
 	faster, without := int64(0), maps.Clone(size)
 	for i := range x.p.allocations {
 		if a := &x.p.allocations[i]; a.color == fasterMemory {
 			faster = units.AddSat(faster, a.size)
 		}
 	}
-	peak := x.p.heapPeak(x.color, x.blocks, size, 0, 0, 0)
+	peak := x.p.heapPeak(x.color, x.blocks, size, slices.Clone(read)...)
+	if round >= faster {
+		return peak
+	}
 	for _, k := range x.blocks {
 		bytes, ok := size[k.root]
 		if !ok {
@@ -240,7 +277,7 @@ func (x *planner) least(size map[int32]int64) int64 {
 			without[k.root] = 0
 		}
 	}
-	return max(peak-faster, x.p.heapPeak(x.color, x.blocks, without, 0, 0, 0))
+	return max(peak-faster, x.p.heapPeak(x.color, x.blocks, without, read...))
 }
 
 const fasterMemory = 1 // the color of it on TPU
@@ -287,6 +324,8 @@ func (x *planner) onlyBackward(loop place, path int64) bool {
 				found = true
 				continue
 			case !passes(op.opcode) && op.opcode != "copy" || op.opcode == "while":
+				root, ok := x.result(op, nil)
+				x.unsure = x.unsure || !op.named && ok && root.operation().opcode == "convert"
 				return false
 			}
 			if u == v.in.root && v.in == x.main || depth >= maxFlowPath || len(to.path) == 0 && to.operation().opcode == "tuple" || !all(to, depth+1) {

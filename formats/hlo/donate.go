@@ -72,7 +72,7 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 	if !ok || len(pairs) == 0 || !d.place() {
 		return c, false
 	}
-	peak := p.heapPeak(color, blocks, nil, 0, 0, 0)
+	peak := p.heapPeak(color, blocks, nil)
 	now, with := d.peak(nil, false), d.peak(pairs, false)
 	if !strings.Contains(pairs[0].result.shape, ":T(") { // on TPU the compiler decides on copies when the schedule is known
 		with = max(with, d.peak(pairs, true))

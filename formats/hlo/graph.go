@@ -32,6 +32,7 @@ type operation struct {
 	lined      bool // and a line
 	loop       bool // a fusion that computes its elements one by one
 	id         int64
+	frame      int64 // of its line
 	shape      wire.Span
 }
 
@@ -127,7 +128,6 @@ func (g *graph) within(c *computation, id int64) int32 {
 func (g *graph) readOp(at wire.Span, c *computation) (op operation, err error) {
 	var opcode, metadata, fusion, backend, scope, file wire.Span
 	var operands []int64
-	var fr int64
 	err = wire.Read(g.p.proto, at, wire.Into{{instructionOpcode, &opcode}, {instructionShape, &op.shape}, {instructionMetadata, &metadata},
 		{instructionFusion, &fusion}, {instructionParameter, &op.number}, {instructionTupleIndex, &op.number}, {instructionID, &op.id},
 		{instructionOperands, &operands}, {instructionCalls, &op.called}, {instructionBackend, &backend}})
@@ -136,9 +136,9 @@ func (g *graph) readOp(at wire.Span, c *computation) (op operation, err error) {
 		g.p.target = "gpu"
 	}
 	m := wire.Scanner{Err: err}
-	m.Inside("metadata", -1, wire.Read(g.p.proto, metadata, wire.Into{{metadataOpName, &scope}, {metadataSourceFile, &file}, {metadataStackFrame, &fr}}))
+	m.Inside("metadata", -1, wire.Read(g.p.proto, metadata, wire.Into{{metadataOpName, &scope}, {metadataSourceFile, &file}, {metadataStackFrame, &op.frame}}))
 	name := g.p.proto[scope.At:scope.End]
-	op.lined = fr > 0 || file.End > file.At
+	op.lined = op.frame > 0 || file.End > file.At
 	op.named, op.opcode, op.loop = len(name) > 0, g.p.interned(opcode), g.p.interned(fusion) == "kLoop"
 	op.forward, op.transposed, op.recomputed = bytes.Contains(name, forwardScope), bytes.Contains(name, backwardScope), bytes.Contains(name, recomputedScope)
 	g.backward = g.backward || op.transposed

@@ -131,11 +131,12 @@ func (x *builder) space(color int64, t trace) {
 	}
 }
 
-// heapPeak returns the highest level of a memory space if its values had other sizes, and more bytes were in use from a position to another.
-func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, from, to, more int64) (peak int64) {
+// span is bytes that are in use from a position to another; fewer than 0 are not.
+type span struct{ begin, end, bytes int64 }
+
+// heapPeak returns the highest level of a memory space if its values had other sizes, and more bytes were in use for a while.
+func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, more ...span) int64 {
 	moving := map[int32]bool{}
-	changes := map[int64]int64{from: more}
-	changes[to] -= more
 	for i := range blocks {
 		k := &blocks[i]
 		root := &p.values[k.root]
@@ -145,8 +146,7 @@ func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, f
 			if !ok {
 				size = root.size
 			}
-			changes[k.begin] = units.AddSat(changes[k.begin], size)
-			changes[k.end] = units.AddSat(changes[k.end], -size)
+			more = append(more, span{k.begin, k.end, size})
 		}
 	}
 	level := int64(0)
@@ -155,12 +155,22 @@ func (p *program) heapPeak(color int64, blocks []block, other map[int32]int64, f
 			level = units.AddSat(level, a.size)
 		}
 	}
-	peak = level
+	return units.AddSat(level, highest(more))
+}
+
+// highest returns the most bytes that are in use at a position.
+func highest(spans []span) (most int64) {
+	changes := map[int64]int64{}
+	for _, s := range spans {
+		changes[s.begin] = units.AddSat(changes[s.begin], s.bytes)
+		changes[s.end] = units.AddSat(changes[s.end], -s.bytes)
+	}
+	level := int64(0)
 	for _, at := range slices.Sorted(maps.Keys(changes)) {
 		level = units.AddSat(level, changes[at])
-		peak = max(peak, level)
+		most = max(most, level)
 	}
-	return peak
+	return most
 }
 
 // blocks adds the buffers that the heap trace allocates in the memory space. It returns the allocations that contain

@@ -286,7 +286,9 @@ func TestRemedies(t *testing.T) {
 		{"what to recompute is not known without data flow", "Shard it over at least 2 times as many devices.", "", []buffer{
 			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"},
 			{7, 9, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[4]"}}},
-		{"recomputed already", "Checkpoint smaller parts, none inside another: 12.0 GiB that jax.checkpoint recomputes, such as dot bf16[3], is alive at once. Or shard it over at least 2 times as many devices.", "", []buffer{
+		{"recomputed already", "Checkpoint smaller parts: 12.0 GiB that jax.checkpoint recomputes, such as dot bf16[3], is alive at once. Or shard it over at least 2 times as many devices.", "", []buffer{
+			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]{0:T(256)}"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]{0:T(256)}"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[7]{0:T(256)}"}}},
+		{"recomputed already, for CPU", "Put the parts into one lax.scan with jax.checkpoint around its body, which XLA for CPU undoes outside of loops: 12.0 GiB that jax.checkpoint recomputes", "", []buffer{
 			{0, 6, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[3]"}, {2, 4, 6 * gib, 6 * gib, lifetime.Temporary, "bf16[7]"}}},
 		{"two that fit alone", "Shard it over at least 2 times as many devices.", "", []buffer{
 			{0, 6, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[3]"}, {1, 5, 9 * gib, 9 * gib, lifetime.Temporary, "bf16[3]"}}},
@@ -306,7 +308,7 @@ func TestRemedies(t *testing.T) {
 			if strings.HasPrefix(c.name, "what to recompute") {
 				op = []string{"jvp(f)/dot", "jvp(f)/dot", "jvp(f)/dot", "transpose(jvp(f))/dot"}[i]
 			}
-			if c.name == "recomputed already" && x.shape == "bf16[3]" {
+			if strings.HasPrefix(c.name, "recomputed already") && strings.HasPrefix(x.shape, "bf16[3]") {
 				op = "transpose(jvp(f))/rematted_computation/dot"
 			}
 			site := b.Site(lifetime.Site{Instr: "dot", Op: op, Shape: x.shape, Sharding: compiled.Sharding{Copies: copies[c.name]}})

@@ -3,6 +3,7 @@ package answer
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/judge"
@@ -79,6 +80,8 @@ func planned(t *lifetime.Tables, s *lifetime.Space, plans []oom.Planned, edits w
 			return p, ""
 		}
 		return p, edit.String() + ": no argument with floats of 32 bits has this name; memlane peak --by name lists all"
+	case edit.Name == "checkpoint" && oom.OnCPU(t, s) && !slices.ContainsFunc(t.Sites, func(of lifetime.Site) bool { return strings.Contains(of.Op, "/while/") }):
+		return p, edit.String() + ": compiled for CPU, jax.checkpoint outside of loops saves nothing; put the layers into one lax.scan, then " + again
 	case edit.Name == "donate" || edit.Name == "in-place":
 		return p, edit.String() + ": the schedule of the program proves none that saves memory"
 	}

@@ -76,4 +76,5 @@ const (
 	Donate     ChangeKind = "donate"     // arguments to results of their shape
 	InPlace    ChangeKind = "in_place"   // a loop carries the array and writes into it, in place of into another one
 	Checkpoint ChangeKind = "checkpoint" // the backward pass computes again what a round of a loop makes
+	Layers     ChangeKind = "layers"     // and what each layer outside of loops makes
 )

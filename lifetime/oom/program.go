@@ -112,8 +112,11 @@ func spread(t *lifetime.Tables, s *lifetime.Space, at, needed, capacity int64) s
 		return fmt.Sprintf("Compute %s in blocks and keep only a reduction: it alone is %s. Or s%s", BufferName(t, largest.Site), units.Bytes(largest.Bytes), shard)
 	}
 	if float64(again) >= recomputes*float64(needed) {
-		return fmt.Sprintf("Checkpoint smaller parts, none inside another: %s that jax.checkpoint recomputes, such as %s, is alive at once. Or s%s",
-			units.Bytes(again), BufferName(t, first), shard)
+		advice := "Checkpoint smaller parts"
+		if outside, _, _ := strings.Cut(t.Sites[first].Op, "rematted_computation"); OnCPU(t, s) && !strings.Contains(outside, "while") {
+			advice = "Put the parts into one lax.scan with jax.checkpoint around its body, which XLA for CPU undoes outside of loops"
+		}
+		return fmt.Sprintf("%s: %s that jax.checkpoint recomputes, such as %s, is alive at once. Or s%s", advice, units.Bytes(again), BufferName(t, first), shard)
 	}
 	if float64(needed-capacity) < nearMiss*float64(capacity) {
 		return fmt.Sprintf("Save %s: recompute (jax.checkpoint), donate arguments, or use a smaller batch.", units.Bytes(needed-capacity))
@@ -146,6 +149,7 @@ const (
 	donating    = 0.75 // and of ranges: of 19 programs that were changed and compiled again, 15 lay in it when it was first said
 	rewriting   = 0.75 // 5 of 6
 	recomputing = 0.65 // 6 of 9
+	layering    = 0.75 // TODO
 	untried     = 0.5  // and of a best case that no program was compiled for
 )
 
@@ -203,6 +207,9 @@ func proven(t *lifetime.Tables, s *lifetime.Space) (all []remedy) {
 		case compiled.Checkpoint:
 			r.how, r.cost, r.sure, r.edit = "with a checkpoint", 2, recomputing, "checkpoint=blocks"
 			r.advice = fmt.Sprintf("Wrap the body of the scan at %s in jax.checkpoint, so that it saves only what it carries.", c.What)
+		case compiled.Layers:
+			r.how, r.cost, r.sure, r.edit = "with checkpoints", 2, layering, "checkpoint=blocks"
+			r.advice = fmt.Sprintf("Wrap each layer that %s calls in jax.checkpoint, so that it saves only what later layers read.", shownList(c.What))
 		}
 		all = append(all, r)
 	}
@@ -376,12 +383,16 @@ func divisible(shape string, n int64) int {
 
 // narrower halves arrays of f32 and f64, on devices that compute with narrower types: a CPU would need them as f32 again.
 func narrower(t *lifetime.Tables, s *lifetime.Space) remedy {
-	onTPU := func(b lifetime.Buffer) bool { return strings.Contains(t.Sites[b.Site].Shape, ":T(") }
-	if s.Target != "gpu" && !slices.ContainsFunc(s.Buffers, onTPU) {
+	if OnCPU(t, s) {
 		return remedy{}
 	}
 	p, _ := Narrowed(t, s, func(string) bool { return true })
 	return remedy{cost: 3, advice: "Use bfloat16 for arrays of float32.", how: "with half as wide floats", peak: p.Peak, sure: arithmetic}
+}
+
+// OnCPU reports whether a program is compiled for a CPU: neither a configuration for GPUs nor tiles of TPUs.
+func OnCPU(t *lifetime.Tables, s *lifetime.Space) bool {
+	return s.Target != "gpu" && !slices.ContainsFunc(s.Buffers, func(b lifetime.Buffer) bool { return strings.Contains(t.Sites[b.Site].Shape, ":T(") })
 }
 
 // peakWith returns the peak that the space would have if its buffers had other sizes.
