@@ -114,10 +114,16 @@ func (m *model) fuse(k int, u unit, drop map[*buffer]bool) {
 	for _, b := range append(back, u[:len(u)-1]...) {
 		drop[b] = true
 	}
-	for _, b := range m.computed(k) { // operands
-		if b.begin.compare(u[0].begin) < 0 && b.end.compare(u[0].begin) > 0 && b.end.compare(done) < 0 && b.size > smallest && b.category != purpose.Input {
-			m.until(b, done)
-			b.saved = done.event > p.backward
+	rest := 3 * out.size // of operands: queries, keys and values
+	if made("repeat_interleave") > 0 {
+		rest = out.size
+	}
+	for _, b := range slices.Backward(m.computed(k)) {
+		if b.begin.compare(u[0].begin) < 0 && b.end.compare(u[0].begin) > 0 && b.size > smallest && b.category != purpose.Input && rest > 0 {
+			if rest -= b.size; b.end.compare(done) < 0 {
+				m.until(b, done)
+				b.saved = done.event > p.backward
+			}
 		}
 	}
 	if rows > 0 {

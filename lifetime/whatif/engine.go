@@ -162,7 +162,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
 		all.add(inPasses)
-		all.add(e.reserved(s))
+		all = e.reserved(s, all)
 		r.ReservedLow = max(r.Low, int64((1-all.below)*float64(o.Low))-m.less)
 		r.ReservedHigh = units.AddSat(o.High, int64(min(all.above*float64(o.High), math.MaxInt64/2))+m.more)
 		adds := max(0, r.High-e.Recorded.Peak) // a change reserves no more than was reserved, and what it adds, unless a replay does

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
@@ -31,6 +32,13 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 		}
 		if !isResult {
 			uses[b] = before.at(all[next].begin.event)
+			if !m.does(b, program.OpAttention) {
+				continue
+			}
+			isProduct := func(of *buffer) bool { return m.runs(of, "::bmm") }
+			if i := slices.IndexFunc(all[q+1:next], isProduct); i >= 0 && !m.runs(b, "repeat_interleave") {
+				uses[b] = after.at(all[q+1+i].begin.event) // which takes it
+			}
 			continue
 		}
 		uses[b] = after.at(all[ends[next]-1].begin.event)

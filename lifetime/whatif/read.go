@@ -196,7 +196,7 @@ func (m *model) readApart(s Scenario) []*model {
 		if all := other.computed(k); !p.trains() && len(all) > 0 {
 			last := all[len(all)-1].begin.event
 			for _, b := range all {
-				b.dropped = b.dropped || !b.saved && b.isFreed() && b.end.event > last
+				b.dropped = b.dropped || !b.saved && b.isFreed() && (b.end.event > last || b.category == purpose.UnknownCategory)
 			}
 		}
 	}
