@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -8,44 +9,39 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
+// attention is what a pass does of it.
+type attention struct {
+	m     *model
+	pass  *pass
+	nodes []*buffer // of the backward pass
+	saved []*buffer // by end
+	dead  []int
+	sums  []int64 // sizes of what backward sums up: 32 bits for each row
+	drop  map[*buffer]bool
+}
+
 // attend gives attention the kernels that PyTorch chooses in 16 bits, in sizes that are halved after it. One that needs no scores runs without a mask, whatever
 // the heads; it pads them to 8 elements, and keeps sums in 32 bits (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). The range is wider where
 // the recording does not say which kernel ran.
 func (m *model) attend() {
+	drop, isOpen := map[*buffer]bool{}, false
 	isOf := func(b *buffer) bool { return m.does(b, program.OpAttention) && b.size > smallest }
 	sums := m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && isOf(b) && m.runs(b, "sum_dim") })
-	drop, isOpen := map[*buffer]bool{}, false
 	for k := range m.passes {
-		for all := m.computed(k); len(all) > 0; {
-			n := 1
-			for n < len(all) && m.sameOperation(all[n], all[0]) {
-				n++
+		saved := filter(m.ofPass(k), func(b *buffer) bool { return b.saved && b.size > smallest })
+		slices.SortStableFunc(saved, func(x, y *buffer) int { return x.end.compare(y.end) })
+		a, all := attention{m, &m.passes[k], m.backward(k), saved, m.deaths(k), slices.Sorted(maps.Keys(sums)), drop}, m.computed(k)
+		for begin, end, before := 0, 0, 0; begin < len(all); begin = end {
+			for end < len(all) && m.sameOperation(all[end], all[begin]) {
+				end++
 			}
-			u, isEfficient := unit(all[:n]), func(b *buffer) bool { return m.runs(b, "efficient_attention_forward") }
-			switch i := slices.IndexFunc(u, isEfficient); {
-			case m.op(u[0]) != "scaled_dot_product_attention":
-			case i >= 0 && i+1 < n:
-				u = u[i:]
-				rows := int64(0) // u[1] has as many sums, or up to 31 more for each head
-				for size := range sums {
-					if size <= u[1].size {
-						rows = max(rows, size)
-					}
-				}
-				if size := m.padHeads(k, u[0], rows, u[1].end); size > 0 { // and put together after it
-					m.repeat(u[0], after.at(u[1].begin.event), u[0].end).size = size
-				}
-				u[1].size *= 2
-			case m.runs(u[0], "attention_math"):
-				m.fuse(k, u, drop)
-			default:
-				isOpen = true
+			if m.op(all[begin]) == "scaled_dot_product_attention" {
+				isOpen = !a.call(all[begin:end], all[before:begin]) || isOpen
+				before = end
 			}
-			all = all[n:]
 		}
-		back := m.backward(k)
-		for i, b := range back { // what adds up the gradient of queries: 32 bits, whole blocks of rows
-			if isOf(b) && (i+1 == len(back) || m.op(back[i+1]) != m.op(b)) {
+		for i, b := range a.nodes { // what adds up the gradient of queries: 32 bits, whole blocks of rows
+			if isOf(b) && (i+1 == len(a.nodes) || m.op(a.nodes[i+1]) != m.op(b)) {
 				b.size = b.size * 8 / 3
 			}
 		}
@@ -66,44 +62,66 @@ func (m *model) runs(b *buffer, function string) bool {
 	return false
 }
 
-// padHeads pads what the node of a call of attention frees at a moment, its result and operands, to heads of 8 elements; sums are those of 32 bits, one for
-// each row. It returns the bytes of the result without, or 0 if nothing is padded.
-func (m *model) padHeads(k int, out *buffer, sums int64, done moment) int64 {
-	const together = 6
-	size, heads := out.size, out.size/max(sums, 1)
-	if sums == 0 || heads%8 == 0 {
-		return 0
-	}
-	for _, b := range m.ofPass(k) {
-		if b.saved && b.begin.compare(out.begin) <= 0 && b.size > smallest && b.end.event >= done.event-together && b.end.event <= done.event+together {
-			b.size = b.size / heads * ((heads + 7) / 8 * 8)
+// call changes one call, before which a pass made something since the last one. It reports whether it is known which kernel ran.
+func (a *attention) call(u, before unit) bool {
+	const together = 6 // events in which a node frees what it saved
+	isEfficient := func(b *buffer) bool { return a.m.runs(b, "efficient_attention_forward") }
+	switch i := slices.IndexFunc(u, isEfficient); {
+	case i >= 0 && i+1 < len(u):
+		out, sums, size := u[i], u[i+1], u[i].size // as many sums as rows, or up to 31 more for each head
+		var operands []*buffer
+		first, _ := slices.BinarySearchFunc(a.saved, sums.end.event-together, func(b *buffer, event int) int { return b.end.event - event })
+		for _, b := range a.saved[first:] {
+			if b.end.event > sums.end.event+together {
+				break
+			} else if b.begin.compare(out.begin) < 0 {
+				operands = append(operands, b)
+			}
 		}
+		if j, _ := slices.BinarySearch(a.sums, sums.size+1); j > 0 && padHeads(size/a.sums[j-1], append(operands, out)) {
+			a.m.repeat(out, after.at(sums.begin.event), out.end).size = size // it is put together after it
+		}
+		sums.size *= 2
+	case a.m.runs(u[0], "attention_math"):
+		a.fuse(u, before)
+	default:
+		return false
 	}
-	return size
+	return true
 }
 
-// fuse changes attention with scores to attention without, if it had scores for its heads alone: keys for several queries, or a number of elements for
+// padHeads pads operands and results, whose heads have so many elements, to multiples of 8, and reports whether they have others.
+func padHeads(heads int64, all []*buffer) bool {
+	padded := (heads + 7) / 8 * 8
+	for _, b := range all {
+		b.size = b.size / max(heads, 1) * max(padded, 1)
+	}
+	return padded > heads
+}
+
+// fuse changes a call with scores to one without, if it had scores for its heads alone: keys for several queries, or a number of elements for
 // which no other kernel is. Any other computes in 32 bits.
-func (m *model) fuse(k int, u unit, drop map[*buffer]bool) {
+func (a *attention) fuse(u, before unit) {
 	made := func(function string) (size int64) {
 		for _, b := range slices.Backward(u) {
-			if b.size > smallest && m.runs(b, function) {
+			if b.size > smallest && a.m.runs(b, function) {
 				size = b.size
 			}
 		}
 		return size
 	}
-	out, p, scores, rows := u.last(), &m.passes[k], made("softmax"), 4*made("all_dim")
+	out, p, scores, rows := u.last(), a.pass, made("softmax"), 4*made("all_dim")
 	done, first := out.end, at(p.end)
 	for _, b := range u {
 		if b.saved {
 			done, first = done.later(b.end), first.earlier(b.end)
 		}
 	}
-	begin := nodeOf(m.backward(k), m.deaths(k), p.backward, first.event)
-	back := filter(m.between(begin, max(begin, min(done.event, p.end))), func(b *buffer) bool { return b.phase == purpose.Backward && b.size == scores })
-	hasReason := made("repeat_interleave") > 0 || rows > 0 && out.size/rows%4 > 0
-	if isMasked := made("::where") > 0 && made("tril") == 0; !hasReason || isMasked {
+	begin := nodeOf(a.nodes, a.dead, p.backward, first.event)
+	back := filter(a.m.between(begin, max(begin, min(done.event, p.end))), func(b *buffer) bool { return b.phase == purpose.Backward && b.size == scores })
+	isGrouped := made("repeat_interleave") > 0
+	hasReason, isMasked := isGrouped || rows > 0 && out.size/rows%4 > 0, made("::where") > 0 && made("tril") == 0
+	if !hasReason || isMasked {
 		for _, b := range append(back, u...) {
 			if b.size >= min(scores, out.size) {
 				b.size *= 2
@@ -112,26 +130,25 @@ func (m *model) fuse(k int, u unit, drop map[*buffer]bool) {
 		return
 	}
 	for _, b := range append(back, u[:len(u)-1]...) {
-		drop[b] = true
+		a.drop[b] = true
 	}
-	rest := 3 * out.size // of operands: queries, keys and values
-	if made("repeat_interleave") > 0 {
-		rest = out.size
-	}
-	for _, b := range slices.Backward(m.computed(k)) {
-		if b.begin.compare(u[0].begin) < 0 && b.end.compare(u[0].begin) > 0 && b.size > smallest && b.category != purpose.Input && rest > 0 {
+	kept, rest := []*buffer{}, map[bool]int64{false: 3, true: 1}[isGrouped]*out.size // of operands: queries, keys and values
+	for _, b := range slices.Backward(before) {
+		if b.end.compare(u[0].begin) > 0 && b.size > smallest && b.category != purpose.Input && rest > 0 {
 			if rest -= b.size; b.end.compare(done) < 0 {
-				m.until(b, done)
-				b.saved = done.event > p.backward
+				kept = append(kept, b)
 			}
 		}
 	}
 	if rows > 0 {
-		m.repeat(out, out.begin, done).size = 2 * rows
+		heads := out.size / rows
+		if a.m.repeat(out, out.begin, done).size = 2 * rows; heads%8 > 0 { // the program copies what it takes of it
+			kept = append(kept, out)
+		}
+		padHeads(heads, kept)
 	}
-	if rows > 0 && out.size/rows%8 > 0 {
-		m.until(out, done)
-		out.saved = done.event > p.backward
-		m.padHeads(k, out, rows, done)
+	for _, b := range kept {
+		a.m.until(b, done)
+		b.saved = done.event > p.backward
 	}
 }

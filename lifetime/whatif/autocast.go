@@ -261,25 +261,25 @@ func (a *autocaster) castLoss(b *buffer) {
 // size: else an earlier one of floats of which one can.
 func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 	g, producer := o.gradient, before
-	var operand *buffer
-	if producer != nil {
-		operand = producer.result
+	var last, operand *buffer
+	if before != nil {
+		last = before.result
 	}
+	operand = last
 	if g != nil {
 		ends := func(b *buffer, at moment) int { return b.end.compare(at) }
 		if j, _ := slices.BinarySearchFunc(a.saved, g.begin, ends); j < len(a.saved) && a.saved[j].begin.event < o.first().begin.event {
 			operand, producer = a.saved[j], a.producers[a.saved[j]]
 		}
-		fits := func(b *buffer) bool { return b.end.compare(g.begin) > 0 && takes(o, b) }
-		if o.does.Is(program.OpLinear) && operand != nil && !fits(operand) && len(floats) <= mostSizes {
-			best := before.result // it may have 16 bits
+		switch fits := func(b *buffer) bool { return b != nil && b.end.compare(g.begin) > 0 && takes(o, b) }; {
+		case !o.does.Is(program.OpLinear) || fits(operand) || len(floats) > mostSizes:
+		case fits(last): // it may have 16 bits
+			operand, producer = last, before
+		default:
 			for _, b := range floats {
-				if !fits(best) && fits(b) || fits(b) && best != before.result && b.begin.compare(best.begin) > 0 {
-					best = b
+				if fits(b) && (!fits(operand) || b.begin.compare(operand.begin) > 0) {
+					operand, producer = b, a.producers[b]
 				}
-			}
-			if fits(best) {
-				operand, producer = best, a.producers[best]
 			}
 		}
 	}

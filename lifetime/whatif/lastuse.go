@@ -16,7 +16,7 @@ import (
 func (m *model) lastUses(k int) map[*buffer]moment {
 	all, returns := filter(m.forward(k), func(b *buffer) bool { return b.category != purpose.Workspace || b.isScratch() }), at(m.passes[k].backward)
 	uses := map[*buffer]moment{}
-	ends := m.operations(all)
+	ends, product := m.operations(all), 0
 	for q, b := range all {
 		if !b.saved && !b.dropped {
 			continue
@@ -32,12 +32,13 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 		}
 		if !isResult {
 			uses[b] = before.at(all[next].begin.event)
-			if !m.does(b, program.OpAttention) {
-				continue
-			}
-			isProduct := func(of *buffer) bool { return m.runs(of, "::bmm") }
-			if i := slices.IndexFunc(all[q+1:next], isProduct); i >= 0 && !m.runs(b, "repeat_interleave") {
-				uses[b] = after.at(all[q+1+i].begin.event) // which takes it
+			if m.does(b, program.OpAttention) && !m.runs(b, "repeat_interleave") {
+				for product = max(product, q+1); product < next && !m.runs(all[product], "::bmm"); {
+					product++
+				}
+				if product < next { // it takes it
+					uses[b] = after.at(all[product].begin.event)
+				}
 			}
 			continue
 		}
