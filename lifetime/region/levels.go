@@ -64,10 +64,8 @@ func Moments(s *lifetime.Space) func(t int64) *lifetime.Space {
 // Planned returns the bytes that a compiled program needs of the memory of a space: all that XLA placed, also what lies between
 // buffers. That must fit. It is 0 for other spaces.
 func Planned(s *lifetime.Space) (bytes int64) {
-	for i := range s.Regions {
-		if r := &s.Regions[i]; s.Axis == lifetime.ProgramOrder && r.Uses&compiled.ForThreadLocal == 0 {
-			bytes = units.AddSat(bytes, r.Size)
-		}
+	if s.Axis == lifetime.ProgramOrder {
+		_, bytes = Reserved(s)
 	}
 	return bytes
 }
@@ -86,6 +84,9 @@ func Levels(s *lifetime.Space) []lifetime.Level {
 	}
 	for i := range s.Regions {
 		r := &s.Regions[i]
+		if r.Uses&compiled.ForThreadLocal != 0 { // on stacks of the host
+			continue
+		}
 		levels = append(levels, lifetime.Level{At: r.Begin, Bytes: r.Size})
 		if r.Edge&lifetime.EndOpen == 0 {
 			levels = append(levels, lifetime.Level{At: r.End, Bytes: -r.Size})

@@ -11,6 +11,7 @@ import (
 	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/internal/spans"
 )
 
@@ -137,7 +138,7 @@ func (p PoolID) Compare(q PoolID) int {
 
 // aliveAt reports whether r is reserved at t, an instant of the window.
 func aliveAt(r *lifetime.Region, t int64) bool {
-	return r.Begin <= t && (r.End > t || r.Edge&lifetime.EndOpen != 0)
+	return r.Begin <= t && (r.End > t || r.Edge&lifetime.EndOpen != 0) && r.Uses&compiled.ForThreadLocal == 0
 }
 
 // regionsAt returns the indexes of the regions at t, by address.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/region"
 )
 
@@ -86,5 +87,27 @@ func TestPoolNames(t *testing.T) {
 	}
 	if got := (region.PoolID{}).StreamName(); got != "default stream" {
 		t.Errorf("stream %q", got)
+	}
+}
+
+// TestStacksOfThreads: what a compiled program keeps on the stacks of threads is not reserved from the device.
+func TestStacksOfThreads(t *testing.T) {
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.Describe(s, lifetime.SpaceInfo{Axis: lifetime.ProgramOrder, Begin: -1, End: 9, Facts: lifetime.Regions})
+	for i, uses := range []compiled.Uses{compiled.ForParameter, compiled.ForThreadLocal} {
+		b.Region(s, lifetime.Region{Begin: -1, End: 9, Addr: uint64(i) * 512, Size: 512, Edge: lifetime.EndOpen, Uses: uses})
+	}
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := c.Spaces[0]
+	end, peak := region.Reserved(space)
+	for i, bytes := range []int64{end, peak, region.Planned(space), region.ReservedAt(space, 3), region.FreeAt(space, 3).Total, region.PoolsAt(space, 3)[0].Reserved} {
+		if bytes != 512 {
+			t.Errorf("%d: %d bytes", i, bytes)
+		}
 	}
 }
