@@ -33,7 +33,7 @@ var budgets = []struct {
 	{"formats/jaxprof", 500, true},
 	{"formats/oomtext", 3_340, true},
 	{"formats/torchsnap", 2_700, true},
-	{"formats/xplane", 2_910, true},
+	{"formats/xplane", 2_860, true},
 	{"internal/atomicfile", 200, true},
 	{"internal/browser", 450, false},
 	{"internal/chunked", 60, true},

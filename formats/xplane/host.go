@@ -34,7 +34,7 @@ type host struct {
 	spaces []hostSpace // in order of their first event
 	byRef  map[allocatorRef]build.SpaceRef
 	byName map[allocatorID]build.SpaceRef
-	sites  siteTable
+	sites  map[siteKey]lifetime.SiteID
 	read   map[textRef]string // texts of sites
 	steps  []step
 	calls  calls
@@ -43,6 +43,13 @@ type host struct {
 	reported      lifetime.AllocatorEvent // of the current event
 	lastAllocator allocatorRef            // usually the allocator of the next event too
 	lastSpace     build.SpaceRef
+}
+
+// siteKey identifies a site by numbers of the file.
+type siteKey struct {
+	op, region, shape textRef
+	dtype             int64
+	stack             lifetime.StackID // of the events around it
 }
 
 // allocatorID identifies an allocator by its name, or by the number of its device (-1: none).
@@ -64,7 +71,7 @@ type hostSpace struct {
 
 // readHost reads the events of the host's allocators.
 func (r *reader) readHost(p *plane) error {
-	h := &host{r: r, p: p, read: map[textRef]string{}}
+	h := &host{r: r, p: p, sites: map[siteKey]lifetime.SiteID{}, read: map[textRef]string{}}
 	h.forget()
 	var err error
 	if h.schema, err = r.schema(p); err != nil {
@@ -323,16 +330,16 @@ func (h *host) text(ref textRef) (text string) {
 // site returns the site of an event. c is the innermost event around it; nil = not known.
 func (h *host) site(e *event, c *call) lifetime.SiteID {
 	key := siteKey{e.text(tfOp), e.text(regionType), e.text(tensorShape), e.number(dataType, 0), h.stack(c, 0)}
-	slot := h.sites.slot(key)
-	if !slot.used {
+	id, ok := h.sites[key]
+	if !ok {
 		op := h.text(key.op)
-		id := h.r.b.Site(lifetime.Site{
+		id = h.r.b.Site(lifetime.Site{
 			Stack: h.inOperator(op, c, key.stack), Op: op, Region: h.text(key.region), Shape: h.text(key.shape),
 			DType: dtypeName(key.dtype),
 		})
-		slot = h.sites.put(key, id)
+		h.sites[key] = id
 	}
-	return slot.id
+	return id
 }
 
 // describe records the identity, marks and losses of the spaces.
