@@ -339,19 +339,11 @@ func (x *planner) onlyBackward(loop place, path int64) bool {
 
 // shapeOf returns the shape of a value without its layout.
 func (x *planner) shapeOf(v item) string {
-	at := v.operation().shape
-	for _, i := range v.path {
-		s, err := x.p.shapeAt(at)
-		if err != nil || i < 0 || i >= int64(len(s.parts)) {
-			return ""
-		}
-		at = s.parts[i]
+	at, ok, err := x.names.part(v.operation().shape, v.path)
+	if s, failed := x.p.shapeAt(at); ok && err == nil && failed == nil {
+		return fmt.Sprint(s.element, s.dimensions)
 	}
-	s, err := x.p.shapeAt(at)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(s.element, s.dimensions)
+	return ""
 }
 
 func (x *planner) valueShape(value int32) string {

@@ -25,7 +25,7 @@ func (p *program) chooseTraces() map[int64]int {
 	for i, t := range p.traces {
 		events := map[int64]int{}
 		for _, e := range t.events {
-			if v, ok := p.byID.get(e.buffer); ok {
+			if v, ok := p.byID[e.buffer]; ok {
 				events[p.values[v].color]++
 			}
 		}
@@ -86,7 +86,7 @@ func (p *program) replay(t trace) *heap {
 	}
 	h.blocks = make([]block, 0, allocs)
 	for k, e := range t.events {
-		v, ok := p.byID.get(e.buffer)
+		v, ok := p.byID[e.buffer]
 		if !ok {
 			p.skip("heap_simulator_traces: no logical buffer %d", e.buffer)
 			continue
@@ -99,7 +99,7 @@ func (p *program) replay(t trace) *heap {
 		case e.kind == eventFree && h.lives[root].refs > 0:
 			h.free(v, root, int64(k))
 		case e.kind == eventShareWith && unused:
-			with, ok := p.byID.get(e.canonical)
+			with, ok := p.byID[e.canonical]
 			if !ok {
 				p.skip("heap_simulator_traces: no logical buffer %d", e.canonical)
 			} else if root = h.root(with); root == v {

@@ -34,7 +34,7 @@ type program struct {
 	values      []value
 	allocations []allocation
 	traces      []trace
-	byID        valueIndex // values that have a place in an allocation
+	byID        map[int64]int32 // values that have a place in an allocation
 
 	ofText []textValue // names and shapes of the values of a text
 	plain  bool        // the uses of allocations are not known
@@ -151,7 +151,10 @@ func (p *program) readModule(message wire.Span) error {
 
 func (p *program) readAssignment(at wire.Span) error {
 	m := wire.Scan(p.proto, at)
-	p.values = slices.Grow(p.values, wire.Count(p.proto, at, assignmentBuffers))
+	n := wire.Count(p.proto, at, assignmentBuffers)
+	if p.values = slices.Grow(p.values, n); p.byID == nil {
+		p.byID = make(map[int64]int32, n)
+	}
 	p.allocations = slices.Grow(p.allocations, wire.Count(p.proto, at, assignmentAllocations))
 	for f, ok := m.Next(); ok; f, ok = m.Next() {
 		switch f.Tag {
@@ -170,7 +173,7 @@ func (p *program) readValue(at wire.Span) error {
 	v := value{allocation: -1}
 	err := wire.Read(p.proto, at, wire.Into{{bufferID, &v.id}, {bufferSize, &v.size}, {bufferDefinedAt, &v.definedAt}, {bufferColor, &v.color}})
 	v.size = max(v.size, 0)
-	p.byID.set(v.id, int32(len(p.values)))
+	p.byID[v.id] = int32(len(p.values))
 	p.values = append(p.values, v)
 	return err
 }
@@ -229,8 +232,8 @@ func (p *program) link() error {
 	for i := range p.values {
 		if v := &p.values[i]; v.allocation < 0 {
 			p.skip("logical buffer %d: in no allocation", v.id)
-			if last, _ := p.byID.get(v.id); last == int32(i) {
-				p.byID.remove(v.id) // events cannot refer to it
+			if last, _ := p.byID[v.id]; last == int32(i) {
+				delete(p.byID, v.id) // events cannot refer to it
 			}
 		}
 	}
@@ -238,7 +241,7 @@ func (p *program) link() error {
 		if len(t.events) == 0 {
 			continue
 		}
-		if v, ok := p.byID.get(t.events[0].buffer); ok {
+		if v, ok := p.byID[t.events[0].buffer]; ok {
 			p.allocations[p.values[v].allocation].trace = int32(i)
 		}
 	}
@@ -249,7 +252,7 @@ func (p *program) link() error {
 func (p *program) assign(allocation int32, at wire.Span) error {
 	id, offset := int64(0), int64(0)
 	err := wire.Read(p.proto, at, wire.Into{{assignedBuffer, &id}, {assignedOffset, &offset}})
-	i, ok := p.byID.get(id)
+	i, ok := p.byID[id]
 	switch {
 	case err != nil:
 		return err

@@ -58,7 +58,7 @@ func ReadText(file string, in io.Reader, b *build.Builder) error {
 	if err != nil {
 		return err
 	}
-	t := &textReader{p: program{proto: text, assigned: true}}
+	t := &textReader{p: program{proto: text, assigned: true, byID: map[int64]int32{}}}
 	if err := t.read(); err != nil {
 		return err
 	}
@@ -209,12 +209,12 @@ func (t *textReader) value(m []string) {
 	v := value{id: naturalOf(m[1]), size: naturalOf(m[5]), color: naturalOf(m[4]), offset: naturalOf(m[6]),
 		allocation: int32(len(t.p.allocations) - 1)}
 	a := &t.p.allocations[v.allocation]
-	if _, twice := t.p.byID.get(v.id); twice || v.size > a.size || v.offset > a.size-v.size {
+	if _, twice := t.p.byID[v.id]; twice || v.size > a.size || v.offset > a.size-v.size {
 		t.p.skip("value %d: it does not fit its allocation, or is listed twice", v.id)
 		return
 	}
 	i := int32(len(t.p.values))
-	t.p.byID.set(v.id, i)
+	t.p.byID[v.id] = i
 	a.values = append(a.values, i)
 	t.p.values = append(t.p.values, v)
 	t.p.ofText = append(t.p.ofText, textValue{strings.TrimSuffix(m[2], "{}"), m[7], m[3] != ""})
@@ -430,7 +430,7 @@ func (t *textReader) row(m []string) {
 func (t *textReader) reportValue(a *allocation, id int64, shape string, size, offset int64) {
 	i := int32(len(t.p.values))
 	a.values = append(a.values, i)
-	t.p.byID.set(id, i)
+	t.p.byID[id] = i
 	allocation := t.index[a.index]
 	t.p.values = append(t.p.values, value{id: id, size: size, color: a.color, offset: offset, allocation: allocation})
 	t.p.ofText = append(t.p.ofText, textValue{"", shape, false})
