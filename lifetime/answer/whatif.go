@@ -127,8 +127,7 @@ func unchangedOf(e *whatif.Engine) *WhatIfScenario {
 	if !e.OneStep && e.Capacity() == 0 {
 		return nil
 	}
-	start := scenarioOf(e, e.Start(), 0)
-	return &start
+	return new(scenarioOf(e, e.Start(), 0))
 }
 
 // tries are the changes that a page offers, in the order in which people try them. All combinations of them take many times as long as all else.

@@ -34,19 +34,10 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 		}
 	}
 	c = &lifetime.Capture{Tables: *m.t, Spaces: []*lifetime.Space{space}}
-	c.Purposes = slices.Clone(m.t.Purposes)
-	numbers := map[purpose.Purpose]lifetime.PurposeID{} // of what is added
+	purposeOf := m.purposesIn(c)
 	for i, from := range m.buffers {
 		b := m.s.Buffers[from.like]
-		is := m.s.PurposeOf(int(from.like))
-		if b.Site = lifetime.SiteID(from.site); from.added && is > 0 && m.t.Purpose(is).Category != from.category { // it is like another one
-			of := purpose.Purpose{Category: from.category, Phase: from.phase, Part: from.part, How: purpose.Inferred, PhaseHow: purpose.Inferred}
-			if is = numbers[of]; is == 0 {
-				is = lifetime.PurposeID(len(c.Purposes))
-				numbers[of], c.Purposes = is, append(c.Purposes, of)
-			}
-		}
-		b.Begin, b.End, b.Edge = int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
+		b.Site, b.Begin, b.End, b.Edge = lifetime.SiteID(from.site), int64(from.begin.event), int64(from.end.event), b.Edge&lifetime.SiteFromFree
 		b.Addr, b.Size, b.Requested = places[i].Addr, places[i].Size, from.size
 		if from.begin.event < 0 {
 			b.Begin, b.Edge = space.Begin, b.Edge|lifetime.BeginUnseen
@@ -63,7 +54,7 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 		}
 		fail(b.Begin)
 		space.Buffers = append(space.Buffers, b)
-		space.Purposes = append(space.Purposes, is)
+		space.Purposes = append(space.Purposes, purposeOf(from))
 	}
 	fail(space.End)
 	space.SortEnds(nil)
@@ -73,6 +64,23 @@ func (e *Engine) Capture(s Scenario) (c *lifetime.Capture, refused string) {
 		from.File, from.Producer = from.File+" if "+s.String(), strings.TrimSpace(from.Producer+" if "+s.String()+" (not recorded)")
 	}
 	return c, ""
+}
+
+// purposesIn returns what buffers are for in a capture. What is added for another purpose than the buffer that it is like gets a purpose there.
+func (m *model) purposesIn(c *lifetime.Capture) func(b *buffer) lifetime.PurposeID {
+	c.Purposes = slices.Clone(m.t.Purposes)
+	numbers := map[purpose.Purpose]lifetime.PurposeID{}
+	return func(b *buffer) lifetime.PurposeID {
+		like := m.s.PurposeOf(int(b.like))
+		if !b.added || like == 0 || m.t.Purpose(like).Category == b.category {
+			return like
+		}
+		of := purpose.Purpose{Category: b.category, Phase: b.phase, Part: b.part, How: purpose.Inferred, PhaseHow: purpose.Inferred}
+		if numbers[of] == 0 {
+			numbers[of], c.Purposes = lifetime.PurposeID(len(c.Purposes)), append(c.Purposes, of)
+		}
+		return numbers[of]
+	}
 }
 
 // Texts returns the edits of a scenario; not nil.

@@ -168,10 +168,7 @@ func (m *model) optimizer(per states, of temporaries) string {
 			b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping && isOfStep
 	})
 	if per != nil {
-		at := makesStates.at(m.rounds[first].optimizer)
-		if areOlder {
-			at = before.at(0)
-		}
+		at := map[bool]moment{true: before.at(0), false: makesStates.at(m.rounds[first].optimizer)}[areOlder]
 		m.addStates(parameters, made, at, per)
 	}
 	all := filter(m.buffers, isParameter)

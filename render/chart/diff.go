@@ -213,9 +213,9 @@ func lines(text string, size int, width canvas.Length, most int) (all []string) 
 	for _, word := range strings.Fields(canvas.Cut(text, 400)) {
 		if n := len(words) - 1; n >= 0 && isUnit(word) { // a number stays with its unit
 			words[n] += " " + word
-			continue
+		} else {
+			words = append(words, word)
 		}
-		words = append(words, word)
 	}
 	for i, word := range words {
 		longer := strings.TrimPrefix(line+" "+word, " ")
