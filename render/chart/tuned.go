@@ -36,6 +36,8 @@ type tuned struct {
 	perRow     int64 // bytes of a row of a map of segments
 }
 
+const tunedNote = "Both settings share one scale."
+
 // Sizes of maps of segments.
 const (
 	mapTop  canvas.Length = 600 // below the curves
@@ -59,13 +61,13 @@ func Tune(w io.Writer, info lifetime.SpaceInfo, file string, own, other *Tuned, 
 	t.ceiling = plot.WithLimit(uint64(most), info.Limit)
 	t.layOut(most)
 	var err error
-	if t.Page, err = t.o.page(t.headline()+": "+t.gain(), t.explanation()); err != nil {
+	if t.Page, err = t.o.page(t.headline()+": "+t.gain(), tunedNote); err != nil {
 		return err
 	}
 	t.Heading(t.headline(), canvas.Fit(file[strings.LastIndexAny(file, `/\\`)+1:], canvas.TextSize, t.Width/3), t.gain())
 	t.curves()
 	t.segments(t.segments(t.Bottom+mapTop, own, heapLine), other, tunedLine)
-	t.Footer(t.o.Height, t.explanation())
+	t.Footer(t.o.Height, tunedNote)
 	return t.Page.Finish(w)
 }
 
@@ -107,10 +109,6 @@ func (t *tuned) headline() string {
 // gain compares the peaks.
 func (t *tuned) gain() string {
 	return fmt.Sprintf("%s %s, %s %s", canvas.Cut(t.own.Name, 60), t.result(t.own), canvas.Cut(t.other.Name, 60), t.result(t.other))
-}
-
-func (t *tuned) explanation() string {
-	return "Both settings share one scale. The free parts of segments are pale."
 }
 
 // curves draws the reserved bytes of both, and the bytes in use as recorded.

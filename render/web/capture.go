@@ -91,7 +91,7 @@ type space struct {
 	Picture     *picture      `json:"picture"`     // nil = none
 	Without     string        `json:"without"`     // what the peak would be without the leaks; empty if not known
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
-	Unchanged   string        `json:"unchanged"`   // what changes lower if that is not this peak, in words; else empty
+	Unchanged   string        `json:"unchanged"`   // what changes lower if that is not this peak, and until when, in words; else empty
 	Needs       int64         `json:"needs"`       // and its bytes; else those of the peak
 	Tries       bool          `json:"tries"`       // whether a part has changes to try; only of the main space
 }
@@ -203,6 +203,9 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 		p.AddSavings(c, s)
 		if of.Needs = s.Peak(lifetime.Occupied).Bytes; p.Unchanged != nil {
 			of.Unchanged, of.Needs = text.Unchanged(p.Unchanged), *p.Unchanged.ReplayedBytes
+		}
+		if p.Unfinished {
+			of.Unchanged = strings.TrimPrefix(of.Unchanged+"; "+answer.Scope, "; ")
 		}
 		of.Tries = answer.TriesOf(c, s) != nil
 	}

@@ -249,7 +249,11 @@ func changeOf(c *judge.Capture, s *lifetime.Space) (most Change) {
 	for _, one := range answer.RemediesOf(c, s) {
 		if *one.SavedBytes > most.Saved {
 			e, _ := c.WhatIf(s) // one is of it
-			most = Change{strings.Join(one.Edits, ","), one.Advice, e.Peak, *one.LowBytes, *one.HighBytes, *one.SavedBytes}
+			peak := e.Peak
+			if e.Capacity() > 0 {
+				peak = e.Needs.Peak
+			}
+			most = Change{strings.Join(one.Edits, ","), one.Advice, peak, *one.LowBytes, *one.HighBytes, *one.SavedBytes}
 		}
 	}
 	return most

@@ -36,7 +36,7 @@ export function whatIf(space, chosen) {
     });
   }
   return {
-    lower: savings?.length > 0 ? el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), unchanged && el('p', {class: 'note'}, `${unchanged}.`),
+    lower: savings?.length > 0 ? el('div', {class: 'lower'}, el('h2', {}, 'What would lower the peak'), unchanged && el('p', {class: 'note'}, `${unchanged[0].toUpperCase()}${unchanged.slice(1)}.`),
       el('ul', {class: 'first'}, savings.map((s) => el('li', {}, detailed(s, s.line.length ? linked(s) : peaks(s)))))) : null,
     switches,
   };
