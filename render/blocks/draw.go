@@ -114,17 +114,17 @@ func (p *picture) finding() string {
 // explanation explains the picture and counts the buffers without a separate block.
 func (p *picture) explanation(l *layout) string {
 	s := "One block per buffer"
-	if l.rest.count == int64(p.buffers) {
-		s = "All buffers are small and drawn together"
+	if l.rest.count > 0 {
+		small := units.Plural(l.rest.count, "small buffer")
+		if l.rest.bytes > 0 {
+			small += " (" + atPeak(l.rest.bytes) + ")"
+		}
+		if s += "; " + small + " drawn together"; l.rest.count == int64(p.buffers) {
+			s = "Drawn together: " + small
+		}
 	}
 	if p.Below > 0 && p.o.Advice != "" {
 		s = p.o.Advice + " " + s
-	}
-	if l.rest.count > 0 && l.rest.count < int64(p.buffers) {
-		s += "; " + units.Plural(l.rest.count, "small buffer") + " drawn together"
-		if l.rest.bytes > 0 {
-			s += " (" + atPeak(l.rest.bytes) + ")"
-		}
 	}
 	if p.o.Layout == Address {
 		return s + ". Gaps between regions are not drawn."
