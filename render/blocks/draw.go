@@ -169,7 +169,7 @@ func (p *picture) legend() {
 		row := plot.Row{Look: canvas.Look{Role: canvas.Room}, Name: "reserved, free"}
 		if last := p.Refused(); last != nil {
 			row.Name = "free at the failure"
-			row.Below = units.Bytes(region.FreeAt(p.s, last.Begin).Total) + ", largest " + units.Bytes(p.free.Largest)
+			row.Below = units.Bytes(region.FreeAt(p.s, last.Begin).Total) + "; largest (red) " + units.Bytes(p.free.Largest)
 		}
 		rows = append(rows, row)
 	}

@@ -227,7 +227,7 @@ func (p *peak) finding() string {
 
 func (p *peak) explanation() string {
 	_, padding := plot.Words(p.s)
-	text := "One bar per call site, with its share of all bytes; the pale part is " + padding + "."
+	text := "One bar per call site" + map[bool]string{true: " and category"}[p.told()] + ", with its share of all bytes; the pale part is " + padding + "."
 	if p.s.Axis == lifetime.ProgramOrder {
 		text = "One bar per buffer, with its share of the peak; the pale part is " + padding + "."
 	}

@@ -69,6 +69,7 @@ type space struct {
 	Totals      int           `json:"totals"`
 	Judged      bool          `json:"judged"`     // whether buffers have purposes
 	Categories  bool          `json:"categories"` // whether the colours are by category unless the user chooses others
+	Sizes       bool          `json:"sizes"`      // whether they are by size
 	Crowded     bool          `json:"crowded"`    // whether the axis is of events unless the user chooses time
 	Named       bool          `json:"named"`      // whether buffers have holders
 	Values      bool          `json:"values"`     // whether buffers have value IDs of the compiler
@@ -181,7 +182,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
-		d.Spaces[i].Picture = pictureOf(pictures[i])
+		d.Spaces[i].Picture, d.Spaces[i].Sizes = pictureOf(pictures[i]), pictures[i] != nil && len(s.Buffers) > 0 && figure.SizesTell(c.Capture, s)
 		if compared || len(c.Spaces) > 1 {
 			d.Spaces[i].Spark = sparkOf(s)
 		}
@@ -256,8 +257,7 @@ func spaceOf(t *lifetime.Tables, s *lifetime.Space, place places) space {
 		ID: s.ID(), Host: s.Host, Process: s.Process, Module: s.Module, Memory: strings.Join(slices.DeleteFunc([]string{s.Allocator, s.Device, s.Memory}, func(part string) bool { return part == "" }), "/"), Unit: s.Axis.Unit(),
 		Begin: strconv.FormatInt(s.Begin, 10), Length: s.End - s.Begin, Lowest: strconv.FormatUint(place.lowest, 10),
 		Buffers: len(s.Buffers), Levels: len(region.Levels(s)), Totals: len(shownTotals(s)), Judged: s.Purposes != nil,
-		Categories: figure.CategoriesTell(t, s), Crowded: figure.Crowded(s), Named: s.Holders != nil,
-		Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
+		Categories: figure.CategoriesTell(t, s), Crowded: figure.Crowded(s), Named: s.Holders != nil, Values: s.ValueIDs != nil, FreeSites: s.FreeSites != nil,
 		Static: s.Axis == lifetime.ProgramOrder, UsageOnly: s.UsageOnly(), Addresses: s.Facts&lifetime.Addresses != 0,
 		Base: s.Base, Peak: s.Peak(lifetime.Occupied).At - s.Begin, Stack: [][2]int64{}, Regions: [][]any{},
 		Marks: [][]any{}, StepTimes: []int64{}, Spark: []int64{},

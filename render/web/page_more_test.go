@@ -390,6 +390,7 @@ func TestPageLog(t *testing.T) {
 			t.Errorf("the picture lacks %q", want)
 		}
 	}
+	p.WaitFor("document.querySelector('.hero img').complete")
 	if browser.Eval[bool](p, "document.querySelector('.hero .uplot') !== null || document.querySelector('.hero img').naturalWidth === 0") {
 		t.Error("the page draws time")
 	}

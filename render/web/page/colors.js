@@ -19,7 +19,7 @@ const hatches = ['#d1495b', '#e08e2b', '#9a3a86', '#6e3f12', '#4a3a42'];
 export const modes = {site: 'call site', size: 'size', category: 'category', leak: 'leaks'};
 
 // usualColor returns the colours to use if the user chooses none.
-export const usualColor = (space) => (space.categories ? 'category' : 'site');
+export const usualColor = (space) => (space.categories ? 'category' : space.sizes ? 'size' : 'site');
 
 // Legend has the colour of each buffer in one mode, and the meaning of the colours.
 export class Legend {

@@ -39,7 +39,9 @@ export class View {
     const {width, height, right, top} = this.frame, share = (n, of) => `${100 * n / of}%`;
     Object.assign(this.keys.style, {left: share(right + 16, width), top: share(top, height), maxHeight: share(height - top, height)});
     this.plotted = el('div', {class: 'plotted', style: this.still ? {} : {aspectRatio: `${width} / ${height}`}}, this.images, !this.still && [this.keys, this.line, this.label]);
-    const all = this.still && text ? Number(/ width="(\d+)"/.exec(text)[1]) : width, shown = this.still ? 600 : right + 24; // of a phone
+    const all = this.still && text ? Number(/ width="(\d+)"/.exec(text)[1]) : width;
+    if (this.still) for (const image of this.images) image.style.maxWidth = `${all}px`; // its texts are as large as those of others
+    const shown = this.still ? 600 : right + 24; // of a phone
     this.narrow = picture && picture !== space.wide; // keys are below it
     this.element = el('div', {class: 'hero', role: 'group', 'aria-label': 'the picture'}, this.plotted, this.narrow && !this.still && this.keys);
     this.element.style.setProperty('--wide', share(Math.max(all, shown), shown));
