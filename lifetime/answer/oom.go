@@ -466,7 +466,7 @@ func nextStep(f *Failure, recorded bool, producer string) string {
 	case module == "":
 		return "PyTorch does not record this memory: print torch.mps.current_allocated_memory() between the parts of a step"
 	}
-	return fmt.Sprintf("torch.%s.memory._record_memory_history(), _dump_snapshot(FILE) when it fails, then memlane oom FILE", module)
+	return fmt.Sprintf("call torch.%s.memory._record_memory_history() first, _dump_snapshot(FILE) when it fails, then run memlane oom FILE", module)
 }
 
 // RecordedBy returns the part of torch that records the memory of the device; "" if none does.

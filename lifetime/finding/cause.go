@@ -54,7 +54,7 @@ var causes = [...]struct {
 	Retracing: {"tf.function traced again", "new traces of a tf.function allocated the buffers; TensorFlow keeps each trace",
 		"Pass tensors, not Python numbers; set reduce_retracing=True.", (*Pass).ofRetracing},
 	Collection: {"kept in a list, dict or attribute", "something still refers to them, and no other cause fits",
-		"Find what refers to the buffers (gc.get_referrers); clear or bound it.", func(*Pass, *causeGroup) bool { return true }},
+		"Find with gc.get_referrers what keeps the buffers; clear or limit it.", func(*Pass, *causeGroup) bool { return true }},
 	Concatenation: {"grown by concatenation", "each buffer is larger than the one it replaces",
 		"Keep only the last entries, or allocate the full size once and fill it.", nil},
 }

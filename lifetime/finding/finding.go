@@ -88,6 +88,11 @@ func (f *Finding) How() purpose.How {
 // IsLeak reports whether a finding is a confirmed leak.
 func (f *Finding) IsLeak() bool { return f.Kind == KindLeak && (f.Severity > Info || f.minor) }
 
+// Probable reports whether a leak was found in so few steps that it may be a cache that is still filling, and nobody saw what holds it.
+func (f *Finding) Probable() bool {
+	return f.Held == nil && (f.Basis.Evidence == bands[1].name || f.Basis.Evidence == bands[2].name)
+}
+
 // Sort puts findings in the order of reports: most severe first, leaks before others, then most bytes.
 func Sort(all []Finding) {
 	other := func(f *Finding) int {

@@ -82,7 +82,7 @@ func TestHeld(t *testing.T) {
 		}, "held by kept[*] (25 of 40), held by other (15 of 40); ", "Clear or bound kept.", finding.Collection},
 		"many": {func(i int) holder.Holder { return variable("x"+strings.Repeat("y", i/10), "")(i) },
 			"held by x (10 of 40), held by xy (10 of 40), held by xyy (10 of 40); ", "Delete x when", finding.Collection},
-		"unreached": {func(int) holder.Holder { return holder.Holder{Kind: holder.Unreached} }, "40 buffers ", "Find what refers", finding.Collection},
+		"unreached": {func(int) holder.Holder { return holder.Holder{Kind: holder.Unreached} }, "40 buffers ", "Find with gc.get_referrers", finding.Collection},
 	} {
 		b := build.New(build.Everything)
 		b.Source(lifetime.Source{File: "x"})

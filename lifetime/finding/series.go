@@ -142,7 +142,7 @@ func (s *Series) Findings() (all []Finding) {
 		f := Finding{Space: g.Space, Sites: []lifetime.SiteID{g.Site}, Amount: lifetime.Amount{Bytes: g.Bytes[n-1]}}
 		advice := "Do not keep what each step makes: look for lists, caches and old states."
 		if strings.HasPrefix(s.last.Sources[g.Space.Source].Producer, "JAX") {
-			advice = "Do not keep what steps make: clear lists, donate old states (donate_argnums)."
+			advice = "Clear lists that keep results of steps; donate old states (donate_argnums)."
 		}
 		if g.buffers[n-1] <= g.buffers[1] { // the first capture may be from before it
 			advice = "Pad to a fixed shape, or bound what is appended: the arrays get larger, not more."

@@ -188,11 +188,10 @@ func (j *recorded) holding() {
 	var top lifetime.Place
 	for _, row := range j.Space.Breakdown(j.Mark.Begin) {
 		place := j.t.PlaceOf(row.Site)
-		if !row.Kind.OfBuffers() || place.Frame.Kind != frame.User || place.Frame == (frame.Frame{}) || place.Node != "" {
-			continue
-		}
-		if held[place] = units.AddSat(held[place], row.Bytes); held[place] > held[top] {
-			top = place
+		if row.Kind.OfBuffers() && ofProgram(place) {
+			if held[place] = units.AddSat(held[place], row.Bytes); held[place] > held[top] {
+				top = place
+			}
 		}
 	}
 	if held[top] == 0 {
@@ -246,7 +245,7 @@ func (j *recorded) replay() {
 		j.unproved()
 		return
 	}
-	if j.Advice = fewSizes; sure {
+	if j.Advice = j.fewSizes(); sure {
 		j.Proof = "other settings would not have helped, replayed exactly"
 	}
 	if pool := Apart(j.t, j.until, h.History, device, &own, j.Mark.Begin); pool != nil && !pool.Least.OOM && pool.Least.Exact {
@@ -315,6 +314,21 @@ func (j *recorded) unproved() {
 		return
 	}
 	if strings.EqualFold(settings["expandable_segments"], "true") || strings.Contains(settings["PYTORCH_CUDA_ALLOC_CONF"], "expandable_segments:True") {
-		j.Advice = fewSizes
+		j.Advice = j.fewSizes()
 	}
+}
+
+// fewSizes advises to allocate early what keeps most of the free memory in pieces, if that is enough for the request.
+func (j *recorded) fewSizes() string {
+	for _, x := range pinningPlaces(j.t, j.until, j.Mark.Begin) {
+		if ofProgram(x.place) && !x.place.Unseen && x.holes >= j.Mark.Requested {
+			return fmt.Sprintf("Use few sizes, and allocate the buffers of %s first: they keep %s of free memory in pieces.", x.place, units.Bytes(x.holes))
+		}
+	}
+	return fewSizes
+}
+
+// ofProgram reports whether a place is a line of the program.
+func ofProgram(p lifetime.Place) bool {
+	return p.Frame.Kind == frame.User && p.Frame != (frame.Frame{}) && p.Node == ""
 }

@@ -125,16 +125,14 @@ func lives(r *answer.Report, line func(label, text string)) {
 			line("leaks", cmp.Or(unjudged, nothing))
 		}
 	}
-	if f != nil {
+	switch {
+	case f != nil:
 		line(label, of(f.File)+f.Description+confident(f.Confidence))
 		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
-		return
-	}
-	if peak == nil {
-		return
-	}
-	if text, change := lowering(peak); text != "" {
-		line("could", fmt.Sprintf("%s (memlane whatif --set %s).", strings.TrimSuffix(text, "."), change))
+	case peak != nil:
+		if text, change := lowering(peak); text != "" {
+			line("could", fmt.Sprintf("%s (memlane whatif --set %s).", strings.TrimSuffix(text, "."), change))
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 		filled = "At least, as the file is damaged: " + filled
 	}
 	if f := worst(found); f != nil {
-		wrong := fmt.Sprintf("%s in %s: %s.", capital(strings.ReplaceAll(f.Rule, "_", " ")), f.Space.ID(), f.Description)
+		wrong := fmt.Sprintf("%s in %s: %s.", named(f, strings.ReplaceAll(f.Rule, "_", " ")), f.Space.ID(), f.Description)
 		return joined("\n", f.Advice(cmp.Or(f.Of, &c.Tables)), wrong, joined(" ", filled, ranOut(&info)))
 	}
 	well, unknown := judged(c, l, &info)
@@ -66,6 +66,11 @@ func joined(by string, texts ...string) string {
 
 // capital begins a text with a capital letter.
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// named says whether what is found is sure.
+func named(f *finding.Finding, what string) string {
+	return capital(map[bool]string{true: "probable "}[f.Probable()] + what)
+}
 
 // judged says whether memory ran out and that nothing leaks, or of compiled programs whether they fit; and what to record to know more.
 func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (well, unknown string) {
@@ -92,14 +97,13 @@ func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (wel
 
 // ranOut says that no memory ran out, or that requests failed which the program survived; "" if the capture does not tell.
 func ranOut(c *answer.Capture) string {
-	const full = 0.9 // of the capacity, where requests that fail are not recorded
 	switch fullest := c.Fullest; {
 	case c.Failed > 0:
 		return units.Plural(c.Failed, "request") + " failed, and the program went on."
 	case c.Cut || fullest == nil && !c.Fails:
 	case fullest == nil:
 		return "No request failed in the recording."
-	case c.Fails || c.Used <= full:
+	case c.Fails || c.Used <= 0.9: // where requests that fail are not recorded
 		what := map[bool]string{true: "did not run out of", false: "never filled the"}[c.Fails]
 		return fmt.Sprintf("It %s memory: %s of %s in use at most.", what, units.Bytes(fullest.Peak.Bytes), units.Bytes(*fullest.LimitBytes))
 	}
@@ -129,7 +133,7 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 	}
 	if f := worst(c.Leaks(s)); f != nil {
 		what, _, _ := strings.Cut(f.Description, "; ")
-		return "Leak in " + s.ID() + ": " + what
+		return named(f, "leak") + " in " + s.ID() + ": " + what
 	}
 	peak := answer.PeakSumsOf(&c.Tables, s)
 	filled := largestPlaces(&peak)
@@ -155,10 +159,7 @@ func worst(found []finding.Finding) (worst *finding.Finding) {
 
 // failureHeadline says what to do, who asked and why that failed, and who held the memory.
 func failureHeadline(f *answer.Failure) string {
-	held := ""
-	if len(f.Holders) > 0 {
-		held = "Held: " + holding(f) + "."
-	}
+	held := strings.Repeat("Held: "+holding(f)+".", min(len(f.Holders), 1))
 	return joined("\n", doing(f), "Out of memory: "+asked(f)+"; "+f.Words+".", held)
 }
 

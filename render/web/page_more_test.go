@@ -73,9 +73,9 @@ func TestPageHeadline(t *testing.T) {
 	chromium := browser.Start(t)
 	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
 	const first = "document.querySelector('#headline').innerText.split(/\\n+/).join('|').replaceAll('\u00a0', ' ')"
-	want := "Use few sizes, and allocate long-lived buffers first.|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); " +
+	want := "Use few sizes, and allocate the buffers of <listcomp> (frag.py:12) first: they keep 132 MiB of free memory in pieces.|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); " +
 		"enough is reserved and free, but in smaller pieces.|Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers."
-	if advice := p.Text(".died dl :nth-child(2)"); advice != "Use few sizes, and allocate long-lived buffers first." {
+	if advice := p.Text(".died dl :nth-child(2)"); advice != "Use few sizes, and allocate the buffers of <listcomp> (frag.py:12) first: they keep 132\u00a0MiB of free memory in pieces." {
 		t.Errorf("the panel says what to do: %q", advice)
 	}
 	if cut := browser.Eval[int](p, "[...document.querySelectorAll('#headline *')].filter((p) => p.scrollWidth > p.clientWidth || p.scrollHeight > p.clientHeight).length"); cut > 0 {
@@ -91,8 +91,8 @@ func TestPageHeadline(t *testing.T) {
 	p.WaitFor("!document.querySelector('dialog').open")
 
 	p.Go(writePage(t, open(t, "../../testdata/torchsnap/twodev.pickle")))
-	want = "Find what refers to the buffers of leaky_step (twodev.py:11) (gc.get_referrers); clear or bound it.|" +
-		"Leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the recording ends.|" +
+	want = "Find with gc.get_referrers what keeps the buffers of leaky_step (twodev.py:11); clear or limit it.|" +
+		"Probable leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the recording ends.|" +
 		"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10). No request failed in the recording."
 	if got := browser.Eval[string](p, first); got != want {
 		t.Errorf("the page of a leak begins with\n%q, want\n%q", got, want)
