@@ -89,22 +89,24 @@ func (m *model) holdResults(k int, uses map[*buffer]moment) {
 	all := m.computed(k)
 	ends := m.operations(all)
 	functions := m.paths.Returns(len(all), func(i int) int32 { return all[i].site })
-	again, last := map[int32]moment{}, int32(-1) // of the next one, by stack; the stack of the last operation of the statement
+	again, later := map[int32]moment{}, map[int32]moment{} // of the last operation of the statement, by stack: when it runs, and the next time
 	for q, b := range slices.Backward(all) {
-		next, isAgain := again[m.stack(b)]
-		again[m.stack(b)] = b.begin
-		if ends[q] == len(all) || !m.paths.SameStatement(b.site, all[ends[q]].site) {
-			last = m.stack(b)
+		isLast := ends[q] == len(all) || !m.paths.SameStatement(b.site, all[ends[q]].site)
+		if isLast && q+1 == ends[q] {
+			if next, isAgain := again[m.stack(b)]; isAgain {
+				later[m.stack(b)] = next
+			}
+			again[m.stack(b)] = b.begin
 		}
 		use, isUsed := uses[b]
-		if !isUsed || m.stack(b) != last || q+1 < ends[q] && !m.isNorm(b) {
+		if !isUsed || !isLast || q+1 < ends[q] && !m.isNorm(b) {
 			continue
 		}
 		end := at(m.passes[k].backward)
 		if j := functions[q]; j < len(all) {
 			end = before.at(all[j].begin.event)
 		}
-		if isAgain {
+		if next, isAgain := later[m.stack(b)]; isAgain {
 			end = end.earlier(after.at(next.event))
 		}
 		uses[b] = use.later(end)
@@ -138,16 +140,19 @@ func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
 // unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at a moment when autograd itself kept
 // it: before the gradient of a bias is reduced.
 func (m *model) unpacked(k int) func(end moment) moment {
-	const nearby = 12 // events between a reduction and the end of what its node saved, at most
+	const nearby = 16 // events between a reduction and the end of what its node saved, with sums of contributions, at most
 	all, biases := m.backward(k), m.biases()
 	isSum := func(b *buffer, end moment) bool { // or scratch of one
 		return m.op(b) == sumOp || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
 	}
+	isAdded := func(b *buffer) bool { return m.op(b) == "add" && b.category == purpose.Gradient } // to an earlier contribution
 	return func(end moment) moment {
 		j, _ := slices.BinarySearchFunc(all, end.event, func(b *buffer, event int) int { return cmp.Compare(b.begin.event, event) })
 		var sum *buffer
-		for j--; j >= 0 && isSum(all[j], end); j-- {
-			sum = all[j]
+		for j--; j >= 0 && (isSum(all[j], end) || sum == nil && isAdded(all[j])); j-- {
+			if !isAdded(all[j]) {
+				sum = all[j]
+			}
 		}
 		if sum != nil && j >= 0 && end.event-sum.begin.event < nearby {
 			return before.at(sum.begin.event)

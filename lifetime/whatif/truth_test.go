@@ -645,6 +645,8 @@ func TestFamilies(t *testing.T) {
 		{"attention_narrow", "precision=bf16", 117227008, .03},
 		{"attention_odd", "precision=amp", 120905728, .03},
 		{"attention_odd", "precision=bf16", 86445056, .03},
+		{"agents_sac", "offload=activations", 60316160, .01},
+		{"agents_gat", "no_grad", 37928960, .20}, // a variable of a loop holds what the next round makes anew
 		{"resume", "optimizer=sgd", 18627072, .01},
 		{"variable", "accumulate=2", 45790208, .001},
 		{"variable", "accumulate=4", 45790208, .001},
