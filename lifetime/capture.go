@@ -131,16 +131,17 @@ type SpaceInfo struct {
 	Limit int64 // capacity in bytes; 0 = not known
 	Base  int64 // bytes in use throughout the window that belong to no recorded buffer
 
-	// LifetimePeak is the allocator's own peak of occupied bytes since the
-	// program began, perhaps before the window; 0 = not known.
+	// LifetimePeak is the allocator's own peak of occupied bytes since the program began, perhaps before the window; 0 = not known.
 	LifetimePeak int64
 
 	// OnlyOccupied: the sizes that the program requested were not recorded. The requested bytes of buffers are their
 	// occupied ones.
 	OnlyOccupied bool
 
-	Target   string            // kind of device that a compiled program is for: "gpu"; "" = not known
-	Remedies []compiled.Change // of a compiled program, whose peak is known
+	Target      string            // kind of device that a compiled program is for: "gpu"; "" = not known
+	Remedies    []compiled.Change // of a compiled program, whose peak is known
+	ScopedBytes int64             // the most memory that one instruction has for itself, beside what is assigned; 0 without build.XProf
+	ScopedInstr string            // that instruction
 
 	// Allocations and frees recorded in the window, without inferred ones.
 	Allocations, Frees int
@@ -303,9 +304,8 @@ func (k Kind) OfBuffers() bool { return k < FromBase }
 // String returns the name used in JSON and native text.
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is a logical buffer of a compiled program: a result of an instruction, or a
-// part of one. Values may share the memory of one Buffer. For example, a result may
-// overwrite an operand, or values may reuse one allocation one after the other.
+// Value is a logical buffer of a compiled program: a result of an instruction, or a part of one. Values may share the memory of one
+// Buffer. For example, a result may overwrite an operand, or values may reuse one allocation one after the other.
 type Value struct {
 	ID   int64 // the compiler's own number
 	Root int64 // ID of the value whose buffer it uses; ID if it has its own buffer

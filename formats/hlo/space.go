@@ -1,11 +1,13 @@
 package hlo
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
@@ -100,6 +102,9 @@ func (x *builder) space(color int64, t trace) {
 	if color == 0 && x.p.ofText == nil {
 		s.Remedies = x.p.changes(color, h.blocks, x.names)
 	}
+	if color == fasterMemory && x.b.Keeps(build.XProf) {
+		s.ScopedBytes, s.ScopedInstr = x.p.scoped()
+	}
 	for i := range x.p.values {
 		if v := &x.p.values[i]; x.sites[i].stack && v.allocation >= 0 && x.p.allocations[v.allocation].color == color {
 			s.Facts |= lifetime.Stacks
@@ -129,6 +134,31 @@ func (x *builder) space(color int64, t trace) {
 			x.allocation(ref, s.End, a, !moving[int32(i)], h)
 		}
 	}
+}
+
+// scoped returns the instruction whose backend configuration has most faster memory for itself, the first of equals.
+func (p *program) scoped() (most int64, instruction string) {
+	first := 0
+	for _, in := range p.instructions {
+		var name, backend wire.Span
+		var config struct {
+			Used []struct {
+				Space json.Number `json:"memory_space"`
+				Size  json.Number `json:"size"`
+			} `json:"used_scoped_memory_configs"`
+		}
+		if wire.Read(p.proto, in.at, wire.Into{{instructionName, &name}, {instructionBackend, &backend}}) != nil ||
+			json.Unmarshal(p.proto[backend.At:backend.End], &config) != nil {
+			continue
+		}
+		for _, u := range config.Used {
+			n, _ := u.Size.Int64()
+			if u.Space == "1" && n > 0 && (n > most || n == most && in.at.At < first) {
+				most, instruction, first = n, p.text(name), in.at.At
+			}
+		}
+	}
+	return most, instruction
 }
 
 // span is bytes that are in use from a position to another; fewer than 0 are not.

@@ -41,6 +41,7 @@ func WriteMemoryViewer(w io.Writer, c *lifetime.Capture, module string, memorySp
 		if v.s.Begin != -1 || v.s.End != int64(len(v.s.Marks)) || len(v.s.Buffers) != len(v.s.ValueIDs) {
 			return fmt.Errorf("%s was not read from a compiled program: its positions are not the events of a heap trace", v.s.ID())
 		}
+		result.MaxScopedVmemAllocationMib, result.MaxScopedVmemInstructionName = mib(v.s.ScopedBytes), v.s.ScopedInstr
 		v.allocations(&result)
 		v.curves(&result)
 		v.rows(&result, memorySpace == 0)

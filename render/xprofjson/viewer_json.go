@@ -27,6 +27,8 @@ type preprocessed struct {
 	IndefiniteLifetimes           []wholeAllocation `json:"indefiniteLifetimes,omitempty"`
 	TotalBufferAllocationMib      float64           `json:"totalBufferAllocationMib,omitempty"`
 	IndefiniteBufferAllocationMib float64           `json:"indefiniteBufferAllocationMib,omitempty"`
+	MaxScopedVmemAllocationMib    float64           `json:"maxScopedVmemAllocationMib,omitempty"`
+	MaxScopedVmemInstructionName  string            `json:"maxScopedVmemInstructionName,omitempty"`
 	HloInstructionNames           []string          `json:"hloInstructionNames,omitempty"`
 	BufferBlocks                  []blockRow        `json:"bufferBlocks,omitempty"`
 }

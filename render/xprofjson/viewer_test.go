@@ -88,6 +88,22 @@ func checkReferences(t *testing.T, folder string, find func(capture, module stri
 	}
 }
 
+// TestScopedMemory: the instruction that needs most memory of the chip beside the assigned one, as XProf 2.24.2 has it for the same bytes. Sizes may be
+// texts or numbers; of equal ones the first counts.
+func TestScopedMemory(t *testing.T) {
+	proto := fileBytes(t, programs+"/padded.hlo.pb")
+	old := []byte(`"flag_configs":[],"scoped_memory_configs":[],"used_scoped_memory_configs":[]`)
+	for _, config := range []string{`"memory_space":"1","size":"4096"`, `"memory_space":"1","size":"8192"`, `"memory_space":1,"size":8192`, `"memory_space":"2","size":"9999"`, `"size":{}`} {
+		at := bytes.Index(proto, old)
+		copy(proto[at:at+len(old)], fmt.Sprintf("%-*s", len(old), `"used_scoped_memory_configs":[{`+config+`}]`))
+	}
+	for space, want := range []string{"", `"maxScopedVmemAllocationMib":0.0078125,"maxScopedVmemInstructionName":"ne.0"`, ""} {
+		if out := string(view(t, "jit_padded(0)", proto, int64(space))); !strings.Contains(out, want) || strings.Contains(out, "maxScoped") != (want != "") {
+			t.Errorf("space %d: %s", space, out)
+		}
+	}
+}
+
 // view reads a module and returns its memory viewer JSON.
 func view(t *testing.T, module string, proto []byte, space int64) []byte {
 	t.Helper()
