@@ -14,8 +14,9 @@ import (
 	"github.com/memlane/memlane/render/plot"
 )
 
-// Looks of memory that is not in live buffers.
+// Looks of memory that is not in live buffers, but for what is reserved.
 var (
+	noneLook    = canvas.Look{Role: canvas.Background}
 	outsideLook = canvas.Look{RGB: 0x5d317a}
 	othersLook  = canvas.Look{RGB: 0xc39da7}
 )
@@ -35,7 +36,7 @@ func Account(w io.Writer, c *judge.Capture, d *oom.Diagnosis, title string, o Op
 	}
 	for _, k := range parts {
 		text += k.name + " " + units.Exact(k.bytes) + ". "
-		if most = units.AddSat(most, k.bytes); k.look != freeLook {
+		if most = units.AddSat(most, k.bytes); k.look != noneLook {
 			used = units.AddSat(used, k.bytes)
 		}
 	}
@@ -109,8 +110,8 @@ func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (pa
 	} else if a.Live >= 0 && a.Outside < 0 {
 		outside = "outside of the allocator" // by anyone
 	}
-	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved, but in no buffer", look: plot.OtherLook, bytes: a.Idle},
+	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved, but in no buffer", look: freeLook, bytes: a.Idle},
 		&kind{name: "outside of the allocator", look: outsideLook, bytes: a.Outside}, &kind{name: "other processes", look: othersLook, bytes: a.Others},
-		&kind{name: outside, look: plot.BaseLook, bytes: a.Rest}, &kind{name: "free", look: freeLook, bytes: a.Free})
+		&kind{name: outside, look: plot.BaseLook, bytes: a.Rest}, &kind{name: "free", look: noneLook, bytes: a.Free})
 	return slices.DeleteFunc(parts, func(k *kind) bool { return k.bytes <= 0 })
 }

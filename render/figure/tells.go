@@ -29,7 +29,9 @@ func CategoriesTell(t *lifetime.Tables, s *lifetime.Space) bool {
 }
 
 // SizesTell reports whether pictures are by size because neither categories nor call sites, layers, operations or shapes tell.
-func SizesTell(c *lifetime.Capture, s *lifetime.Space) bool { return colorOf(c, s, nil) == blocks.BySize }
+func SizesTell(c *lifetime.Capture, s *lifetime.Space) bool {
+	return colorOf(c, s, nil) == blocks.BySize
+}
 
 // Crowded reports whether an axis of time says little: half of the allocations and frees of a space take place in a
 // twentieth of its window or less, because the program set up for long or failed within an instant. Pictures are by

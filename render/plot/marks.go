@@ -35,10 +35,7 @@ func (p *Plot) Steps() {
 	if count == 0 {
 		return
 	}
-	how := ""
-	if p.phases.Steps.Inferred() {
-		how = ", inferred"
-	}
+	how := map[bool]string{true: ", inferred"}[p.phases.Steps.Inferred()]
 	p.Page.Stroke(&path, canvas.Pen{Role: canvas.Dim, Width: 10}, []byte(units.Count(count)+" steps"+how))
 	p.Page.Text(canvas.Text{X: p.Left - 80, Y: p.Top - 90, Anchor: canvas.End, Role: canvas.Dim, S: "steps"})
 }
@@ -221,7 +218,11 @@ func (p *Plot) Labels(y canvas.Length, peak lifetime.Level, most, ceiling uint64
 		all = append(all, p.beside(p.X(peak.At), right, canvas.Text{Halo: true, S: text}))
 	}
 	for _, r := range p.refused {
-		all = append(all, p.beside(p.X(r.Begin), right, canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: r.text}))
+		t := canvas.Text{Role: canvas.Bad, Bold: true, Halo: true, S: r.text}
+		if _, figures, ok := strings.Cut(r.text, ": "); ok && t.Extent() > right-p.Left {
+			t.S = figures
+		}
+		all = append(all, p.beside(p.X(r.Begin), right, t))
 	}
 	capacity, text := Capacity(p.Space)
 	bytes := uint64(max(capacity, 0))
