@@ -198,3 +198,29 @@ func TestContrast(t *testing.T) {
 		}
 	}
 }
+
+// TestAddressTexts: by address, no text is on the blocks: names are in the legend, and labels are above all addresses.
+func TestAddressTexts(t *testing.T) {
+	texts := regexp.MustCompile(`<text[^>]* x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)`)
+	for seed := range uint64(8) {
+		c, s := random(seed, 200, cuda).finish(t)
+		p, err := newPicture(judge.Of(c), s, Options{Layout: Address})
+		if err != nil {
+			t.Fatal(err)
+		}
+		top, above := float64(p.Bottom-p.m.height(p.m.bytes)), 0
+		for _, text := range texts.FindAllStringSubmatch(string(render(t, c, s, Options{Layout: Address})), -1) {
+			x, _ := strconv.ParseFloat(text[1], 64)
+			y, _ := strconv.ParseFloat(text[2], 64)
+			if x, y = 10*x, 10*y; x < float64(p.Left) || x > float64(p.Right) || y > float64(p.Bottom) {
+				continue
+			}
+			if above++; y > top {
+				t.Errorf("seed %d: %q is on the blocks", seed, text[3])
+			}
+		}
+		if above == 0 {
+			t.Errorf("seed %d: no label", seed)
+		}
+	}
+}
