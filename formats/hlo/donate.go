@@ -74,7 +74,7 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 	}
 	peak := p.heapPeak(color, blocks, nil)
 	now, with := d.peak(nil, false), d.peak(pairs, false)
-	if !strings.Contains(pairs[0].result.shape, ":T(") { // on TPU the compiler decides on copies when the schedule is known
+	if !p.tiled() { // on TPU the compiler decides on copies when the schedule is known
 		with = max(with, d.peak(pairs, true))
 	}
 	if off := now - peak; d.budget < 0 || max(off, -off) > peak/uncertain {
@@ -91,6 +91,12 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 	}
 	peak -= now - with
 	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: min(max(low, 0), peak, with), High: peak}, true
+}
+
+// tiled reports whether a program is compiled for a TPU: its arrays have tiles.
+func (p *program) tiled() bool {
+	d := donor{graph: &p.graph}
+	return p.graph.main != nil && p.graph.main.root >= 0 && strings.Contains(d.shape(p.graph.main.root), ":T(")
 }
 
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.

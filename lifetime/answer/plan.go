@@ -75,13 +75,15 @@ func planned(t *lifetime.Tables, s *lifetime.Space, plans []oom.Planned, edits w
 			return p, ""
 		}
 		return p, edit.String() + ": no argument in memory of its own has this name; memlane peak --by name lists all"
+	case edit.Name == "narrow" && oom.OnCPU(t, s):
+		return p, edit.String() + ": XLA for CPU computes in 32 bits and keeps arrays of 16 bits in both types; " + again
 	case edit.Name == "narrow":
 		if p, n := oom.Narrowed(t, s, chosen); n > 0 {
 			return p, ""
 		}
 		return p, edit.String() + ": no argument with floats of 32 bits has this name; memlane peak --by name lists all"
 	case edit.Name == "checkpoint" && oom.OnCPU(t, s) && !slices.ContainsFunc(t.Sites, func(of lifetime.Site) bool { return strings.Contains(of.Op, "/while/") }):
-		return p, edit.String() + ": compiled for CPU, jax.checkpoint outside of loops saves nothing; put the layers into one lax.scan, then " + again
+		return p, edit.String() + ": compiled for CPU, jax.checkpoint outside of loops saves nothing; make them one lax.scan: " + again
 	case edit.Name == "donate" || edit.Name == "in-place":
 		return p, edit.String() + ": the schedule of the program proves none that saves memory"
 	}
