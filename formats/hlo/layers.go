@@ -23,9 +23,9 @@ type layers struct {
 
 // step is an instruction of the forward pass.
 type step struct {
-	from, to                   []int32 // what it reads and what reads it, whatever passes the value on
+	from                       []int32 // what it reads, whatever passes it on
 	back, forward, useful, cut bool    // useful: the end of its stream depends on it
-	height                     int32   // of the longest way to an end
+	depth                      int     // of the longest way to it
 	stream, stretch, layer     int32   // from 1; 0: of none
 }
 
@@ -36,8 +36,7 @@ func (x *planner) layered() (c compiled.Change, ok bool) {
 	if !x.graph.backward || !x.p.tiled() || !l.d.read() {
 		return c, false
 	}
-	l.link()
-	l.cuts()
+	l.cuts(l.link())
 	l.name()
 	return l.peaks()
 }
@@ -74,9 +73,10 @@ func (l *layers) readers(p use, depth int, visit func(int32)) {
 	}
 }
 
-// link finds the instructions of the forward pass and what they read. Operands come before their users.
-func (l *layers) link() {
+// link finds the instructions of the forward pass, what they read, and their streams: where ways join, that of the longest. Operands come before their users.
+func (l *layers) link() map[int32][]int32 {
 	l.steps = make([]step, len(l.main.ops))
+	streams := map[int32][]int32{}
 	for i := range l.steps {
 		s, op := &l.steps[i], &l.main.ops[i]
 		s.back, s.forward = op.transposed, op.forward
@@ -86,58 +86,44 @@ func (l *layers) link() {
 		if s.forward = s.forward && !s.back; !s.forward || handsOn(op) {
 			continue
 		}
+		s.stream = int32(i + 1)
 		for _, o := range op.operands {
-			if l.d.budget -= len(s.from); l.d.budget < 0 {
-				return
+			if l.d.budget -= 1 + len(s.from); l.d.budget < 0 {
+				return nil
 			}
-			if of := l.made(use{o, wholeResult}).op; l.steps[of].forward && !slices.Contains(s.from, of) {
-				s.from, l.steps[of].to = append(s.from, of), append(l.steps[of].to, int32(i))
+			of := l.made(use{o, wholeResult}).op
+			if l.steps[of].forward && !slices.Contains(s.from, of) {
+				s.from = append(s.from, of)
+			}
+			if l.steps[of].forward && l.steps[of].depth >= s.depth {
+				s.depth, s.stream = l.steps[of].depth+1, l.steps[of].stream
 			}
 		}
+		streams[s.stream] = append(streams[s.stream], int32(i))
 	}
+	return streams
 }
 
-// cuts divides the forward pass into streams, that with the longest way first, and them into stretches.
-func (l *layers) cuts() {
-	order, last := make([]int32, len(l.steps)), int32(0)
+// cuts divides streams into stretches.
+func (l *layers) cuts(streams map[int32][]int32) {
+	last := int32(0)
+	for _, id := range slices.Sorted(maps.Keys(streams)) {
+		if len(streams[id]) > 1 {
+			last = l.stretches(streams[id], last+1)
+		}
+	}
 	for i := len(l.steps) - 1; i >= 0; i-- {
-		order[i] = int32(i)
-		for _, u := range l.steps[i].to {
-			l.steps[i].height = max(l.steps[i].height, l.steps[u].height+1)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(l.steps[b].height, l.steps[a].height) })
-	for k, source := range order {
-		if l.steps[source].stream != 0 || l.steps[source].height == 0 {
-			continue
-		}
-		stream := []int32{source}
-		l.steps[source].stream = int32(k + 1)
-		for i := 0; i < len(stream); i++ {
-			for _, u := range l.steps[stream[i]].to {
-				if l.steps[u].stream == 0 {
-					l.steps[u].stream, stream = int32(k+1), append(stream, u)
-				}
+		for _, o := range l.steps[i].from {
+			if len(streams[l.steps[o].stream]) == 1 { // what a layer makes of its arguments alone
+				l.steps[o].stretch = l.steps[i].stretch
 			}
-		}
-		slices.Sort(stream)
-		last = l.stretches(stream, last+1)
-	}
-	for i := len(l.steps) - 1; i >= 0; i-- { // what a layer makes of its arguments alone
-		if s := &l.steps[i]; len(s.from) == 0 && len(s.to) > 0 && s.stream != l.steps[s.to[0]].stream {
-			s.stretch, s.useful = l.steps[s.to[0]].stretch, false
 		}
 	}
 }
 
 // stretches numbers the stretches of a stream from n on, and returns the last.
 func (l *layers) stretches(stream []int32, n int32) int32 {
-	end, open := stream[0], 0 // the end of the longest way
-	for _, i := range stream {
-		if s := &l.steps[i]; slices.Contains(s.from, end) && s.height == l.steps[end].height-1 {
-			end = i
-		}
-	}
+	end, open := slices.MaxFunc(stream, func(a, b int32) int { return l.steps[a].depth - l.steps[b].depth }), 0
 	last := map[int32]int32{end: end} // that reads an instruction on a way to the end
 	for _, i := range slices.Backward(stream) {
 		_, l.steps[i].useful = last[i]
@@ -225,22 +211,18 @@ func (l *layers) name() {
 			}
 		}
 	}
-	var find func(id, caller int64)
-	find = func(id, caller int64) {
-		c, n, most, least := all[id], 0, 0, len(l.steps)
+	named := map[int64]bool{}
+	for _, id := range slices.Sorted(maps.Keys(all)) { // calls have higher numbers than their callers
+		c, n, most, least, outer := all[id], 0, 0, len(l.steps), l.calls(id)
 		for _, inner := range c.inner { // what is only in fusions of other lines does not count, unless the call has all of the forward pass
 			if all[inner].own > 0 || c.own == all[0].own {
 				n, most, least = n+1, max(most, len(all[inner].stretches)), min(least, len(all[inner].stretches))
 			}
 		}
-		if id == 0 || n == 1 || least < 2 || 2*least < most {
-			for _, inner := range c.inner { // calls have higher numbers than their callers
-				if inner > id {
-					find(inner, id)
-				}
-			}
-			return
+		if id == 0 || n == 1 || least < 2 || 2*least < most || slices.ContainsFunc(outer, func(id int64) bool { return named[id] }) {
+			continue
 		}
+		named[id] = true
 		mine := slices.DeleteFunc(slices.Sorted(maps.Keys(c.stretches)), func(s int32) bool { return 2*c.stretches[s] < all[0].stretches[s] })
 		times, last := map[int64]int{}, int64(-1) // layers end in the line that most stretches end in
 		for _, s := range mine {
@@ -248,8 +230,8 @@ func (l *layers) name() {
 				last = ends[s]
 			}
 		}
-		if len(c.inner) == 0 && caller != 0 && len(all[caller].stretches) == len(c.stretches) { // a line: what calls it
-			id = caller
+		if len(c.inner) == 0 && len(outer) > 1 && len(all[outer[1]].stretches) == len(c.stretches) { // a line: what calls it
+			id = outer[1]
 		}
 		for k, s := range mine {
 			if k == 0 || ends[mine[k-1]] == last {
@@ -258,7 +240,6 @@ func (l *layers) name() {
 			of[s] = int32(len(l.lines) - 1)
 		}
 	}
-	find(0, 0)
 	for i := range l.steps {
 		l.steps[i].layer = of[l.steps[i].stretch]
 	}
