@@ -221,7 +221,11 @@ func (x *planner) checkpoint(loop place, stacks []stack) (c compiled.Change, ok 
 	}
 	again := append(x.inputs(loop, body, end), span{x.backward(end), end, round})
 	high := x.p.heapPeak(x.color, x.blocks, size, again...)
-	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: min(x.least(size, round, again[:len(again)-1]), high), High: high}, true
+	low, faster := x.least(size, round, again[:len(again)-1])
+	if low = min(low, high); high-low <= faster/2 { // so little moves to it: 7 programs of 7
+		high = low
+	}
+	return compiled.Change{Kind: compiled.Checkpoint, What: x.names.label(loop), Low: low, High: high}, true
 }
 
 // inputs returns the memory of what a loop reads and does not change, from where it is freed to a position.
@@ -258,18 +262,18 @@ func (x *planner) backward(end int64) int64 {
 	return from
 }
 
-// least returns the peak if values had other sizes, and the compiler then put those that fit into faster memory, as much of it as it uses now. What a
+// least returns the peak if values had other sizes, and the compiler then put those that fit into faster memory, as much of it as it uses now, and those bytes. What a
 // round makes comes before them: it is read and written in each.
-func (x *planner) least(size map[int32]int64, round int64, read []span) int64 {
-	faster, without := int64(0), maps.Clone(size)
+func (x *planner) least(size map[int32]int64, round int64, read []span) (peak, faster int64) {
+	without := maps.Clone(size)
 	for i := range x.p.allocations {
 		if a := &x.p.allocations[i]; a.color == fasterMemory {
 			faster = units.AddSat(faster, a.size)
 		}
 	}
-	peak := x.p.heapPeak(x.color, x.blocks, size, slices.Clone(read)...)
+	peak = x.p.heapPeak(x.color, x.blocks, size, slices.Clone(read)...)
 	if round >= faster {
-		return peak
+		return peak, faster
 	}
 	for _, k := range x.blocks {
 		bytes, ok := size[k.root]
@@ -280,7 +284,7 @@ func (x *planner) least(size map[int32]int64, round int64, read []span) int64 {
 			without[k.root] = 0
 		}
 	}
-	return max(peak-faster, x.p.heapPeak(x.color, x.blocks, without, read...))
+	return max(peak-faster, x.p.heapPeak(x.color, x.blocks, without, read...)), faster
 }
 
 const fasterMemory = 1 // the color of it on TPU
