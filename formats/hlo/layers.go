@@ -320,8 +320,8 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 	return c, l.d.budget >= 0 && len(lines) > 0 && c.High < now-now/leastSaved
 }
 
-// Programs that were changed and compiled again needed at most 5 % less than the arithmetic, and at most one value of a layer more, with what the
-// backward pass makes in faster memory.
+// Programs that were changed and compiled again needed at most 5 % less than the arithmetic, but for one of 14, and at most one value of a layer more, with
+// what the backward pass makes in faster memory.
 const (
 	measuredBelow = 16
 	leastSaved    = 50 // less is not worth it
