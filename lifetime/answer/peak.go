@@ -290,7 +290,7 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) (string, purpose.Ho
 
 // rowNames are the names of rows without buffers.
 var rowNames = map[lifetime.Kind]string{
-	lifetime.FromBase: lifetime.FromBase.String(), lifetime.FromStack: "stack, outside the heap",
+	lifetime.FromBase: purpose.Words(lifetime.FromBase.String()), lifetime.FromStack: "stack, outside the heap",
 	lifetime.FromUsage: "(only the total was recorded)",
 }
 

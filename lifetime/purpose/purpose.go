@@ -94,9 +94,12 @@ var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "o
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }
 
+// words replaces names of categories in sentences: what was allocated before the recording may also be known as buffers.
+var words = strings.NewReplacer("_", " ", "before the recording", "older buffers (only a sum)")
+
 // Words returns the name of a category for sentences and pictures: "optimizer state". Options and JSON have
 // "optimizer_state".
-func Words(category string) string { return strings.ReplaceAll(category, "_", " ") }
+func Words(category string) string { return words.Replace(category) }
 
 // CategoryOf returns the category of a name; UnknownCategory if there is none.
 func CategoryOf(name string) Category { return Category(max(0, slices.Index(categoryNames[:], name))) }

@@ -285,7 +285,7 @@ func TestHoverTexts(t *testing.T) {
 		"late (late.py:3)\n1.00 MiB (1,048,576 B)\naddress 0x100000\nfrom 1.00 µs, alive at the end (free pending)",
 		"late (late.py:3)\n3.00 MiB (3,145,728 B)\naddress 0x200000\nfrom 8.00 µs, alive at the end",
 		"unknown site\n2.00 MiB (2,097,152 B)\naddress 0x40000000\nallocated before the recording, for 4.00 µs",
-		"before the recording\n3.00 MiB (3,145,728 B), without events",
+		"older buffers (only a sum)\n3.00 MiB (3,145,728 B), without events",
 	} {
 		if !slices.Contains(d.titles, want) {
 			t.Errorf("no tooltip is %q; the tooltips are %q", want, d.titles)
@@ -305,7 +305,7 @@ func TestHoverTexts(t *testing.T) {
 		}},
 		{tpu(), Options{}, []string{
 			"stack\n3.00 MiB (3,145,728 B) at the peak, outside the heap",
-			"before the recording\n9.00 MiB (9,437,184 B), without events",
+			"older buffers (only a sum)\n9.00 MiB (9,437,184 B), without events",
 			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B)\nrequested 1.00 MiB (1,048,569 B), overhead 0.0 %\naddress 0x1000000\nfrom 1 ns, alive at the end",
 		}},
 	} {

@@ -205,7 +205,7 @@ func (p *picture) drawFloors() {
 		}
 	}
 	if p.Below > 0 {
-		p.DrawBreak("before the recording: "+units.Bytes(p.base())+", without events", plot.BaseLook)
+		p.DrawBreak(row.Name+": "+units.Bytes(p.base())+", without events", plot.BaseLook)
 	}
 }
 

@@ -57,7 +57,7 @@ var BaseLook = canvas.Look{RGB: 0x8b949e}
 func BaseRow(bytes int64, broken bool) Row {
 	look := BaseLook
 	look.Hatched = broken
-	return Row{Look: look, Name: "before the recording", Below: units.Bytes(bytes) + ", without events"}
+	return Row{Look: look, Name: purpose.Words(lifetime.FromBase.String()), Below: units.Bytes(bytes) + ", without events"}
 }
 
 // Words returns the words for the requested bytes of a space's buffers, and for the

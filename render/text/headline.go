@@ -56,6 +56,9 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 		p.AddSavings(c, highest.Recording)
 		lowers, _ = lowering(&p)
 	}
+	if places := largestPlaces(&p); lowers == "" && places != "" && tell(p.Categories) {
+		lowers = "The largest by place: " + places + "."
+	}
 	return joined("\n", filled, well, lowers, unknown)
 }
 
@@ -112,9 +115,8 @@ func ranOut(c *answer.Capture) string {
 
 // lowering says with which change the peak would be clearly lower, the cheapest, and its name; "" if none is known.
 func lowering(p *answer.Peak) (text, change string) {
-	const worthwhile = 0.95 // of the peak: else nothing has to be done
 	for i := range p.Savings {
-		if s := &p.Savings[i]; float64(*s.HighBytes) < worthwhile*float64(p.Bytes) {
+		if s := &p.Savings[i]; float64(*s.HighBytes) < 0.95*float64(p.Bytes) { // else nothing has to be done
 			return fmt.Sprintf("%s The peak would be %s.", s.Advice, About(s.PeakBytes, s.LowBytes, s.HighBytes)), strings.Join(s.Edits, ",")
 		}
 	}

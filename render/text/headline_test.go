@@ -30,7 +30,8 @@ func TestHeadline(t *testing.T) {
 			"Checkpoint the layers (torch.utils.checkpoint). The peak would be 101 MiB (85.1 to 111).\n" +
 			"Leaks cannot be judged: only one pass was recorded; record about 50 steps to see what grows.",
 		"xplane/tf_frag.xplane.pb": "The peak of vm/bfc_cpu_allocator_for_gpu is 4.50 MiB: 4.50 MiB output.\n" + // XProf records the capacity, and no request that fails
-			"It never filled the memory: 4.50 MiB of 256 MiB in use at most. No leak found.",
+			"It never filled the memory: 4.50 MiB of 256 MiB in use at most. No leak found.\n" +
+			"The largest by place: 4.50 MiB Fill in train.",
 		"torchsnap/ring_100.pickle": "The peak of cuda:0 is 31.9 MiB; the largest: 19.0 MiB allocated before the recording, 6.15 MiB <listcomp> (ring.py:8), 2.68 MiB allocated before the recording, freed in <module> (ring.py:15).\n" +
 			"Leaks cannot be judged: 25.2 MiB of 31.2 MiB alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries.",
 		"gpumemprof/spike.json": "The peak of h/cuda:0 is 4.00 GiB.\n" +

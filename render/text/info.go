@@ -121,7 +121,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "%s", PartsText(s.AtPeak))
 	}
 	if s.BaseBytes != 0 {
-		p.row("", "%s from before the recording", units.Exact(s.BaseBytes))
+		p.row("", "%s older buffers (only a sum)", units.Exact(s.BaseBytes))
 	}
 	if s.StackBytes != nil {
 		p.row("", "%s stack, outside the heap", units.Exact(*s.StackBytes))

@@ -232,7 +232,7 @@ type MadeOf struct {
 func MakeUp(k *fleet.Kind, most int) (rows []MadeOf, more int) {
 	places := k.Places
 	if k.Base > 0 {
-		base := fleet.PlaceSum{Place: "before the recording", Bytes: k.Base} // in an unknown number of memories
+		base := fleet.PlaceSum{Place: "older buffers (only a sum)", Bytes: k.Base} // in an unknown number of memories
 		at := slices.IndexFunc(places, func(p fleet.PlaceSum) bool { return p.Bytes < k.Base })
 		if at < 0 {
 			at = len(places)

@@ -72,7 +72,7 @@ function makeUp(space) {
   const {info} = space;
   const stack = info.stack_bytes ?? 0, heap = info.peak.bytes - stack - Math.max(0, info.base_bytes);
   const parts = [];
-  if (info.base_bytes) parts.push([bytes(info.base_bytes), 'before the recording']);
+  if (info.base_bytes) parts.push([bytes(info.base_bytes), 'older buffers (only a sum)']);
   if (info.stack_bytes !== null) parts.push([bytes(stack), 'stack']);
   const free = space.peakHoles ? space.peakHoles.Total : info.limit_bytes !== null ? Math.max(0, info.limit_bytes - info.peak.bytes) : null;
   if (free !== null) parts.push([bytes(free), space.peakHoles ? 'reserved but free' : 'free']);
