@@ -32,7 +32,7 @@ func (m *model) attend() {
 		slices.SortStableFunc(saved, func(x, y *buffer) int { return x.end.compare(y.end) })
 		a, all := attention{m, &m.passes[k], m.backward(k), saved, m.deaths(k), slices.Sorted(maps.Keys(sums)), drop}, m.computed(k)
 		for begin, end, before := 0, 0, 0; begin < len(all); begin = end {
-			for end < len(all) && m.sameOperation(all[end], all[begin]) {
+			for end = begin + 1; end < len(all) && m.sameOperation(all[end], all[begin]); {
 				end++
 			}
 			if m.op(all[begin]) == "scaled_dot_product_attention" {
