@@ -16,7 +16,7 @@ type likes struct {
 type accumulator struct {
 	m         *model
 	passes    int
-	drops     map[likes]int // events from the end of a round until the next round drops what a variable holds
+	drops     map[likes]int // events from when the same is made again until a variable drops what it holds; it may be before
 	held      map[*buffer]moment
 	elsewhere bool // what is saved is on the host
 }
@@ -87,25 +87,10 @@ func (a *accumulator) round(k int, p *pass) {
 	if tail < 0 {
 		tail = r.optimizer
 	}
-	until := noEvent // the end of the next round
-	if k+1 < len(m.rounds) {
-		until = m.rounds[k+1].end
-	}
-	for _, b := range of {
-		like := likes{b.site, b.size}
-		if !ofVariables[b.category] || b.end.event < r.end || b.isFreed() && b.end.event >= until {
-			continue
-		}
-		if b.isFreed() {
-			a.drops[like] = b.end.event - r.end
-		}
-		if drop, isKnown := a.drops[like]; isKnown {
-			a.held[b] = repeats.at(anchor).in(1, r.begin+drop)
-		}
-	}
+	a.hold(k, of, anchor)
 	for n := 1; n < a.passes; n++ {
 		for _, b := range of {
-			if b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
+			if m.rare[b.site] || b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
 				continue
 			}
 			again := m.repeat(b, repeats.at(anchor).in(n, b.begin.event), b.end)
@@ -123,6 +108,58 @@ func (a *accumulator) round(k int, p *pass) {
 			}
 		}
 	}
+}
+
+// hold finds how long variables hold in the next pass what round k made: there as in the next round, where the same is made again.
+func (a *accumulator) hold(k int, of []*buffer, anchor int) {
+	m, r, until := a.m, a.m.rounds[k], noEvent // the end of the next round
+	next := map[likes][]*buffer{}
+	if k+1 < len(m.rounds) {
+		until = m.rounds[k+1].end
+		for _, b := range m.ofRound(k + 1) {
+			next[likes{b.site, b.size}] = append(next[likes{b.site, b.size}], b)
+		}
+	}
+	for _, b := range of {
+		like := likes{b.site, b.size}
+		var then *buffer
+		if all := next[like]; len(all) > 0 {
+			then, next[like] = all[0], all[1:]
+		}
+		if !ofVariables[b.category] || b.end.event < r.end || b.isFreed() && b.end.event >= until {
+			continue
+		}
+		if b.isFreed() && then != nil {
+			a.drops[like] = b.end.event - then.begin.event
+		}
+		if drop, isKnown := a.drops[like]; isKnown {
+			a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
+		}
+	}
+}
+
+// findRare returns sites of what fewer than half of the rounds with the same loss make, such as what a program collects before many steps.
+func (m *model) findRare() map[int32]bool {
+	type made struct{ loss, site int32 }
+	rounds, last, rare := map[made]int{}, map[made]int{}, map[int32]bool{}
+	losses := map[int32]int{}
+	for k := range m.passes {
+		all := m.computed(k)
+		if !m.passes[k].trains() || len(all) == 0 {
+			continue
+		}
+		loss := all[len(all)-1].site
+		losses[loss]++
+		for _, b := range m.ofRound(m.passes[k].round) {
+			if of := (made{loss, b.site}); last[of] != k+1 {
+				rounds[of], last[of] = rounds[of]+1, k+1
+			}
+		}
+	}
+	for of, n := range rounds {
+		rare[of.site] = rare[of.site] || 2*n < losses[of.loss]
+	}
+	return rare
 }
 
 // accumulateCut adds the gradients that passes before pass k made in its round, which is cut off: those of a whole round. Its own are added to

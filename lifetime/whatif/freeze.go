@@ -128,7 +128,7 @@ func (m *model) freezeThese(frozen []*buffer) string {
 	any := false
 	for k := range m.passes {
 		f := freezer{m: m, k: k, frozen: frozen, gone: gone, backward: m.backward(k)}
-		f.gradients = m.gradientsOf(f.backward, m.weights())
+		f.gradients = m.gradientsOf(f.backward, m.executed(f.backward))
 		if slices.ContainsFunc(frozen, func(w *buffer) bool { return f.gradients[w] != nil }) {
 			any = true
 			f.pass()
@@ -155,6 +155,9 @@ type freezer struct {
 
 func (f *freezer) pass() {
 	last := f.lastGradient()
+	if f.goesFurther() {
+		last = f.m.passes[f.k].end
+	}
 	f.end = f.m.passes[f.k].end
 	stays := 0 // of backward: the last one
 	for i, b := range f.backward {
@@ -189,6 +192,17 @@ func (f *freezer) pass() {
 	}
 }
 
+// goesFurther reports whether the backward pass goes on after the node that makes the last gradient of a parameter: to an input that needs one, and so
+// also over parameters that need none.
+func (f *freezer) goesFurther() bool {
+	all := freezer{m: f.m, k: f.k, backward: f.backward, gradients: f.gradients}
+	last := all.lastGradient()
+	over := consumed(f.m.deaths(f.k), last, noEvent) // what the node saved is freed
+	return slices.ContainsFunc(f.backward, func(b *buffer) bool {
+		return b.begin.event > over && b.size > smallest && f.m.op(b) != "" && b.category == purpose.TemporaryData
+	})
+}
+
 // lastGradient returns when the last gradient is made that is still needed. What has the size of one is of a further use of a parameter, unless a sum
 // makes it; where operators are not recorded, the other reading takes it for one.
 func (f *freezer) lastGradient() (last int) {
@@ -201,8 +215,9 @@ func (f *freezer) lastGradient() (last int) {
 	}
 	forward := f.m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
 	for i, b := range f.backward {
+		isCounter := b.size <= smallWeight && b.isScratch()
 		isOf := f.m.op(b) != "" && f.m.op(b) != sumOp || f.m.apart && !isCounted(f.backward, i)
-		if isOf && b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] {
+		if isOf && !isCounter && b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] {
 			last = max(last, b.begin.event)
 		}
 	}
@@ -224,7 +239,7 @@ func (f *freezer) freeFor(w, g *buffer) {
 	case op == sumOp && m.isProduct(f.backward, summed, end): // the scale of a normalization in Python: its other factor was saved for it
 		f.gone[f.backward[summed]] = true
 		f.free(g.begin.event, end)
-	case g.size <= smallWeight || op == sumOp || m.does(g, program.OpNorm):
+	case g.size <= smallWeight && !m.does(g, program.OpProduct) || op == sumOp || m.does(g, program.OpNorm):
 	case op == "" && m.apart: // the gradient of the input may need it, too
 	default:
 		f.free(g.begin.event, end)

@@ -2,7 +2,9 @@ package whatif
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -192,6 +194,48 @@ func consumed(dead []int, event, end int) int {
 		return max(end, event)
 	}
 	return dead[i]
+}
+
+// executed returns the parameters in the order in which the program uses them, which may not be that in which they are registered: each is used with
+// the one of the most similar name of which that is known, as all parameters of its size differ in numbers alone.
+func (m *model) executed(backward []*buffer) []*buffer {
+	weights := m.weights()
+	template := func(w *buffer) string {
+		return strings.Map(func(r rune) rune { return max(r, '9') }, m.nameOf(w)) // digits, and what is below them, are one
+	}
+	ofSize := map[int64]string{} // "?" = several
+	for _, w := range weights {
+		if of, isKnown := ofSize[w.size]; isKnown && of != template(w) {
+			ofSize[w.size] = "?"
+		} else {
+			ofSize[w.size] = template(w)
+		}
+	}
+	sure, when := m.gradientsOf(backward, weights), map[*buffer]int{}
+	byName := slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return strings.Compare(m.nameOf(x), m.nameOf(y)) })
+	var last *buffer // sure
+	shares := func(x, y *buffer) (n int) {
+		for x, y := m.nameOf(x), m.nameOf(y); n < min(len(x), len(y)) && x[n] == y[n]; n++ {
+		}
+		return n
+	}
+	nearest := map[*buffer]int{} // letters shared
+	walk := func(w *buffer) {
+		switch g := sure[w]; {
+		case g != nil && ofSize[w.size] != "?":
+			last, when[w], nearest[w] = w, g.begin.event, math.MaxInt
+		case last != nil && 1+shares(last, w) > nearest[w]:
+			when[w], nearest[w] = when[last], 1+shares(last, w)
+		}
+	}
+	for _, w := range byName {
+		walk(w)
+	}
+	last = nil
+	for _, w := range slices.Backward(byName) {
+		walk(w)
+	}
+	return slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return cmp.Compare(when[y], when[x]) })
 }
 
 // gradientsOf returns the gradients that a backward pass makes of parameters, by parameter: those of parameters of equal sizes come in reverse.

@@ -31,6 +31,7 @@ func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 	m.leaveOutOnce()
 	m.findSaved()
 	m.findFailed()
+	m.rare = m.findRare()
 	return m
 }
 
@@ -167,7 +168,7 @@ func (m *model) findSaved() {
 		case p.cut && b.end.event > p.end && b.category == purpose.Activation:
 			cutOff = append(cutOff, b)
 		case p.trains() && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward:
-			b.saved = true
+			b.saved = m.isInBackward(b.end.event)
 		case b.category != purpose.Activation || isOver:
 		case b.isFreed() || replaced && !p.trains():
 			b.dropped, ofDropped[b.site] = true, true
@@ -180,6 +181,12 @@ func (m *model) findSaved() {
 		b.dropped = !p.trains() && ofDropped[b.site]
 		b.saved = !b.dropped && b.begin.event < p.backward
 	}
+}
+
+// isInBackward reports whether a backward pass runs at an event. What autograd keeps is freed by one; what is freed later, a variable held.
+func (m *model) isInBackward(event int) bool {
+	k := sort.Search(len(m.passes), func(i int) bool { return m.passes[i].end >= event })
+	return k < len(m.passes) && event > m.passes[k].backward
 }
 
 // readApart returns other readings of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of

@@ -668,6 +668,31 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// TestHeld: what held.py needed with options. A variable holds what autograd may not, a program collects before several steps, a backward pass goes
+// on to its input, and modules run in another order than they are registered.
+func TestHeld(t *testing.T) {
+	for _, of := range []struct {
+		capture, edits string
+		real           int64
+		off            float64 // as a share, at most
+	}{
+		{"leaf", "offload=activations", 82672640, .001},
+		{"leaf", "accumulate=2", 97123328, .011},
+		{"leaf", "freeze=*.0.*|*.1.*|*.2.*", 93682688, .001},
+		{"stages", "freeze=*.ups.0.*|*.stages.0.*|*.stages.1.*", 159459328, .001},
+		{"rollout", "accumulate=2", 33648128, .001},
+	} {
+		s, err := Parse(of.edits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := engineOf(t, "held_"+of.capture).Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(of.real) - 1; r.Low > of.real || r.High < of.real || math.Abs(off) > of.off {
+			t.Errorf("%s, %s: %d (%d to %d), but the program needed %d (%s)", of.capture, of.edits, r.Peak, r.Low, r.High, of.real, r.Refused)
+		}
+	}
+}
+
 // TestRecurrent: what a whole recurrent layer casts is not known.
 func TestRecurrent(t *testing.T) {
 	s, err := Parse("precision=amp")

@@ -1,0 +1,184 @@
+"""Small trainings in which what lives is not what autograd keeps, or not of the batch; each prints the allocator's peak, and records into the file OUT if that is set.
+usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1]
+rollout    collects with no_grad into stores with a row for each environment, then learns from a fourth of them at a time; a variable holds each part
+bytes      samples bytes from a store that the batch does not change, and casts them
+leaf       the input of frozen and trained layers needs gradients, as with adapters; a variable holds logits
+stages     modules are registered in another order than they run
+fake       quantizes weights and activations by the same lines
+pair       each block is two calls in the body of a loop"""
+import sys
+import torch, torch.nn as nn, torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+import record
+
+opt = dict(a.split("=", 1) for a in sys.argv[2:])
+kind, times, acc = sys.argv[1], float(opt.get("b", 1)), int(opt.get("acc", 1))
+n = lambda size: int(size * times)
+dt = torch.bfloat16 if "bf16" in opt else torch.float32
+D = dict(device="cuda", dtype=dt)
+
+
+class Leaf(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.base, self.down, self.up = nn.Linear(d, d).requires_grad_(False), nn.Linear(d, 8, bias=False), nn.Linear(8, d, bias=False)
+
+    def forward(self, x):
+        return F.silu(self.base(x) + self.up(self.down(F.dropout(x, .1)))) + x
+
+
+class Norm(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(d)), nn.Parameter(torch.zeros(d))
+
+    def forward(self, x):
+        u = x.mean(-1, keepdim=True)
+        x = (x - u) / torch.sqrt((x - u).pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.weight * x + self.bias
+
+
+class Mix(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.norm, self.up, self.down = Norm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        return x + self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Stages(nn.Module):
+    def __init__(self, d=64):
+        super().__init__()
+        self.ups = nn.ModuleList(nn.Sequential(Norm(d * 2**i), nn.Linear(d * 2**i, d * 2 ** (i + 1))) for i in range(2))
+        self.stages = nn.ModuleList(nn.Sequential(*(Mix(d * 2**i) for _ in range(2))) for i in range(3))
+        self.head = nn.Linear(4 * d, 10)
+
+    def forward(self, x):
+        x = self.stages[0](x)
+        for up, stage in zip(self.ups, self.stages[1:]):
+            x = stage(up(x))
+        return self.head(x)
+
+
+def quantize(x):
+    step = x.detach().abs().amax() / 127
+    return x + ((x / step).round() * step - x).detach()
+
+
+class Fake(nn.Module):
+    def __init__(self, i, o):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(o, i)), nn.Parameter(torch.zeros(o))
+
+    def forward(self, x):
+        return F.linear(quantize(x), quantize(self.weight), self.bias)
+
+
+class Attend(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(d), nn.Linear(d, 3 * d), nn.Linear(d, d)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        return self.out((q @ k.transpose(1, 2)).softmax(-1) @ v)
+
+
+class Feed(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(self.norm(x))))
+
+
+class Pairs(nn.Module):
+    def __init__(self, d=128):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([Attend(d), Feed(d)]) for _ in range(5))
+        self.head = nn.Linear(d, 10)
+
+    def forward(self, x):
+        def layer(x, attend, feed):
+            x = attend(x) + x
+            return feed(x) + x
+        for attend, feed in self.layers:
+            if "ckpt" in opt:
+                x = checkpoint(layer, x, attend, feed, use_reentrant=False)
+            else:
+                x = attend(x) + x
+                x = feed(x) + x
+        return self.head(x)
+
+
+def train(net, batch, loss, steps=3):
+    params = [p for p in net.parameters() if p.requires_grad]
+    o = torch.optim.AdamW(params)
+    for _ in range(steps):
+        for _ in range(acc):
+            x, y = batch()
+            with torch.autograd.graph.save_on_cpu() if "offload" in opt else torch.autocast("cuda", dtype=torch.bfloat16, enabled="amp" in opt):
+                logits = net(x)
+                l = loss(logits.float(), y)
+            l.backward()
+        o.step(); o.zero_grad()
+    return net, o
+
+
+def frozen(net, names):
+    for name, p in net.named_parameters():
+        if "freeze" in opt and name.startswith(names): p.requires_grad_(False)
+    return net
+
+
+def rollout():
+    net = nn.Sequential(nn.Linear(64, 512), nn.ELU(), nn.Linear(512, 16)).to(**D)
+    o = torch.optim.Adam(net.parameters())
+    envs, horizon = n(512), 16
+    make = lambda *s: torch.zeros(horizon, envs, *s, **D)
+    store, rewards, state = make(256), make(16), torch.zeros(envs, 256, **D)
+    for _ in range(2):
+        with torch.no_grad():
+            for t in range(horizon):
+                act = net(state[:, :64])
+                store[t], rewards[t] = state, act
+                state = state * .9 + .1 * act.repeat(1, 16)
+        flat = {"x": store.flatten(0, 1), "y": rewards.flatten(0, 1)}
+        size = envs * horizon // 4
+        for i in range(4):
+            at = torch.zeros(size, dtype=torch.long, device="cuda")
+            part = {k: v[at] for k, v in flat.items()}
+            loss = (net(part["x"][:, :64]) - part["y"]).pow(2).mean()
+            loss.backward()
+            if (i + 1) % acc == 0: o.step(); o.zero_grad()
+    return net, o
+
+
+def pixels():
+    net = nn.Sequential(nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 16)).to(**D)
+    store = torch.zeros(6000, 4096, dtype=torch.uint8, device="cuda")
+
+    def batch():
+        part = store[torch.zeros(n(256), dtype=torch.long, device="cuda")]
+        return part.to(dt) / 255, torch.zeros(n(256), dtype=torch.long, device="cuda")
+    return train(net, batch, F.cross_entropy), store
+
+
+def leaf():
+    net = frozen(nn.Sequential(*(Leaf(256) for _ in range(6)), nn.Linear(256, 4000).requires_grad_(False)), ("0.", "1.", "2.")).to(**D)
+    return train(net, lambda: (torch.randn(n(1024), 256, **D).requires_grad_(), torch.zeros(n(1024), dtype=torch.long, device="cuda")), F.cross_entropy)
+
+
+def plain(net, *shape):
+    return train(net.to(**D), lambda: (torch.randn(n(shape[0]), *shape[1:], **D), None), lambda z, y: z.pow(2).mean())
+
+
+run = {"rollout": rollout, "bytes": pixels, "leaf": leaf,
+       "stages": lambda: plain(frozen(Stages(), ("ups.0", "stages.0", "stages.1")), 4096, 64),
+       "fake": lambda: plain(nn.Sequential(*(nn.Sequential(Fake(512, 512), nn.ReLU()) for _ in range(4))), 384, 512),
+       "pair": lambda: plain(Pairs(), 16, 128, 128)}
+record.start("all", names=kind in ("leaf", "stages"))
+kept = run[kind]()
+record.end()
