@@ -20,10 +20,12 @@ func (m *model) scale(factor float64) string {
 	})
 	isOfConv := func(b *buffer) bool { return b.category == purpose.TemporaryData && m.does(b, program.OpConv) }
 	scratch := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && isOfConv(b) && b.size > smallest })
-	fixed, slots := m.ofWeights(), m.slots()
-	by := func(ofPairs, ofScratch, ofSlots, ofLikely, ofOpen float64) func(b *buffer) float64 {
+	fixed, slots, stores := m.ofWeights(), m.slots(), m.readWhole()
+	by := func(ofPairs, ofScratch, ofSlots, ofLikely, ofOpen, ofStores float64) func(b *buffer) float64 {
 		return exceptWeights(fixed, ofLikely, ofOpen, func(b *buffer) float64 {
 			switch {
+			case stores[b.like]:
+				return ofStores
 			case m.op(b) == "arange":
 				return 1
 			case pairs[b.size]:
@@ -37,8 +39,39 @@ func (m *model) scale(factor float64) string {
 		})
 	}
 	square := factor * factor
-	return m.resizeOr(by(factor, factor, square, 1, factor), by(square, factor, square, 1, factor), by(factor, 1, square, 1, factor),
-		by(factor, factor, factor, 1, factor), by(factor, factor, square, factor, factor), by(factor, factor, square, 1, 1))
+	return m.resizeOr(by(factor, factor, square, 1, factor, factor), by(square, factor, square, 1, factor, factor),
+		by(factor, 1, square, 1, factor, factor), by(factor, factor, factor, 1, factor, factor), by(factor, factor, square, factor, factor, factor),
+		by(factor, factor, square, 1, 1, factor), by(factor, factor, square, 1, factor, 1))
+}
+
+// isStore reports whether a program made a buffer before its passes, of which nothing is known: it may be read from.
+func (b *buffer) isStore() bool {
+	return b.part == purpose.Setup && b.category == purpose.UnknownCategory && !b.isOlder() && b.size > smallest
+}
+
+// isRead reports whether a buffer may be rows that are read from a store.
+func (m *model) isRead(b *buffer) bool {
+	return b.pass >= 0 && b.phase == purpose.OtherPhase && (m.op(b) == "index" || m.op(b) == "" && b.category == purpose.Input)
+}
+
+// readWhole returns the recorded stores that passes read whole in parts of one size, as of a rollout: they likely grow with the batch, and count as of a
+// pass. What passes only sample from has the size it has.
+func (m *model) readWhole() map[int32]bool {
+	all, parts := map[int32]bool{}, numbersOf(filter(m.buffers, m.isRead))
+	if len(parts) > mostSizes {
+		return all
+	}
+	for _, b := range m.buffers {
+		if !b.isStore() {
+			continue
+		}
+		for part, n := range parts {
+			if b.size > part && b.size%part == 0 && b.size/part <= int64(n) {
+				all[b.like], b.part = true, purpose.UnknownPart
+			}
+		}
+	}
+	return all
 }
 
 // mostSizes are more sizes than results of a program have that are tried with each other one.

@@ -52,6 +52,22 @@ func (m *model) weightCopies() map[int32]bool {
 	return copies
 }
 
+// readNumbers returns what is read from stores and is no float, as it is cast at once; and whether the largest of what is read is such, so that
+// stores likely have numbers.
+func (m *model) readNumbers() (numbers map[int32]bool, largest bool) {
+	numbers = map[int32]bool{}
+	most := int64(0)
+	for i, b := range m.buffers[:max(len(m.buffers), 1)-1] {
+		if m.isRead(b) && m.op(b) == "index" {
+			isCast := m.does(m.buffers[i+1], program.OpCast)
+			if numbers[b.like] = isCast; b.size >= most {
+				most, largest = b.size, isCast
+			}
+		}
+	}
+	return numbers, largest
+}
+
 // halve has two bytes for what has four. Inputs are taken for indices, unless what made them tells, and buffers of an operation that are a quarter of its next one for
 // masks.
 func (m *model) halve() string {
@@ -67,7 +83,21 @@ func (m *model) halve() string {
 	isOfRows := func(b *buffer) bool { // numbers of rows of an embedding, or their sums
 		return m.does(b, program.OpEmbedding) && b.phase == purpose.Backward && !gradients[b.size]
 	}
+	numbers, ofNumbers := m.readNumbers()
+	var whole, half []int // what may be halved, and what may not be
 	for i, b := range m.buffers {
+		isOfStore := b.isStore() || m.isRead(b) && m.op(b) == "index"
+		switch {
+		case numbers[b.like]:
+			continue
+		case isOfStore && ofNumbers:
+			whole = append(whole, i)
+			continue
+		case isOfStore:
+			half = append(half, i)
+			b.size /= 2
+			continue
+		}
 		isMask := false
 		if stack := m.stack(b); i+1 < len(m.buffers) && stack >= 0 {
 			next := m.buffers[i+1]
@@ -77,7 +107,7 @@ func (m *model) halve() string {
 		isNumber := b.category == purpose.Input && !isFloat || m.op(b) == "arange" || m.op(b) == "randint"
 		switch {
 		case isNumber && b.category == purpose.Input && m.op(b) != "randint_low" && b.size > smallest: // it may be of floats
-			m.less += b.size / 2
+			whole = append(whole, i)
 		case (m.op(b) == sumOp || m.op(b) == "" && b.phase == purpose.Backward) && isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
@@ -90,6 +120,14 @@ func (m *model) halve() string {
 		b.size /= 2
 	}
 	m.halved = true
+	narrow, wide := m.clone(), m.clone()
+	for _, i := range whole {
+		narrow.buffers[i].size /= 2
+	}
+	for _, i := range half {
+		wide.buffers[i].size *= 2
+	}
+	m.leaveOpen(narrow, wide)
 	m.keepRoots()
 	return ""
 }

@@ -681,6 +681,12 @@ func TestHeld(t *testing.T) {
 		{"leaf", "freeze=*.0.*|*.1.*|*.2.*", 93682688, .001},
 		{"stages", "freeze=*.ups.0.*|*.stages.0.*|*.stages.1.*", 159459328, .001},
 		{"rollout", "accumulate=2", 33648128, .001},
+		{"rollout", "batch=0.5", 21335552, .001}, // what it reads whole grows
+		{"rollout", "batch=2", 57910272, .001},
+		{"rollout", "precision=bf16", 25206272, .001},
+		{"bytes", "precision=bf16", 47355392, .001}, // what it casts at once is no float
+		{"bytes", "batch=0.5", 56853504, .001},      // and what it samples from does not grow
+		{"bytes", "batch=2", 73622528, .001},
 	} {
 		s, err := Parse(of.edits)
 		if err != nil {
