@@ -301,7 +301,7 @@ func (m *model) isSum(backward []*buffer, i int) bool {
 	}
 }
 
-// isCounted reports whether a buffer is scratch of a sum with counters of its groups.
+// isCounted reports whether a buffer is scratch of a sum with counters of its groups, which have at least 64 bytes of it each.
 func isCounted(all []*buffer, i int) bool {
-	return i+1 < len(all) && all[i+1].size <= smallest && all[i+1].isScratch() && all[i].end.event == all[i].begin.event+3
+	return i+1 < len(all) && all[i+1].size <= max(smallest, all[i].size/64) && all[i+1].isScratch() && all[i].end.event == all[i].begin.event+3
 }

@@ -86,18 +86,6 @@ func (m *model) halve() string {
 	numbers, ofNumbers := m.readNumbers()
 	var whole, half []int // what may be halved, and what may not be
 	for i, b := range m.buffers {
-		isOfStore := b.isStore() || m.isRead(b) && m.op(b) == "index"
-		switch {
-		case numbers[b.like]:
-			continue
-		case isOfStore && ofNumbers:
-			whole = append(whole, i)
-			continue
-		case isOfStore:
-			half = append(half, i)
-			b.size /= 2
-			continue
-		}
 		isMask := false
 		if stack := m.stack(b); i+1 < len(m.buffers) && stack >= 0 {
 			next := m.buffers[i+1]
@@ -105,10 +93,17 @@ func (m *model) halve() string {
 		}
 		isFloat := m.op(b) == "randn" || m.op(b) == "rand" || m.op(b) == "normal_"
 		isNumber := b.category == purpose.Input && !isFloat || m.op(b) == "arange" || m.op(b) == "randint"
+		isOfStore := b.isStore() || m.isRead(b) && m.op(b) == "index"
 		switch {
+		case numbers[b.like]:
+		case isOfStore && ofNumbers:
+			whole = append(whole, i)
+		case isOfStore:
+			half = append(half, i)
+			b.size /= 2
 		case isNumber && b.category == purpose.Input && m.op(b) != "randint_low" && b.size > smallest: // it may be of floats
 			whole = append(whole, i)
-		case (m.op(b) == sumOp || m.op(b) == "" && b.phase == purpose.Backward) && isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
+		case isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
 			m.less += b.size / 2
@@ -120,16 +115,18 @@ func (m *model) halve() string {
 		b.size /= 2
 	}
 	m.halved = true
-	narrow, wide := m.clone(), m.clone()
-	for _, i := range whole {
-		narrow.buffers[i].size /= 2
-	}
-	for _, i := range half {
-		wide.buffers[i].size *= 2
-	}
-	m.leaveOpen(narrow, wide)
+	m.leaveOpen(m.times(whole, .5), m.times(half, 2))
 	m.keepRoots()
 	return ""
+}
+
+// times returns a program with other sizes of some buffers.
+func (m *model) times(which []int, factor float64) *model {
+	other := m.clone()
+	for _, i := range which {
+		other.buffers[i].size = int64(float64(other.buffers[i].size) * factor)
+	}
+	return other
 }
 
 // keepRoots widens the range up to where normalizations of the program, which show a root, compute in 32 bits: up to two copies of what they take are
