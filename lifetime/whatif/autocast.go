@@ -136,8 +136,12 @@ func (a *autocaster) cast() string {
 			gradients = append(gradients, b)
 		}
 	}
-	if len(gradients) == 0 {
+	mayCast := func(b *buffer) bool { return a.m.op(b) == "" || a.m.does(b, program.OpHalf) }
+	switch {
+	case len(gradients) == 0 && slices.ContainsFunc(a.m.computed(a.pass), mayCast):
 		return "no gradient of a matrix is known"
+	case len(gradients) == 0: // nothing in it has 16 bits, such as in the pass of a temperature
+		return ""
 	}
 	if a.readOperations(); len(a.operations) == 0 {
 		return "what a forward pass makes was not recorded, though its backward pass was"

@@ -687,6 +687,8 @@ func TestHeld(t *testing.T) {
 		{"bytes", "precision=bf16", 47355392, .001}, // what it casts at once is no float
 		{"bytes", "batch=0.5", 56853504, .001},      // and what it samples from does not grow
 		{"bytes", "batch=2", 73622528, .001},
+		{"temperature", "precision=amp", 32144384, .04}, // a pass of one number has nothing to cast
+		{"pair", "checkpoint=blocks", 65577984, .03},    // two calls in the body of a loop, of one function
 	} {
 		s, err := Parse(of.edits)
 		if err != nil {

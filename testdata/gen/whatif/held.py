@@ -1,11 +1,11 @@
 """Small trainings in which what lives is not what autograd keeps, or not of the batch; each prints the allocator's peak, and records into the file OUT if that is set.
-usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1]
+usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1] [amp=1]
 rollout    collects with no_grad into stores with a row for each environment, then learns from a fourth of them at a time; a variable holds each part
 bytes      samples bytes from a store that the batch does not change, and casts them
 leaf       the input of frozen and trained layers needs gradients, as with adapters; a variable holds logits
+temperature  a second optimizer trains one number, in a pass without matrices
 stages     modules are registered in another order than they run
-fake       quantizes weights and activations by the same lines
-pair       each block is two calls in the body of a loop"""
+pair       each block is two calls of one function in the body of a loop"""
 import sys
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
@@ -61,43 +61,39 @@ class Stages(nn.Module):
         return self.head(x)
 
 
-def quantize(x):
-    step = x.detach().abs().amax() / 127
-    return x + ((x / step).round() * step - x).detach()
-
-
-class Fake(nn.Module):
-    def __init__(self, i, o):
+class PreNorm(nn.Module):
+    def __init__(self, d, of):
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.randn(o, i)), nn.Parameter(torch.zeros(o))
+        self.norm, self.of = nn.LayerNorm(d), of
 
     def forward(self, x):
-        return F.linear(quantize(x), quantize(self.weight), self.bias)
+        return self.of(self.norm(x))
 
 
 class Attend(nn.Module):
     def __init__(self, d):
         super().__init__()
-        self.norm, self.qkv, self.out = nn.LayerNorm(d), nn.Linear(d, 3 * d), nn.Linear(d, d)
+        self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
 
     def forward(self, x):
-        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        q, k, v = self.qkv(x).chunk(3, -1)
         return self.out((q @ k.transpose(1, 2)).softmax(-1) @ v)
 
 
-class Feed(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.norm, self.up, self.down = nn.LayerNorm(d), nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
-
+class Gate(nn.Module):
     def forward(self, x):
-        return self.down(F.gelu(self.up(self.norm(x))))
+        x, gates = x.chunk(2, -1)
+        return x * F.gelu(gates)
+
+
+def Feed(d):
+    return nn.Sequential(nn.Linear(d, 8 * d), Gate(), nn.Linear(4 * d, d))
 
 
 class Pairs(nn.Module):
     def __init__(self, d=128):
         super().__init__()
-        self.layers = nn.ModuleList(nn.ModuleList([Attend(d), Feed(d)]) for _ in range(5))
+        self.layers = nn.ModuleList(nn.ModuleList([PreNorm(d, Attend(d)), PreNorm(d, Feed(d))]) for _ in range(5))
         self.head = nn.Linear(d, 10)
 
     def forward(self, x):
@@ -171,13 +167,24 @@ def leaf():
     return train(net, lambda: (torch.randn(n(1024), 256, **D).requires_grad_(), torch.zeros(n(1024), dtype=torch.long, device="cuda")), F.cross_entropy)
 
 
+def temperature():
+    net, heat = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).cuda(), nn.Parameter(torch.zeros((), device="cuda"))
+    o, second = torch.optim.Adam(net.parameters()), torch.optim.Adam([heat])
+    for _ in range(3):
+        x = torch.randn(512, 512, device="cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16, enabled="amp" in opt):
+            loss = net(x).float().pow(2).mean()
+        o.zero_grad(); loss.backward(); o.step()
+        second.zero_grad(); (heat.exp() * loss.detach()).backward(); second.step()
+    return net, heat, o, second
+
+
 def plain(net, *shape):
     return train(net.to(**D), lambda: (torch.randn(n(shape[0]), *shape[1:], **D), None), lambda z, y: z.pow(2).mean())
 
 
-run = {"rollout": rollout, "bytes": pixels, "leaf": leaf,
+run = {"rollout": rollout, "bytes": pixels, "leaf": leaf, "temperature": temperature,
        "stages": lambda: plain(frozen(Stages(), ("ups.0", "stages.0", "stages.1")), 4096, 64),
-       "fake": lambda: plain(nn.Sequential(*(nn.Sequential(Fake(512, 512), nn.ReLU()) for _ in range(4))), 384, 512),
        "pair": lambda: plain(Pairs(), 16, 128, 128)}
 record.start("all", names=kind in ("leaf", "stages"))
 kept = run[kind]()
