@@ -110,27 +110,26 @@ func (a *accumulator) round(k int, p *pass) {
 	}
 }
 
-// hold finds how long variables hold in the next pass what round k made: there as in the next round, where the same is made again.
+// hold finds how long variables hold in the next pass what round k made: as in the next round, where the same is made again.
 func (a *accumulator) hold(k int, of []*buffer, anchor int) {
-	m, r, until := a.m, a.m.rounds[k], noEvent // the end of the next round
-	next := map[likes][]*buffer{}
-	if k+1 < len(m.rounds) {
-		until = m.rounds[k+1].end
-		for _, b := range m.ofRound(k + 1) {
+	r, until, next := a.m.rounds[k], noEvent, map[likes][]*buffer{} // until the end of the next round, which makes next
+	if k+1 < len(a.m.rounds) {
+		until = a.m.rounds[k+1].end
+		for _, b := range a.m.ofRound(k + 1) {
 			next[likes{b.site, b.size}] = append(next[likes{b.site, b.size}], b)
 		}
 	}
 	for _, b := range of {
 		like := likes{b.site, b.size}
-		var then *buffer
-		if all := next[like]; len(all) > 0 {
-			then, next[like] = all[0], all[1:]
+		then := next[like]
+		if len(then) > 0 {
+			next[like] = then[1:]
 		}
 		if !ofVariables[b.category] || b.end.event < r.end || b.isFreed() && b.end.event >= until {
 			continue
 		}
-		if b.isFreed() && then != nil {
-			a.drops[like] = b.end.event - then.begin.event
+		if b.isFreed() && len(then) > 0 {
+			a.drops[like] = b.end.event - then[0].begin.event
 		}
 		if drop, isKnown := a.drops[like]; isKnown {
 			a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
@@ -141,16 +140,15 @@ func (a *accumulator) hold(k int, of []*buffer, anchor int) {
 // findRare returns sites of what fewer than half of the rounds with the same loss make, such as what a program collects before many steps.
 func (m *model) findRare() map[int32]bool {
 	type made struct{ loss, site int32 }
-	rounds, last, rare := map[made]int{}, map[made]int{}, map[int32]bool{}
-	losses := map[int32]int{}
-	for k := range m.passes {
+	rounds, losses, last, rare := map[made]int{}, map[int32]int{}, map[made]int{}, map[int32]bool{}
+	for k, p := range m.passes {
 		all := m.computed(k)
-		if !m.passes[k].trains() || len(all) == 0 {
+		if !p.trains() || len(all) == 0 {
 			continue
 		}
 		loss := all[len(all)-1].site
 		losses[loss]++
-		for _, b := range m.ofRound(m.passes[k].round) {
+		for _, b := range m.ofRound(p.round) {
 			if of := (made{loss, b.site}); last[of] != k+1 {
 				rounds[of], last[of] = rounds[of]+1, k+1
 			}

@@ -154,7 +154,7 @@ type freezer struct {
 }
 
 func (f *freezer) pass() {
-	last := f.lastGradient()
+	last := f.lastGradient(f.frozen)
 	if f.goesFurther() {
 		last = f.m.passes[f.k].end
 	}
@@ -192,23 +192,21 @@ func (f *freezer) pass() {
 	}
 }
 
-// goesFurther reports whether the backward pass goes on after the node that makes the last gradient of a parameter: to an input that needs one, and so
-// also over parameters that need none.
+// goesFurther reports whether the backward pass goes on after the node of the last gradient of a parameter, to an input that needs one: then also over
+// parameters that need none.
 func (f *freezer) goesFurther() bool {
-	all := freezer{m: f.m, k: f.k, backward: f.backward, gradients: f.gradients}
-	last := all.lastGradient()
-	over := consumed(f.m.deaths(f.k), last, noEvent) // what the node saved is freed
+	over := consumed(f.m.deaths(f.k), f.lastGradient(nil), noEvent) // what the node saved is freed
 	return slices.ContainsFunc(f.backward, func(b *buffer) bool {
 		return b.begin.event > over && b.size > smallest && f.m.op(b) != "" && b.category == purpose.TemporaryData
 	})
 }
 
-// lastGradient returns when the last gradient is made that is still needed. What has the size of one is of a further use of a parameter, unless a sum
+// lastGradient returns when the last gradient is made that is needed if some parameters are frozen. What has the size of one is of a further use of a parameter, unless a sum
 // makes it; where operators are not recorded, the other reading takes it for one.
-func (f *freezer) lastGradient() (last int) {
+func (f *freezer) lastGradient(frozen []*buffer) (last int) {
 	trained := map[int64]bool{}
 	for w, g := range f.gradients {
-		if !slices.Contains(f.frozen, w) {
+		if !slices.Contains(frozen, w) {
 			last = max(last, g.begin.event)
 			trained[g.size] = g.size > smallest
 		}

@@ -199,41 +199,31 @@ func consumed(dead []int, event, end int) int {
 // executed returns the parameters in the order in which the program uses them, which may not be that in which they are registered: each is used with
 // the one of the most similar name of which that is known, as all parameters of its size differ in numbers alone.
 func (m *model) executed(backward []*buffer) []*buffer {
-	weights := m.weights()
-	template := func(w *buffer) string {
-		return strings.Map(func(r rune) rune { return max(r, '9') }, m.nameOf(w)) // digits, and what is below them, are one
-	}
-	ofSize := map[int64]string{} // "?" = several
+	weights, names := m.weights(), map[int64]string{} // by size, without digits; "" = several
 	for _, w := range weights {
-		if of, isKnown := ofSize[w.size]; isKnown && of != template(w) {
-			ofSize[w.size] = "?"
-		} else {
-			ofSize[w.size] = template(w)
+		name := strings.Map(func(r rune) rune { return max(r, '9') }, m.nameOf(w)) // digits, and what is below them, are one
+		if of, isKnown := names[w.size]; isKnown && of != name {
+			name = ""
 		}
+		names[w.size] = name
 	}
-	sure, when := m.gradientsOf(backward, weights), map[*buffer]int{}
+	gradients, when, shared := m.gradientsOf(backward, weights), map[*buffer]int{}, map[*buffer]int{}
 	byName := slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return strings.Compare(m.nameOf(x), m.nameOf(y)) })
-	var last *buffer // sure
-	shares := func(x, y *buffer) (n int) {
-		for x, y := m.nameOf(x), m.nameOf(y); n < min(len(x), len(y)) && x[n] == y[n]; n++ {
+	for range 2 { // from both sides
+		var known *buffer
+		for _, w := range byName {
+			if g := gradients[w]; g != nil && names[w.size] != "" {
+				known, when[w], shared[w] = w, g.begin.event, math.MaxInt
+			} else if known != nil {
+				n := 1
+				for x, y := m.nameOf(w), m.nameOf(known); n <= min(len(x), len(y)) && x[n-1] == y[n-1]; n++ {
+				}
+				if n > shared[w] {
+					when[w], shared[w] = when[known], n
+				}
+			}
 		}
-		return n
-	}
-	nearest := map[*buffer]int{} // letters shared
-	walk := func(w *buffer) {
-		switch g := sure[w]; {
-		case g != nil && ofSize[w.size] != "?":
-			last, when[w], nearest[w] = w, g.begin.event, math.MaxInt
-		case last != nil && 1+shares(last, w) > nearest[w]:
-			when[w], nearest[w] = when[last], 1+shares(last, w)
-		}
-	}
-	for _, w := range byName {
-		walk(w)
-	}
-	last = nil
-	for _, w := range slices.Backward(byName) {
-		walk(w)
+		slices.Reverse(byName)
 	}
 	return slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return cmp.Compare(when[y], when[x]) })
 }

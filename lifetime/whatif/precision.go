@@ -52,16 +52,14 @@ func (m *model) weightCopies() map[int32]bool {
 	return copies
 }
 
-// readNumbers returns what is read from stores and is no float, as it is cast at once; and whether the largest of what is read is such, so that
-// stores likely have numbers.
+// readNumbers returns what is read from stores and is no float, as it is cast at once, and whether the largest is: then stores likely have numbers.
 func (m *model) readNumbers() (numbers map[int32]bool, largest bool) {
-	numbers = map[int32]bool{}
-	most := int64(0)
-	for i, b := range m.buffers[:max(len(m.buffers), 1)-1] {
+	numbers, most := map[int32]bool{}, int64(0)
+	for i, b := range m.buffers {
 		if m.isRead(b) && m.op(b) == "index" {
-			isCast := m.does(m.buffers[i+1], program.OpCast)
-			if numbers[b.like] = isCast; b.size >= most {
-				most, largest = b.size, isCast
+			numbers[b.like] = i+1 < len(m.buffers) && m.does(m.buffers[i+1], program.OpCast)
+			if b.size >= most {
+				most, largest = b.size, numbers[b.like]
 			}
 		}
 	}
