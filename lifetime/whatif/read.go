@@ -119,7 +119,8 @@ func (m *model) readSums() {
 	}
 }
 
-// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches.
+// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches. What others make again is not
+// of the setup, though it is made before all forward passes.
 func (m *model) leaveOutOnce() {
 	if len(m.passes) < 2 {
 		return
@@ -134,6 +135,9 @@ func (m *model) leaveOutOnce() {
 		isOfPass := b.phase == purpose.Forward || b.phase == purpose.Backward
 		if b.pass == 0 && !b.isFreed() && isOfPass && !later[m.pieceOf(b)] {
 			b.pass = -1
+		}
+		if b.pass == 0 && b.part == purpose.Setup && later[m.pieceOf(b)] {
+			b.part = purpose.UnknownPart
 		}
 	}
 }

@@ -1,12 +1,11 @@
 """Small trainings in which what lives is not what autograd keeps, or not of the batch; each prints the allocator's peak, and records into the file OUT if that is set.
-usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1] [amp=1]
+usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1]
 rollout    collects with no_grad into stores with a row for each environment, then learns from a fourth of them at a time; a variable holds each part
 bytes      samples bytes from a store that the batch does not change, and casts them
 leaf       the input of frozen and trained layers needs gradients, as with adapters; a variable holds logits
-temperature  a second optimizer trains one number, in a pass without matrices
 stages     modules are registered in another order than they run
 pair       each block is two calls of one function in the body of a loop"""
-import sys
+import contextlib, sys
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 import record
@@ -115,7 +114,7 @@ def train(net, batch, loss, steps=3):
     for _ in range(steps):
         for _ in range(acc):
             x, y = batch()
-            with torch.autograd.graph.save_on_cpu() if "offload" in opt else torch.autocast("cuda", dtype=torch.bfloat16, enabled="amp" in opt):
+            with torch.autograd.graph.save_on_cpu() if "offload" in opt else contextlib.nullcontext():
                 logits = net(x)
                 l = loss(logits.float(), y)
             l.backward()
@@ -167,23 +166,11 @@ def leaf():
     return train(net, lambda: (torch.randn(n(1024), 256, **D).requires_grad_(), torch.zeros(n(1024), dtype=torch.long, device="cuda")), F.cross_entropy)
 
 
-def temperature():
-    net, heat = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512)).cuda(), nn.Parameter(torch.zeros((), device="cuda"))
-    o, second = torch.optim.Adam(net.parameters()), torch.optim.Adam([heat])
-    for _ in range(3):
-        x = torch.randn(512, 512, device="cuda")
-        with torch.autocast("cuda", dtype=torch.bfloat16, enabled="amp" in opt):
-            loss = net(x).float().pow(2).mean()
-        o.zero_grad(); loss.backward(); o.step()
-        second.zero_grad(); (heat.exp() * loss.detach()).backward(); second.step()
-    return net, heat, o, second
-
-
 def plain(net, *shape):
     return train(net.to(**D), lambda: (torch.randn(n(shape[0]), *shape[1:], **D), None), lambda z, y: z.pow(2).mean())
 
 
-run = {"rollout": rollout, "bytes": pixels, "leaf": leaf, "temperature": temperature,
+run = {"rollout": rollout, "bytes": pixels, "leaf": leaf,
        "stages": lambda: plain(frozen(Stages(), ("ups.0", "stages.0", "stages.1")), 4096, 64),
        "pair": lambda: plain(Pairs(), 16, 128, 128)}
 record.start("all", names=kind in ("leaf", "stages"))
