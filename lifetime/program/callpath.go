@@ -205,11 +205,7 @@ type looped struct {
 // the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less. Loops over the same
 // function are of the same blocks, such as those of an encoder and a decoder. site and size tell of an index; the blocks with the most bytes by weight count.
 func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks [][]int) {
-	type loop struct { // over one function
-		depth int
-		where int32
-	}
-	functions, most, together := all.functions(n, site), int64(0), map[loop]int64{}
+	functions, most, together := all.functions(n, site), int64(0), map[[2]int]int64{} // by depth and function: of all loops over it
 	for k := range functions {
 		f := &functions[k]
 		pieces := make([]Piece, len(f.made))
@@ -225,14 +221,13 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 		if f.bytes == 0 { // another function makes what the blocks keep
 			f.period = 0
 		}
-		together[loop{f.depth, f.where}] += f.bytes
+		together[[2]int{f.depth, int(f.where)}] += f.bytes
 	}
 	best := looped{depth: -1}
 	for k := range functions {
-		if f := &functions[k]; f.period > 0 {
-			f.bytes = together[loop{f.depth, f.where}]
-			most = max(most, f.bytes)
-		}
+		f := &functions[k]
+		f.bytes = together[[2]int{f.depth, int(f.where)}]
+		most = max(most, f.bytes)
 	}
 	for _, f := range functions {
 		if f.period > 0 && float64(f.bytes) >= enough*float64(most) &&
