@@ -24,6 +24,9 @@ type attention struct {
 // the heads; it pads them to 8 elements, and keeps sums in 32 bits (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). The range is wider where
 // the recording does not say which kernel ran.
 func (m *model) attend() {
+	if m.isUnnamed() {
+		m.doubt(offUnnamed)
+	}
 	drop, isOpen := map[*buffer]bool{}, false
 	isOf := func(b *buffer) bool { return m.does(b, program.OpAttention) && b.size > smallest }
 	sums := m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && isOf(b) && m.runs(b, "sum_dim") })

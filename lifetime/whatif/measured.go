@@ -43,6 +43,7 @@ var (
 	offPrecision  = off{below: .03, above: .055}
 	offAutocast   = off{below: .025, above: .015} // beside offPrecision; casts that change nothing in 32 bits are not recorded
 	offAttention  = off{below: .03, above: .09}   // beside both, where the kernel that computes attention is not recorded
+	offUnnamed    = off{below: .12, above: .15}   // beside offPrecision, where operators are not recorded: attention may be in any line
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .04, above: .11, ofOperations: true}
 )
