@@ -46,9 +46,12 @@ func (m *model) autocast() string {
 	if all == nil {
 		return "no backward pass was recorded, and which buffers are weights is not known"
 	}
+	open := int64(0)
 	for _, a := range all {
 		a.apply()
+		open = max(open, a.open)
 	}
+	m.less += open
 	m.doubt(offAutocast)
 	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights, and rows of a result that is not the last
 	for i, b := range halved.buffers {
@@ -72,6 +75,8 @@ type autocaster struct {
 	dead     []int
 	half     map[*buffer]bool      // has 16 bits
 	moved    map[*buffer][2]moment // begins and ends elsewhere
+	floats   map[int32]bool        // computed with zeros of 32 bits
+	open     int64                 // bytes of copies that there may not be
 	terms    map[*buffer]bool      // that are added to gradients which are kept, as a pass that makes these shows
 
 	operations []operation
@@ -81,7 +86,7 @@ type autocaster struct {
 
 func (m *model) newAutocaster(k int) *autocaster {
 	a := &autocaster{
-		m: m, pass: k, uses: m.lastUses(k), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{},
+		m: m, pass: k, uses: m.lastUses(k), backward: m.backward(k), dead: m.deaths(k), floats: m.withZeros(k), half: map[*buffer]bool{},
 		moved: map[*buffer][2]moment{}, terms: map[*buffer]bool{}, producers: map[*buffer]*operation{},
 		saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 	}
@@ -227,6 +232,7 @@ func (a *autocaster) castForward() {
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
 				a.put(prev.result, prev.result.size, castsOperand.at(first.begin.event), prev.result.end.later(hasCast.at(first.begin.event)))
 			}
+		case a.floats[first.like]:
 		case isHalf && (o.op != "add" || o.result == nil || floats[o.result.size] == nil || floats[o.result.size].end.compare(o.result.begin) <= 0): // no operand has 32 bits
 			a.halve(o)
 		}
@@ -297,8 +303,11 @@ func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 	case operand.saved:
 		end = operand.end
 	}
+	if a.floats[operand.like] && o.result != nil && o.result.size == operand.size { // it may be a product of others that sums over nothing
+		a.open += operand.size / 2
+	}
 	a.put(o.first(), operand.size/2, castsOperand.at(o.first().begin.event), end)
-	keepsResult := producer != nil && producer.does.Is(program.OpSavesOwn)
+	keepsResult := producer != nil && producer.does.Is(program.OpSavesOwn) || a.floats[operand.like] // what it is multiplied with next keeps it too
 	if use, isUsed := a.uses[operand]; isUsed && operand.saved && !isInput && !keepsResult {
 		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}
 	}
@@ -355,6 +364,7 @@ func (a *autocaster) castBackward() {
 			a.half[b], isHalf = true, true
 		case m.does(b, program.OpNorm|program.OpFloat):
 			isHalf = isHalf && op == sumOp
+		case a.floats[b.like]:
 		case isHalf, isNode && ofHalf[forward]:
 			a.half[b], isHalf = true, true
 		}

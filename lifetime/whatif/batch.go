@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -51,24 +52,32 @@ func (b *buffer) isStore() bool {
 
 // isRead reports whether a buffer may be rows that are read from a store.
 func (m *model) isRead(b *buffer) bool {
-	return b.pass >= 0 && b.phase == purpose.OtherPhase && (m.op(b) == "index" || m.op(b) == "" && b.category == purpose.Input)
+	return b.pass >= 0 && b.phase == purpose.OtherPhase && (m.op(b) == "index" || m.op(b) == "stack" || m.op(b) == "" && b.category == purpose.Input)
 }
 
-// readWhole returns the recorded stores that passes read whole in parts of one size, as of a rollout: they likely grow with the batch, and count as of a
-// pass. What passes only sample from has the size it has.
+// readWhole returns the recorded stores that passes read whole in parts of one size, as of a rollout, perhaps but for a last row, of which as many are made:
+// they likely grow with the batch, and count as of a pass. So do all, if the largest does. What passes only sample from has the size it has.
 func (m *model) readWhole() map[int32]bool {
-	all, parts := map[int32]bool{}, numbersOf(filter(m.buffers, m.isRead))
+	isWritten := func(b *buffer) bool { return m.does(b, program.OpCast) || m.op(b) == "" }
+	all, parts, rows := map[int32]bool{}, numbersOf(filter(m.buffers, m.isRead)), numbersOf(filter(m.buffers, isWritten))
 	if len(parts) > mostSizes {
 		return all
 	}
-	for _, b := range m.buffers {
-		if !b.isStore() {
-			continue
-		}
+	isWhole := func(b *buffer) bool {
 		for part, n := range parts {
-			if b.size > part && b.size%part == 0 && b.size/part <= int64(n) {
-				all[b.like], b.part = true, purpose.UnknownPart
+			row := b.size % part
+			isRest := row == 0 || b.size%row == 0 && b.size/row <= int64(rows[row])+1
+			if b.size > part && isRest && b.size/part <= int64(n) {
+				return true
 			}
+		}
+		return false
+	}
+	stores := filter(m.buffers, (*buffer).isStore)
+	isRollout := len(stores) > 0 && isWhole(slices.MaxFunc(stores, func(x, y *buffer) int { return cmp.Compare(x.size, y.size) }))
+	for _, b := range stores {
+		if isRollout || isWhole(b) {
+			all[b.like], b.part = true, purpose.UnknownPart
 		}
 	}
 	return all

@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime/program"
@@ -52,18 +53,51 @@ func (m *model) weightCopies() map[int32]bool {
 	return copies
 }
 
-// readNumbers returns what is read from stores and is no float, as it is cast at once, and whether the largest is: then stores likely have numbers.
+// readNumbers returns what is read from stores and is no float, as it is cast at once, or later to four times its size, and whether the largest is: then
+// stores likely have numbers.
 func (m *model) readNumbers() (numbers map[int32]bool, largest bool) {
-	numbers, most := map[int32]bool{}, int64(0)
+	numbers = map[int32]bool{}
+	var last *buffer // the largest that is read
 	for i, b := range m.buffers {
-		if m.isRead(b) && m.op(b) == "index" {
-			numbers[b.like] = i+1 < len(m.buffers) && m.does(m.buffers[i+1], program.OpCast)
-			if b.size >= most {
-				most, largest = b.size, numbers[b.like]
+		if last != nil && m.does(b, program.OpCast) && b.size == 4*last.size && b.begin.compare(last.end) < 0 {
+			numbers[last.like], largest = true, true
+		}
+		if m.isRead(b) && m.op(b) != "" {
+			numbers[b.like] = m.op(b) == "index" && i+1 < len(m.buffers) && m.does(m.buffers[i+1], program.OpCast)
+			if last == nil || b.size >= last.size {
+				last, largest = b, numbers[b.like]
 			}
 		}
 	}
 	return numbers, largest
+}
+
+// withZeros returns what functions of the program compute element by element in pass k that make zeros and go on from them in a loop of 4 rounds or more, as for the state of a
+// scan, and gradients of its sizes: zeros have 32 bits unless the program says otherwise, and so has what is computed with them.
+func (m *model) withZeros(k int) map[int32]bool {
+	const rounds = 4                                                             // of a loop, at least
+	by, all, sizes := map[string][]*buffer{}, map[int32]bool{}, map[int64]bool{} // by function
+	for _, b := range m.computed(k) {
+		if c := m.paths.Innermost(b.site); c != nil && b.size > smallest && m.paths.IsUser(b.site) {
+			by[c.File+" "+c.Function] = append(by[c.File+" "+c.Function], b)
+		}
+	}
+	for _, made := range by {
+		zeros, again := numbersOf(filter(made, func(b *buffer) bool { return m.op(b) == "zeros" })), map[likes]int{}
+		isLoop := func(b *buffer) bool {
+			again[likes{b.site, b.size}]++
+			return zeros[b.size] > 0 && again[likes{b.site, b.size}] >= 4*zeros[b.size] && m.does(b, program.OpElements)
+		}
+		if slices.ContainsFunc(made, isLoop) {
+			for _, b := range filter(made, func(b *buffer) bool { return m.does(b, program.OpElements|program.OpFloat|program.OpStores) }) {
+				all[b.like], sizes[b.size] = true, true
+			}
+		}
+	}
+	for _, b := range m.backward(k) {
+		all[b.like] = sizes[b.size] && b.category != purpose.Gradient
+	}
+	return all
 }
 
 // halve has two bytes for what has four. Inputs are taken for indices, unless what made them tells, and buffers of an operation that are a quarter of its next one for
@@ -82,6 +116,10 @@ func (m *model) halve() string {
 		return m.does(b, program.OpEmbedding) && b.phase == purpose.Backward && !gradients[b.size]
 	}
 	numbers, ofNumbers := m.readNumbers()
+	floats := map[int32]bool{}
+	for k := range m.passes {
+		maps.Copy(floats, m.withZeros(k))
+	}
 	var whole, half []int // what may be halved, and what may not be
 	for i, b := range m.buffers {
 		isMask := false
@@ -94,6 +132,8 @@ func (m *model) halve() string {
 		isOfStore := b.isStore() || m.isRead(b) && m.op(b) == "index"
 		switch {
 		case numbers[b.like]:
+		case floats[b.like]:
+			whole = append(whole, i)
 		case isOfStore && ofNumbers:
 			whole = append(whole, i)
 		case isOfStore:

@@ -87,9 +87,13 @@ func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 		}
 		m.passes = append(m.passes, of)
 	}
+	trains := slices.ContainsFunc(m.passes, func(p pass) bool { return p.trains() })
 	for i, k := range w.PassOf {
-		if k >= 0 {
-			all[i].pass = k
+		if b := &all[i]; k >= 0 {
+			b.pass = k
+		}
+		if b := &all[i]; trains && b.category == purpose.Cache && b.part == purpose.Setup {
+			b.category = purpose.UnknownCategory // a store, as of a rollout
 		}
 	}
 }

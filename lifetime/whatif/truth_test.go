@@ -684,8 +684,14 @@ func TestHeld(t *testing.T) {
 		{"rollout", "batch=0.5", 21335552, .001}, // what it reads whole grows
 		{"rollout", "batch=2", 57910272, .001},
 		{"rollout", "precision=bf16", 25206272, .001},
-		{"bytes", "precision=bf16", 47355392, .001}, // what it casts at once is no float
-		{"bytes", "batch=0.5", 56853504, .001},      // and what it samples from does not grow
+		{"unroll", "batch=0.5", 20044288, .001}, // with one row more than it reads
+		{"unroll", "batch=2", 45013504, .001},
+		{"unroll", "precision=bf16", 21591552, .05},
+		{"scan", "precision=bf16", 20516352, .05}, // zeros have 32 bits
+		{"scan", "precision=amp", 21993472, .03},
+		{"penalty", "offload=activations", 43571200, .1}, // what is differentiated again may stay
+		{"bytes", "precision=bf16", 47355392, .001},      // what it casts at once is no float
+		{"bytes", "batch=0.5", 56853504, .001},           // and what it samples from does not grow
 		{"bytes", "batch=2", 73622528, .001},
 		{"sac", "precision=amp", 587996160, .005}, // a pass of one number has nothing to cast
 		{"sac", "precision=bf16", 457624064, .002},

@@ -1,11 +1,14 @@
 """Small trainings in which what lives is not what autograd keeps, or not of the batch; each prints the allocator's peak, and records into the file OUT if that is set.
-usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1]
+usage: held.py KIND [b=2] [acc=2] [offload=1] [freeze=1] [bf16=1] [ckpt=1] [amp=1]
 rollout    collects with no_grad into stores with a row for each environment, then learns from a fourth of them at a time; a variable holds each part
+unroll     collects bytes into a store of an object with one more row than steps, then learns from a fourth of the environments stacked
+scan       a loop over time goes on from zeros of 32 bits
+penalty    differentiates a gradient again
 bytes      samples bytes from a store that the batch does not change, and casts them
 leaf       the input of frozen and trained layers needs gradients, as with adapters; a variable holds logits
 stages     modules are registered in another order than they run
 pair       each block is two calls of one function in the body of a loop"""
-import contextlib, sys
+import sys
 import torch, torch.nn as nn, torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 import record
@@ -114,7 +117,7 @@ def train(net, batch, loss, steps=3):
     for _ in range(steps):
         for _ in range(acc):
             x, y = batch()
-            with torch.autograd.graph.save_on_cpu() if "offload" in opt else contextlib.nullcontext():
+            with torch.autograd.graph.save_on_cpu() if "offload" in opt else torch.autocast("cuda", dtype=torch.bfloat16, enabled="amp" in opt):
                 logits = net(x)
                 l = loss(logits.float(), y)
             l.backward()
@@ -151,6 +154,57 @@ def rollout():
     return net, o
 
 
+class Store:
+    def __init__(self, steps, envs):
+        self.seen = torch.zeros(steps + 1, envs, 1024, dtype=torch.uint8, device="cuda")
+        self.state = torch.zeros(steps + 1, envs, 128, **D)
+
+
+def unroll():
+    net, envs, steps = nn.Sequential(nn.Linear(1024, 192), nn.ReLU(), nn.Linear(192, 16)).to(**D), n(256), 16
+    o, store = torch.optim.Adam(net.parameters()), Store(steps, envs)
+    for _ in range(2):
+        for t in range(steps):
+            with torch.no_grad(): net(store.seen[t].to(dt) / 255)
+            store.seen[t + 1] = torch.zeros(envs, 1024, dtype=torch.uint8).to("cuda")
+        for at in range(0, envs, envs // 4):
+            x, h = (torch.stack([of[:-1, i] for i in range(at, at + envs // 4)], 1).flatten(0, 1) for of in (store.seen, store.state))
+            loss = (net(x.to(dt) / 255) - h[:, :16]).pow(2).mean()
+            o.zero_grad(); loss.backward(); o.step()
+    return net, o, store
+
+
+class Scan(nn.Module):
+    def __init__(self, d=128, states=8):
+        super().__init__()
+        self.into, self.out, self.rate = nn.Linear(d, d + 2 * states), nn.Linear(d, d), nn.Parameter(torch.zeros(d, states))
+
+    def forward(self, x):
+        d, k = self.rate.shape
+        u, b, c = self.into(x).split([d, k, k], -1)
+        keep = torch.exp(F.softplus(u).float().unsqueeze(-1) * -self.rate.float().exp())
+        add = u.unsqueeze(-1) * b.unsqueeze(2)
+        h, ys = torch.zeros(x.size(0), d, k, device="cuda"), []
+        for t in range(x.size(1)):
+            h = keep[:, t] * h + add[:, t]
+            ys.append((h * c[:, t].float().unsqueeze(1)).sum(-1))
+        return x + self.out(torch.stack(ys, 1).to(x.dtype))
+
+
+def penalty():
+    torch.backends.cudnn.enabled = False  # the stub has none
+    net = nn.Sequential(nn.Conv2d(3, 32, 3, padding=1), nn.GroupNorm(4, 32), nn.LeakyReLU(.2), nn.Conv2d(32, 64, 3, padding=1), nn.LeakyReLU(.2), nn.Conv2d(64, 1, 3)).to(**D)
+    o = torch.optim.Adam(net.parameters())
+    for _ in range(2):
+        real = torch.randn(n(16), 3, 32, 32, **D)
+        mixed = torch.rand_like(real).requires_grad_()
+        with torch.autograd.graph.save_on_cpu() if "offload" in opt else torch.enable_grad():
+            score, fake = net(real).mean(), net(mixed).flatten(1).sum(1)
+        grad, = torch.autograd.grad(fake, mixed, torch.ones_like(fake), create_graph=True)
+        o.zero_grad(); (score + (grad.flatten(1).norm(dim=1) - 1).pow(2).mean()).backward(); o.step()
+    return net, o
+
+
 def pixels():
     net = nn.Sequential(nn.Linear(4096, 256), nn.ReLU(), nn.Linear(256, 16)).to(**D)
     store = torch.zeros(6000, 4096, dtype=torch.uint8, device="cuda")
@@ -170,8 +224,9 @@ def plain(net, *shape):
     return train(net.to(**D), lambda: (torch.randn(n(shape[0]), *shape[1:], **D), None), lambda z, y: z.pow(2).mean())
 
 
-run = {"rollout": rollout, "bytes": pixels, "leaf": leaf,
+run = {"rollout": rollout, "unroll": unroll, "penalty": penalty, "bytes": pixels, "leaf": leaf,
        "stages": lambda: plain(frozen(Stages(), ("ups.0", "stages.0", "stages.1")), 4096, 64),
+       "scan": lambda: plain(nn.Sequential(*(Scan() for _ in range(3))), 8, 32, 128),
        "pair": lambda: plain(Pairs(), 16, 128, 128)}
 record.start("all", names=kind in ("leaf", "stages"))
 kept = run[kind]()
