@@ -69,7 +69,7 @@ var budgets = []struct {
 	{"lifetime/oom", 1_740, true},
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
-	{"lifetime/program", 2_610, true},
+	{"lifetime/program", 2_660, true},
 	{"lifetime/purpose", 200, true},
 	{"lifetime/region", 460, true},
 	{"lifetime/replay", 2_950, true},

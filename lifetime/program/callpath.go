@@ -194,16 +194,24 @@ func (all *CallPaths) CallerOf(n int, site func(i int) int32) int32 {
 
 // looped is a function that may be called in a loop, with what a pass makes below it.
 type looped struct {
-	depth         int
-	where         int32
-	made          []int // indexes of the pass
-	bytes         int64
-	first, period int // buffers of the first block, and of the others; 0 = it does not repeat
+	depth   int
+	where   int32
+	made    []int // indexes of the pass
+	bytes   int64
+	ends    []int // of its blocks, in made; none = it does not repeat
+	isWhole bool  // it makes nothing but equal ones
+}
+
+// covers reports whether all that another function makes is made while f runs.
+func (f *looped) covers(g *looped) bool {
+	return f.made[0] <= g.made[0] && f.made[len(f.made)-1] >= g.made[len(g.made)-1]
 }
 
 // Blocks returns the blocks of a forward pass that repeat, as indexes of what it makes, in order: below one function that is called in a loop,
-// the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less. Loops over the same
-// function are of the same blocks, such as those of an encoder and a decoder. site and size tell of an index; the blocks with the most bytes by weight count.
+// the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less, or after blocks that have
+// another period, such as frozen ones. One operation is not a block. Loops over the same function are of the same blocks, such as those of an encoder and
+// a decoder. site and size tell of an index; the blocks with the most bytes by weight count, and each is the whole call around them, if that
+// calls other functions too: one that calls nothing else may be that of the loop.
 func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks [][]int) {
 	functions, most, together := all.functions(n, site), int64(0), map[[2]int]int64{} // by depth and function: of all loops over it
 	for k := range functions {
@@ -212,26 +220,34 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 		for i, of := range f.made {
 			pieces[i] = all.PieceOf(site(of), size(of))
 		}
-		if f.first, f.period = periodOf(pieces); f.period == 0 {
-			continue
+		if f.ends, f.isWhole = endsOf(pieces); len(f.ends) > 0 && all.isOneOperation(pieces[:f.ends[0]], site(f.made[0])) {
+			f.ends = nil
 		}
 		for _, of := range f.made {
 			f.bytes += weight(of)
 		}
 		if f.bytes == 0 { // another function makes what the blocks keep
-			f.period = 0
+			f.ends = nil
 		}
 		together[[2]int{f.depth, int(f.where)}] += f.bytes
 	}
 	best := looped{depth: -1}
 	for k := range functions {
-		f := &functions[k]
-		f.bytes = together[[2]int{f.depth, int(f.where)}]
-		most = max(most, f.bytes)
+		if f := &functions[k]; len(f.ends) > 0 {
+			f.bytes = together[[2]int{f.depth, int(f.where)}]
+			most = max(most, f.bytes)
+		}
 	}
 	for _, f := range functions {
-		if f.period > 0 && float64(f.bytes) >= enough*float64(most) &&
+		if len(f.ends) > 0 && float64(f.bytes) >= enough*float64(most) &&
 			cmp.Or(cmp.Compare(f.depth, best.depth), cmp.Compare(f.bytes, best.bytes)) > 0 {
+			best = f
+		}
+	}
+	inner := best
+	for _, f := range functions {
+		if f.isWhole && f.depth < inner.depth && len(f.ends) == len(inner.ends) && f.covers(&inner) && cmp.Or(cmp.Compare(f.bytes, best.bytes), cmp.Compare(f.depth, best.depth)) > 0 &&
+			slices.ContainsFunc(functions, func(g looped) bool { return g.depth == f.depth+1 && f.covers(&g) && !g.covers(&inner) }) {
 			best = f
 		}
 	}
@@ -240,12 +256,14 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 		for _, f := range functions {
 			span := [2]int{f.made[0], f.made[len(f.made)-1]}
 			overlaps := func(of [2]int) bool { return span[0] <= of[1] && of[0] <= span[1] }
-			if f.period == 0 || f.where != best.where || f.depth == best.depth != isBest || !isBest && slices.ContainsFunc(spans, overlaps) {
+			if len(f.ends) == 0 || f.where != best.where || f.depth == best.depth != isBest || !isBest && slices.ContainsFunc(spans, overlaps) {
 				continue
 			}
 			spans = append(spans, span)
-			for from, to := 0, f.first; to <= len(f.made); from, to = to, to+f.period {
+			from := 0
+			for _, to := range f.ends {
 				blocks = append(blocks, f.made[from:to])
+				from = to
 			}
 		}
 	}
@@ -276,27 +294,69 @@ func (all *CallPaths) functions(n int, site func(i int) int32) (found []looped) 
 // leastRepeated is the least number of buffers in which a period is looked for.
 const leastRepeated = 4
 
-// periodOf returns how many pieces the first block has, and the others: the smallest number, of at least two, with which the others are
-// equal. The first one may have half to twice as many. 0 = there are none.
-func periodOf(pieces []Piece) (first, period int) {
+// isOneOperation reports whether a block of pieces is what one call of an operator makes: one line of a library, or with one operator.
+func (all *CallPaths) isOneOperation(block []Piece, site int32) bool {
+	return (block[0].op != "" || !all.Innermost(site).User) &&
+		!slices.ContainsFunc(block, func(p Piece) bool { return p.stack != block[0].stack || p.op != block[0].op })
+}
+
+// endsOf returns where the blocks of pieces end; none if they do not repeat. All are equal, or those before the last equal ones are, too, and begin alike,
+// or only the first one differs: it may have half to twice as many pieces. isWhole: none differs but in length.
+func endsOf(pieces []Piece) (ends []int, isWhole bool) {
 	n := len(pieces)
-	if n < leastRepeated {
-		return 0, 0
+	if n < leastRepeated || slices.Equal(pieces[:n-1], pieces[1:]) { // calls of one operator, such as all activations of a network
+		return nil, false
 	}
-	if slices.Equal(pieces[:n-1], pieces[1:]) { // calls of one operator, such as all activations of a network
-		return 0, 0
-	}
-	for p := 2; p <= n/2; p++ {
-		if n%p == 0 && slices.Equal(pieces[:n-p], pieces[p:]) {
-			return p, p
+	every := func(first, period, n int) {
+		for to := first; to <= n; to += period {
+			ends = append(ends, to)
 		}
+	}
+	periods := periodsOf(pieces)
+	if p := periods[n]; p > 0 {
+		every(p, p, n)
+		return ends, true
 	}
 	for p := leastRepeated; p <= n/3; p++ {
-		for _, first := range [...]int{n % p, n%p + p} {
-			if 2*first >= p && slices.Equal(pieces[first:n-p], pieces[first+p:]) {
-				return first, p
-			}
+		from := n - p // of the equal ones at the end
+		for from >= p && slices.Equal(pieces[from-p:from], pieces[n-p:]) {
+			from -= p
+		}
+		before := 0
+		if from < n-p && pieces[from] == pieces[0] {
+			before = periods[from]
+		}
+		switch {
+		case before > 0:
+			every(before, before, from)
+			every(from+p, p, n)
+		case 2*from < p:
+			every(from+p, p, n)
+		case from < 2*p:
+			every(from, p, n)
+		default:
+			continue
+		}
+		return ends, before > 0
+	}
+	return nil, false
+}
+
+// periodsOf returns for each number of first pieces the smallest number of them, of at least two, of which all are repeats; 0 = there is none. It takes
+// O(pieces), by what begins and ends alike (Knuth, Morris, Pratt).
+func periodsOf(pieces []Piece) []int {
+	periods, alike := make([]int, len(pieces)+1), make([]int, len(pieces)+1)
+	for n := 2; n <= len(pieces); n++ {
+		k := alike[n-1]
+		for k > 0 && pieces[k] != pieces[n-1] {
+			k = alike[k]
+		}
+		if pieces[k] == pieces[n-1] {
+			k++
+		}
+		if alike[n] = k; n-k >= 2 && k > 0 && n%(n-k) == 0 {
+			periods[n] = n - k
 		}
 	}
-	return 0, 0
+	return periods
 }

@@ -28,11 +28,18 @@ func TestDeepStacks(t *testing.T) {
 	}
 }
 
-// TestBlocks: an operator that each block calls twice does not make a block, and the layers of an encoder and of a decoder both do.
+// TestBlocks: an operator that each block calls twice does not make a block, nor one that makes two buffers, and the layers of an encoder and of a decoder
+// both do. Frozen layers that make less are blocks, too, and a block is the whole call, not what makes most of it; but not a net that is called twice.
 func TestBlocks(t *testing.T) {
 	const mlp = " net/loss/layer/linear:1 net/loss/layer/relu:9 net/loss/layer/linear:2 net/loss/layer/relu:9 net/loss/layer/linear:3"
 	const encoder, decoder = " net/loss/layer/sin:8 net/loss/layer/mul:6", " net/loss/decode/layer/cos:9 net/loss/decode/layer/mul:7 net/loss/decode/layer/add:5"
+	const frozen, tuned = " net/layer/norm:1 net/layer/mul:2", " net/layer/norm:1 net/layer/sin:3 net/layer/cos:4 net/layer/mul:5"
+	const scan = " net/layer/norm/mul:1 net/layer/mix/sin:9 net/layer/mix/mul:9"
 	for _, c := range []struct{ made, want string }{
+		{strings.Repeat(" net/norm/batch:1 net/norm/batch:2", 3), "[]"},
+		{" net/words:1" + strings.Repeat(frozen, 2) + strings.Repeat(tuned, 3), "[[1 2] [3 4] [5 6 7 8] [9 10 11 12] [13 14 15 16]]"},
+		{strings.Repeat(scan, 2), "[[0 1 2] [3 4 5]]"},
+		{strings.Repeat(" loss/net/words:1"+strings.Repeat(scan, 2), 2), "[[1 2 3] [4 5 6] [8 9 10] [11 12 13]]"},
 		{strings.Repeat(mlp, 3), "[[0 1 2 3 4] [5 6 7 8 9] [10 11 12 13 14]]"},
 		{" net/loss/relu:9 net/loss/relu:9 net/loss/relu:9 net/loss/relu:9", "[]"},
 		{strings.Repeat(encoder, 2) + strings.Repeat(decoder, 2), "[[0 1] [2 3] [4 5 6] [7 8 9]]"},
