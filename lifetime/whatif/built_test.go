@@ -391,6 +391,39 @@ func TestBuiltFreeze(t *testing.T) {
 	}
 }
 
+// TestBuiltFrozenBefore: of norms of equal sizes those beside adapters that surely have gradients have some, where others are frozen already. Beside
+// parameters, what the last block saves and the gradient of its adapter are left.
+func TestBuiltFrozenBefore(t *testing.T) {
+	b := build()
+	for k := range 4 {
+		b.alloc(fmt.Sprint("net.", k, ".norm.weight"), 1, ofParameter, b.site("empty", "init"))
+		if k >= 2 {
+			b.alloc(fmt.Sprint("net.", k, ".adapter.weight"), 4, ofParameter, b.site("empty", "init"))
+		}
+	}
+	for range 3 {
+		for k := range 4 {
+			b.alloc(fmt.Sprint("inner", k), 3, ofActivation, b.site("linear", "forward", "block", "inner"))
+			b.alloc(fmt.Sprint("out", k), 2, ofActivation, b.site("add", "forward", "block"))
+			if k < 2 {
+				b.free(fmt.Sprint("inner", k), fmt.Sprint("out", k))
+			}
+		}
+		for k := 3; k >= 2; k-- {
+			b.alloc(fmt.Sprint("wide", k), 4, ofGradient, b.site("mm"))
+			b.free(fmt.Sprint("inner", k))
+			b.alloc(fmt.Sprint("narrow", k), 1, ofGradient, b.site("native_layer_norm_backward"))
+			b.free(fmt.Sprint("out", k))
+		}
+		b.now += 10
+		b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+		b.free("wide2", "wide3", "narrow2", "narrow3")
+	}
+	if peak, refused := run(t, b.engine(t), "freeze=net.2.*"); peak != (4+2*4+3+2+4)*unitBytes {
+		t.Errorf("%.1f units (%s)", float64(peak)/unitBytes, refused)
+	}
+}
+
 // TestBuiltCache: of a cache of 6 units beside parameters of 1 and a result of 2, only the cache grows.
 func TestBuiltCache(t *testing.T) {
 	b := build()

@@ -197,7 +197,8 @@ func consumed(dead []int, event, end int) int {
 }
 
 // executed returns the parameters in the order in which the program uses them, which may not be that in which they are registered: each is used with
-// the one of the most similar name of which that is known, as all parameters of its size differ in numbers alone.
+// the one of the most similar name of which that is known, as all parameters of its size differ in numbers alone; else with the next one. Where fewer
+// parameters of a size have gradients, as others are frozen already or not used, it returns those nearest in the tree of modules to one that surely has.
 func (m *model) executed(backward []*buffer) []*buffer {
 	weights, names := m.weights(), map[int64]string{} // by size, without digits; "" = several
 	for _, w := range weights {
@@ -207,25 +208,56 @@ func (m *model) executed(backward []*buffer) []*buffer {
 		}
 		names[w.size] = name
 	}
+	spare := numbersOf(filter(backward, is(purpose.Gradient)))
+	for _, w := range weights {
+		spare[w.size]--
+	}
+	near := map[*buffer]int{}
 	gradients, when, shared := m.gradientsOf(backward, weights), map[*buffer]int{}, map[*buffer]int{}
 	byName := slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return strings.Compare(m.nameOf(x), m.nameOf(y)) })
+	byName = slices.DeleteFunc(byName, func(w *buffer) bool { return m.nameOf(w) == "" })
+	common := 1 // letters that all names begin with, and one
+	if len(byName) > 0 {
+		common += sharedBy(m.nameOf(byName[0]), m.nameOf(byName[len(byName)-1]))
+	}
 	for range 2 { // from both sides
-		var known *buffer
+		var known, sure *buffer
 		for _, w := range byName {
 			if g := gradients[w]; g != nil && names[w.size] != "" {
 				known, when[w], shared[w] = w, g.begin.event, math.MaxInt
 			} else if known != nil {
-				n := 1
-				for x, y := m.nameOf(w), m.nameOf(known); n <= min(len(x), len(y)) && x[n-1] == y[n-1]; n++ {
-				}
-				if n > shared[w] {
+				if n := sharedBy(m.nameOf(w), m.nameOf(known)) + 1; n > max(shared[w], common) {
 					when[w], shared[w] = when[known], n
 				}
+			}
+			if spare[w.size] >= 0 {
+				sure, near[w] = w, math.MaxInt
+			} else if sure != nil {
+				near[w] = max(near[w], strings.Count(m.nameOf(w)[:sharedBy(m.nameOf(w), m.nameOf(sure))], "."))
 			}
 		}
 		slices.Reverse(byName)
 	}
+	for i, w := range slices.Backward(weights) {
+		if shared[w] == 0 && i+1 < len(weights) {
+			when[w] = when[weights[i+1]]
+		}
+	}
+	fewer := map[*buffer]bool{}
+	for _, w := range slices.Backward(slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return cmp.Compare(near[y], near[x]) })) {
+		fewer[w] = spare[w.size] < 0
+		spare[w.size]++
+	}
+	weights = filter(weights, func(w *buffer) bool { return !fewer[w] })
 	return slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return cmp.Compare(when[y], when[x]) })
+}
+
+// sharedBy returns how many letters two names begin with alike.
+func sharedBy(x, y string) (n int) {
+	for n < min(len(x), len(y)) && x[n] == y[n] {
+		n++
+	}
+	return n
 }
 
 // gradientsOf returns the gradients that a backward pass makes of parameters, by parameter: those of parameters of equal sizes come in reverse.
