@@ -103,7 +103,7 @@ func (c *checkpointed) blocks(v string) string {
 	case c.units == 0 && modules != "":
 		return "no module that ran forward has such a name; memlane peak --by layer shows where they are"
 	case c.units == 0:
-		return "no block of the program repeats"
+		return "no block of the program repeats: name its modules, such as checkpoint=module:*.mlp"
 	case len(c.ends) == 0 && modules != "":
 		return "these modules save nothing but their results"
 	case len(c.ends) == 0:
