@@ -89,7 +89,7 @@ var budgets = []struct {
 	{"render/pprof", 1_140, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},
-	{"render/text", 2_620, true},
+	{"render/text", 2_630, true},
 	{"render/web", 1_720, true},
 	{"render/xprofjson", 1_200, true},
 }

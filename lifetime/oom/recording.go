@@ -322,7 +322,7 @@ func (j *recorded) unproved() {
 func (j *recorded) fewSizes() string {
 	for _, x := range pinningPlaces(j.t, j.until, j.Mark.Begin) {
 		if ofProgram(x.place) && !x.place.Unseen && x.holes >= j.Mark.Requested {
-			return fmt.Sprintf("Use few sizes, and allocate the buffers of %s first: they keep %s of free memory in pieces.", x.place, units.Bytes(x.holes))
+			return fmt.Sprintf("Use few sizes. The buffers of %s keep %s of free memory in pieces: allocate them first, or free them together.", x.place, units.Bytes(x.holes))
 		}
 	}
 	return fewSizes

@@ -218,7 +218,7 @@ func (p *Plot) Keys(rows []Row) {
 	for i := range rows {
 		rows[i].Name = cmp.Or(rows[i].Place, rows[i].Name) // a line of code tells more than its function
 		bytes, _, _ := strings.Cut(strings.TrimPrefix(rows[i].Below, "leak: "), " in ")
-		bytes, _, _ = strings.Cut(bytes, ", ")
+		bytes, _, _ = strings.Cut(strings.ReplaceAll(bytes, ";", ","), ", ")
 		rows[i].Place = strings.TrimSuffix(bytes, " at the peak")
 	}
 	names, places := FitNames(rows, keyRoom)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
@@ -216,10 +217,20 @@ func peakSentence(p *answer.Peak) string {
 
 // largestPlaces names who holds most; "" if that is not known.
 func largestPlaces(p *answer.Peak) string {
+	if p.UsageOnly || p.Unknown {
+		return ""
+	}
+	var sums []answer.Part // by name, whatever the shape
+	index := map[string]int{}
+	for _, place := range p.Places {
+		sum := keyed.At(index, &sums, place.Name, answer.Part{Name: place.Name})
+		sum.Bytes = units.AddSat(sum.Bytes, place.Bytes)
+	}
+	slices.SortStableFunc(sums, func(x, y answer.Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	var names []string
-	for _, place := range p.Places[:min(len(p.Places), 3)] {
-		if !p.UsageOnly && !p.Unknown && !trifle(place.Bytes, p) {
-			names = append(names, units.Bytes(place.Bytes)+" "+place.Name)
+	for _, sum := range sums[:min(len(sums), 3)] {
+		if !trifle(sum.Bytes, p) {
+			names = append(names, units.Bytes(sum.Bytes)+" "+sum.Name)
 		}
 	}
 	return strings.Join(names, ", ")

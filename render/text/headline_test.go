@@ -13,7 +13,7 @@ import (
 // none failed, or that the memory was not full: no ring buffer that overflowed, no end state.
 func TestHeadline(t *testing.T) {
 	for file, want := range map[string]string{
-		"torchsnap/frag_oom.pickle": "Use few sizes, and allocate the buffers of <listcomp> (frag.py:12) first: they keep 132 MiB of free memory in pieces.\n" +
+		"torchsnap/frag_oom.pickle": "Use few sizes. The buffers of <listcomp> (frag.py:12) keep 132 MiB of free memory in pieces: allocate them first, or free them together.\n" +
 			"Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); enough is reserved and free, but in smaller pieces.\n" +
 			"Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers.",
 		"torchsnap/twodev.pickle": "Find with gc.get_referrers what keeps the buffers of leaky_step (twodev.py:11); clear or limit it.\n" +
