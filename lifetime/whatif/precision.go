@@ -53,7 +53,7 @@ func (m *model) weightCopies() map[int32]bool {
 	return copies
 }
 
-// readNumbers returns what is read from stores and is no float, as it is cast at once, or later to four times its size, and whether the largest is: then
+// readNumbers returns what is read from stores and has other numbers than floats, as it is cast at once, or later to four times its size, and whether the largest is: then
 // stores likely have numbers.
 func (m *model) readNumbers() (numbers map[int32]bool, largest bool) {
 	numbers = map[int32]bool{}

@@ -690,7 +690,7 @@ func TestHeld(t *testing.T) {
 		{"scan", "precision=bf16", 20516352, .05}, // zeros have 32 bits
 		{"scan", "precision=amp", 21993472, .03},
 		{"penalty", "offload=activations", 43571200, .1}, // what is differentiated again may stay
-		{"bytes", "precision=bf16", 47355392, .001},      // what it casts at once is no float
+		{"bytes", "precision=bf16", 47355392, .001},      // what it casts at once is not a float
 		{"bytes", "batch=0.5", 56853504, .001},           // and what it samples from does not grow
 		{"bytes", "batch=2", 73622528, .001},
 		{"sac", "precision=amp", 587996160, .005}, // a pass of one number has nothing to cast

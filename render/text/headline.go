@@ -84,7 +84,7 @@ func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (wel
 		}
 		return "It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits.", ""
 	}
-	verdict, _, _ := strings.Cut(l.Verdict, ", ") // the other findings are told
+	verdict, _, _ := strings.Cut(l.Verdict, ", ") // other findings come below
 	text := capital(verdict)
 	if len(l.Notes) > 0 {
 		_, why, _ := strings.Cut(l.Notes[0], ": ") // after the memory IDs
