@@ -180,7 +180,9 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 	if ok {
 		made.Instr += index
 		if last := len(path) - 1; last > 0 && s.b.Keeps(build.XProf) { // it follows only the last number, and shows that part or else the whole
-			if part, ok, err = s.part(d.shape, path[last:]); !ok {
+			if part, ok, err = s.part(d.shape, path[last:]); err != nil {
+				return out, err
+			} else if !ok {
 				part = d.shape
 			}
 		}

@@ -86,7 +86,7 @@ func (m *model) withZeros(k int) map[int32]bool {
 		zeros, again := numbersOf(filter(made, func(b *buffer) bool { return m.op(b) == "zeros" })), map[likes]int{}
 		isLoop := func(b *buffer) bool {
 			again[likes{b.site, b.size}]++
-			return zeros[b.size] > 0 && again[likes{b.site, b.size}] >= 4*zeros[b.size] && m.does(b, program.OpElements)
+			return zeros[b.size] > 0 && again[likes{b.site, b.size}] >= rounds*zeros[b.size] && m.does(b, program.OpElements)
 		}
 		if slices.ContainsFunc(made, isLoop) {
 			for _, b := range filter(made, func(b *buffer) bool { return m.does(b, program.OpElements|program.OpFloat|program.OpStores) }) {
