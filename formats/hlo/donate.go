@@ -95,8 +95,8 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 
 // tiled reports whether a program is compiled for a TPU: its arrays have tiles.
 func (p *program) tiled() bool {
-	d := donor{graph: &p.graph}
-	return p.graph.main != nil && p.graph.main.root >= 0 && strings.Contains(d.shape(p.graph.main.root), ":T(")
+	g := &p.graph
+	return g.main != nil && g.main.root >= 0 && strings.Contains(g.shape(g.main.root), ":T(")
 }
 
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.
@@ -354,12 +354,12 @@ func (d *donor) tensor(p use, shape int32) (t tensor, ok bool) {
 }
 
 // shape returns the shape of a result as text, with its layout.
-func (d *donor) shape(op int32) string {
-	s, err := d.p.shapeAt(d.main.ops[op].shape)
+func (g *graph) shape(op int32) string {
+	s, err := g.p.shapeAt(g.main.ops[op].shape)
 	if err != nil {
 		return ""
 	}
-	text, _ := d.p.appendShape(nil, &s, 0)
+	text, _ := g.p.appendShape(nil, &s, 0)
 	return string(text)
 }
 

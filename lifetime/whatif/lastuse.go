@@ -212,8 +212,7 @@ func (m *model) executed(backward []*buffer) []*buffer {
 	for _, w := range weights {
 		spare[w.size]--
 	}
-	near := map[*buffer]int{}
-	gradients, when, shared := m.gradientsOf(backward, weights), map[*buffer]int{}, map[*buffer]int{}
+	gradients, when, shared, near := m.gradientsOf(backward, weights), map[*buffer]int{}, map[*buffer]int{}, map[*buffer]int{}
 	byName := slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return strings.Compare(m.nameOf(x), m.nameOf(y)) })
 	byName = slices.DeleteFunc(byName, func(w *buffer) bool { return m.nameOf(w) == "" })
 	common := 1 // letters that all names begin with, and one

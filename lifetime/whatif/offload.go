@@ -17,7 +17,8 @@ func (m *model) offload() string {
 		kept = append(kept, m.differentiated(k)...)
 	}
 	refused := m.keepOnHost()
-	if open := m.clone(); len(kept) > 0 && refused == "" {
+	if len(kept) > 0 && refused == "" {
+		open := m.clone()
 		for _, b := range kept {
 			open.add(&b, b.begin, b.end, b.size)
 		}

@@ -89,10 +89,11 @@ func (m *model) readWork(w *program.Work, all []buffer, instants []int64) {
 	}
 	trains := slices.ContainsFunc(m.passes, func(p pass) bool { return p.trains() })
 	for i, k := range w.PassOf {
-		if b := &all[i]; k >= 0 {
+		b := &all[i]
+		if k >= 0 {
 			b.pass = k
 		}
-		if b := &all[i]; trains && b.category == purpose.Cache && b.part == purpose.Setup {
+		if trains && b.category == purpose.Cache && b.part == purpose.Setup {
 			b.category = purpose.UnknownCategory // a store, as of a rollout
 		}
 	}
@@ -175,7 +176,7 @@ func (m *model) findSaved() {
 		switch {
 		case p.cut && b.end.event > p.end && b.category == purpose.Activation:
 			cutOff = append(cutOff, b)
-		case p.trains() && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward:
+		case p.outlives(b):
 			b.saved = m.isInBackward(b.end.event)
 		case b.category != purpose.Activation || isOver:
 		case b.isFreed() || replaced && !p.trains():
@@ -189,6 +190,11 @@ func (m *model) findSaved() {
 		b.dropped = !p.trains() && ofDropped[b.site]
 		b.saved = !b.dropped && b.begin.event < p.backward
 	}
+}
+
+// outlives reports whether a buffer that is freed lives from before the backward pass into it, or beyond.
+func (p *pass) outlives(b *buffer) bool {
+	return p.trains() && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward
 }
 
 // isInBackward reports whether a backward pass runs at an event. What autograd keeps is freed by one; what is freed later, a variable held.
@@ -223,7 +229,7 @@ func (m *model) readApart(s Scenario) []*model {
 	longest.longest = true
 	for k, p := range longest.passes {
 		for _, b := range longest.computed(k) {
-			b.saved = b.saved || p.trains() && b.phase == purpose.Forward && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward
+			b.saved = b.saved || b.phase == purpose.Forward && p.outlives(b)
 		}
 	}
 	return []*model{other, longest}

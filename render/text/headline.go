@@ -217,9 +217,6 @@ func peakSentence(p *answer.Peak) string {
 
 // largestPlaces names who holds most; "" if that is not known.
 func largestPlaces(p *answer.Peak) string {
-	if p.UsageOnly || p.Unknown {
-		return ""
-	}
 	var sums []answer.Part // by name, whatever the shape
 	index := map[string]int{}
 	for _, place := range p.Places {
@@ -229,7 +226,7 @@ func largestPlaces(p *answer.Peak) string {
 	slices.SortStableFunc(sums, func(x, y answer.Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
 	var names []string
 	for _, sum := range sums[:min(len(sums), 3)] {
-		if !trifle(sum.Bytes, p) {
+		if !p.UsageOnly && !p.Unknown && !trifle(sum.Bytes, p) {
 			names = append(names, units.Bytes(sum.Bytes)+" "+sum.Name)
 		}
 	}

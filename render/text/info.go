@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Info writes the contents of captures.
@@ -121,7 +123,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "%s", PartsText(s.AtPeak))
 	}
 	if s.BaseBytes != 0 {
-		p.row("", "%s older buffers (only a sum)", units.Exact(s.BaseBytes))
+		p.row("", "%s %s", units.Exact(s.BaseBytes), purpose.Words(lifetime.FromBase.String()))
 	}
 	if s.StackBytes != nil {
 		p.row("", "%s stack, outside the heap", units.Exact(*s.StackBytes))

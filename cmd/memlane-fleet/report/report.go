@@ -19,9 +19,11 @@ import (
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
 	"github.com/memlane/memlane/internal/units"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // File is one of the results.
@@ -232,7 +234,7 @@ type MadeOf struct {
 func MakeUp(k *fleet.Kind, most int) (rows []MadeOf, more int) {
 	places := k.Places
 	if k.Base > 0 {
-		base := fleet.PlaceSum{Place: "older buffers (only a sum)", Bytes: k.Base} // in an unknown number of memories
+		base := fleet.PlaceSum{Place: purpose.Words(lifetime.FromBase.String()), Bytes: k.Base} // in an unknown number of memories
 		at := slices.IndexFunc(places, func(p fleet.PlaceSum) bool { return p.Bytes < k.Base })
 		if at < 0 {
 			at = len(places)
