@@ -24,6 +24,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/web"
 )
@@ -244,11 +245,11 @@ func checkCategories(p *browser.Tab, c *lifetime.Capture, s answer.Space) {
 	}
 	of := map[string]int64{}
 	for _, row := range browser.Eval[[]sum](p, `memlane.space.breakdown(memlane.space.peak).map((r) => ({Name: memlane.space.categoryOf(r) || "unknown", Bytes: r.bytes}))`) {
-		of[row.Name] += row.Bytes
+		of[purpose.Words(row.Name)] += row.Bytes
 	}
 	for _, part := range s.AtPeak.Categories {
-		if part.Bytes != of[part.Name] {
-			p.T.Errorf("%s: %d B of %s, memlane info has %d B", s.ID, of[part.Name], part.Name, part.Bytes)
+		if name := purpose.Words(part.Name); part.Bytes != of[name] {
+			p.T.Errorf("%s: %d B of %s, memlane info has %d B", s.ID, of[name], name, part.Bytes)
 		}
 	}
 }
