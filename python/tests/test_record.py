@@ -3,11 +3,13 @@
 PyTorch's need a GPU, or a CUDA runtime that only counts memory.
 """
 
+import gc
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import memlane
@@ -305,6 +307,27 @@ def test_sizes_of_on_growth() -> None:
     assert [_record._bytes(s) for s in ("2 GiB", "1.5GB", "300M", "7", 5)] == [2 << 30, 3 << 29, 300 << 20, 7, 5]
     with pytest.raises(ValueError):
         memlane.record("out", on_growth="much")
+
+
+def test_the_search_for_a_module_keeps_nothing_alive() -> None:
+    from memlane import _modules
+
+    class Held: ...
+
+    class Holder:
+        def __init__(self) -> None:
+            self.module = Held()
+
+    def call() -> "tuple[str, weakref.ref[Held]]":
+        held, holder = Held(), Holder()
+        return _modules._variable(holder.module), weakref.ref(held)
+
+    gc.disable()  # only a reference of the search can keep what the call had
+    try:
+        name, held = call()
+        assert (name, held()) == ("holder.module", None)
+    finally:
+        gc.enable()
 
 
 @needs_jax

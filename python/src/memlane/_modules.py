@@ -80,11 +80,11 @@ class _Names:
 
 def _variable(module: Any) -> str:
     """Returns the variable that holds a module, or the attribute of a variable: of the program, then of its calls, outermost first."""
-    frames: list[types.FrameType | None] = [sys._getframe()]
+    frames: list[types.FrameType | None] = [sys._getframe(1)]  # this call's own would hold itself, and what its callers had
     while frames[-1] is not None and len(frames) < _FRAMES:
         frames.append(frames[-1].f_back)
-    variables = [_read.items(frame.f_globals) for frame in frames[-1:0:-1] if frame is not None and frame.f_code.co_name == "<module>"]
-    variables += [_read.local_variables(frame) for frame in frames[-1:0:-1] if frame is not None and frame.f_globals is not globals()]
+    variables = [_read.items(frame.f_globals) for frame in frames[::-1] if frame is not None and frame.f_code.co_name == "<module>"]
+    variables += [_read.local_variables(frame) for frame in frames[::-1] if frame is not None and frame.f_globals is not globals()]
     for of_frame in variables:
         for name, value in of_frame:
             if value is module and type(name) is str and name != "self":
