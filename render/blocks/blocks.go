@@ -123,11 +123,12 @@ type picture struct {
 	lowest  uint64         // first address of the space; offsets start here
 	buffers int            // number of buffers in the visible part
 	classes []class
-	ofSite  []uint8                // class by SiteID; only leaks unless Color is BySite
+	leaking []bool                 // by buffer
+	ofPart  []uint8                // class by part of a site; only leaks unless Color is BySite
 	ofRow   map[lifetime.Row]uint8 // class by site, kind and purpose if Color is of groups
 	leaks   int                    // the first classes are leaks
 
-	captions [][]byte         // by SiteID; the first lines of the tooltips of a site
+	captions [][]byte         // by part of a site; the first lines of tooltips
 	sizes    map[int64][]byte // cache of units.Exact, which is slow
 	hover    []byte           // memory for one tooltip
 
@@ -149,7 +150,7 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 	}
 	p := &picture{
 		Plot: plot.New(o.Width), c: c.Capture, s: s, o: o, budget: budgetOf(asked, o),
-		captions: make([][]byte, len(c.Sites)), sizes: map[int64][]byte{},
+		captions: make([][]byte, 2*len(c.Sites)), sizes: map[int64][]byte{},
 	}
 	p.Space, p.From, p.To = s, s.Begin, s.End
 	var below point

@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/compiled"
 	"github.com/memlane/memlane/lifetime/failure"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
@@ -341,6 +342,28 @@ func TestManyLeaks(t *testing.T) {
 	}
 	if strings.Contains(svg, "leak4 <") {
 		t.Error("leak4 has a separate row")
+	}
+}
+
+// TestLeakBesideOthers draws a site that holds a workspace and leaks: only what leaks is hatched, and has the leak's words.
+func TestLeakBesideOthers(t *testing.T) {
+	p := newProgram("beside.bin", cuda)
+	site := p.at("step", "train.py", 7)
+	p.alloc(10, 8*mib, site)
+	f := finding.Finding{Rule: "leak", Kind: finding.KindLeak, Severity: finding.Warning, Sites: []lifetime.SiteID{site}}
+	for i := range 6 {
+		p.alloc(10, mib/2, site)
+		f.Kept = append(f.Kept, 1+i)
+		f.Amount.Add(lifetime.Amount{Count: 1, Bytes: mib / 2, Requested: mib / 2})
+	}
+	c, s := p.finish(t)
+	f.Space = s
+	for _, color := range []Color{BySite, ByCategory, ByLeak, BySize} {
+		d := read(t, render(t, c, s, Options{Color: color, Marks: finding.MarksOf([]finding.Finding{f})}))
+		leaks := slices.DeleteFunc(d.titles, func(s string) bool { return !strings.Contains(s, "leak: 3.00 MiB in 6 buffers") })
+		if len(leaks) != 6 || strings.Contains(strings.Join(leaks, ""), "8.00 MiB") {
+			t.Errorf("colours %d: of a leak of 6 buffers, %d are drawn: %q", color, len(leaks), leaks)
+		}
 	}
 }
 

@@ -44,11 +44,13 @@ type usage struct {
 	atPeak int64   // bytes
 	most   int64   // bytes at any time
 	area   float64 // size times lifetime
-	sites  []lifetime.SiteID
+	parts  []int   // of sites, see partOf
 }
 
 // classify assigns the classes and counts the buffers: first leaks, then the classes of Color.
 func (p *picture) classify() {
+	p.findLeaks()
+	p.ofPart = make([]uint8, 2*len(p.c.Sites))
 	sites := p.usages()
 	n := 0
 	for n < len(sites) && sites[n].leak != "" {
@@ -65,7 +67,6 @@ func (p *picture) classify() {
 	if len(p.s.Stack) > 0 {
 		room--
 	}
-	p.ofSite = make([]uint8, len(p.c.Sites))
 	// One row stays free for buffers that do not leak, for comparison.
 	own := ownRows(len(leaks), len(hatches)-1, room-1)
 	for i := range leaks[:own] {
@@ -137,8 +138,8 @@ func unknown(name string) bool { return name == plot.Unknown || name == lifetime
 func (p *picture) addClass(c class, sites []usage) {
 	for _, u := range sites {
 		c.bytes += u.atPeak
-		for _, id := range u.sites {
-			p.ofSite[id] = uint8(len(p.classes))
+		for _, part := range u.parts {
+			p.ofPart[part] = uint8(len(p.classes))
 		}
 	}
 	p.classes = append(p.classes, c)
@@ -147,8 +148,8 @@ func (p *picture) addClass(c class, sites []usage) {
 // unmark makes the class of sites that do not leak depend on their buffers.
 func (p *picture) unmark(sites []usage) {
 	for _, u := range sites {
-		for _, id := range u.sites {
-			p.ofSite[id] = uint8(p.leaks)
+		for _, part := range u.parts {
+			p.ofPart[part] = uint8(p.leaks)
 		}
 	}
 }
@@ -169,37 +170,38 @@ func (p *picture) count(sites []usage) {
 
 // usages sums the buffers by label: leaks first, by area in view, then by the most bytes at any time.
 func (p *picture) usages() []usage {
-	atPeak := make([]int64, len(p.c.Sites))
-	areas := make([]float64, len(p.c.Sites))
-	used := make([]bool, len(p.c.Sites))
+	atPeak := make([]int64, len(p.ofPart))
+	areas := make([]float64, len(p.ofPart))
+	used := make([]bool, len(p.ofPart))
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
 		if !p.cols.overlaps(b) || p.still[i] {
 			continue
 		}
 		p.buffers++
-		used[b.Site] = true
-		areas[b.Site] += p.area(b)
+		part := p.partOf(i)
+		used[part] = true
+		areas[part] += p.area(b)
 		if aliveAt(b, p.peak.At) {
-			atPeak[b.Site] += b.Size
+			atPeak[part] += b.Size
 		}
 	}
-	// Sites are visited in their order, so that the order of equal sums is stable.
+	// Parts of sites are visited in their order, so that the order of equal sums is stable.
 	index := map[label]int{}
 	var list []usage
-	ofSite := make([]int, len(p.c.Sites))
-	for id := range used {
-		if !used[id] {
+	ofPart := make([]int, len(used))
+	for part := range used {
+		if !used[part] {
 			continue
 		}
-		l := p.label(lifetime.SiteID(id))
+		l := p.label(part)
 		u := keyed.At(index, &list, l, usage{label: l})
-		ofSite[id] = index[l]
-		u.atPeak += atPeak[id]
-		u.area += areas[id]
-		u.sites = append(u.sites, lifetime.SiteID(id))
+		ofPart[part] = index[l]
+		u.atPeak += atPeak[part]
+		u.area += areas[part]
+		u.parts = append(u.parts, part)
 	}
-	for i, most := range plot.Tops(p.s, len(list), p.seen(func(buffer int) int { return ofSite[p.s.Buffers[buffer].Site] })) {
+	for i, most := range plot.Tops(p.s, len(list), p.seen(func(buffer int) int { return ofPart[p.partOf(buffer)] })) {
 		list[i].most = most
 	}
 	slices.SortStableFunc(list, func(a, b usage) int {
@@ -225,10 +227,40 @@ func (p *picture) seen(of func(buffer int) int) func(buffer int) int {
 	}
 }
 
-// label returns the label of a site.
-func (p *picture) label(site lifetime.SiteID) label {
-	name, place := plot.Name(p.c, p.s, site)
-	return label{name, place, p.o.Marks.At(p.s, site).Text}
+// label returns the label of a part of a site.
+func (p *picture) label(part int) (l label) {
+	site := lifetime.SiteID(part / 2)
+	l.name, l.place = plot.Name(p.c, p.s, site)
+	if part%2 == 1 {
+		l.leak = p.o.Marks.At(p.s, site).Text
+	}
+	return l
+}
+
+// findLeaks tells the buffers that leak from others of their sites. If a finding does not name buffers, all of its sites leak.
+func (p *picture) findLeaks() {
+	p.leaking = make([]bool, len(p.s.Buffers))
+	named := make([]bool, len(p.c.Sites))
+	for _, i := range p.o.Marks.Buffers(p.s) {
+		site := p.s.Buffers[i].Site
+		p.leaking[i] = p.o.Marks.At(p.s, site).Text != ""
+		named[site] = true
+	}
+	for id := range named {
+		named[id] = named[id] || p.o.Marks.At(p.s, lifetime.SiteID(id)).Text == ""
+	}
+	for i := range p.leaking {
+		p.leaking[i] = p.leaking[i] || !named[p.s.Buffers[i].Site]
+	}
+}
+
+// partOf returns the part of a site that a buffer belongs to: twice the site, and 1 more if it leaks.
+func (p *picture) partOf(i int) int {
+	part := 2 * int(p.s.Buffers[i].Site)
+	if p.leaking[i] {
+		part++
+	}
+	return part
 }
 
 // each calls f with every buffer in the visible part, and its class.
@@ -242,7 +274,7 @@ func (p *picture) each(f func(i int, class uint8)) {
 
 func (p *picture) classOf(i int) uint8 {
 	b := &p.s.Buffers[i]
-	k := p.ofSite[b.Site]
+	k := p.ofPart[p.partOf(i)]
 	if int(k) < p.leaks {
 		return k
 	}

@@ -153,7 +153,7 @@ func (p *picture) groups() (list []*group) {
 	name := namer(p.c, p.s, p.o.Color)
 	for i := range p.s.Buffers {
 		b := &p.s.Buffers[i]
-		if !p.cols.overlaps(b) || p.still[i] || int(p.ofSite[b.Site]) < p.leaks {
+		if !p.cols.overlaps(b) || p.still[i] || int(p.ofPart[p.partOf(i)]) < p.leaks {
 			continue
 		}
 		row := rowOf(p.s, i)
@@ -174,7 +174,7 @@ func (p *picture) groups() (list []*group) {
 		}
 	}
 	for k, most := range plot.Tops(p.s, len(list), p.seen(func(i int) int {
-		if k, ok := byRow[rowOf(p.s, i)]; ok && int(p.ofSite[p.s.Buffers[i].Site]) >= p.leaks {
+		if k, ok := byRow[rowOf(p.s, i)]; ok && int(p.ofPart[p.partOf(i)]) >= p.leaks {
 			return k
 		}
 		return -1

@@ -15,7 +15,7 @@ import (
 // block, so it uses neither fmt nor new memory.
 func (p *picture) title(buffer int) []byte {
 	b := &p.s.Buffers[buffer]
-	out := append(p.hover[:0], p.caption(b.Site)...)
+	out := append(p.hover[:0], p.caption(p.partOf(buffer))...)
 	if b.Kind != lifetime.Plain {
 		out = append(append(out, b.Kind.String()...), '\n')
 	}
@@ -113,12 +113,12 @@ func appendInstructions(out []byte, b *lifetime.Buffer) []byte {
 	return append(out, units.Count(b.End)...)
 }
 
-// caption returns the first lines of the tooltips of a site.
-func (p *picture) caption(site lifetime.SiteID) []byte {
-	if text := p.captions[site]; text != nil {
+// caption returns the first lines of the tooltips of a part of a site.
+func (p *picture) caption(part int) []byte {
+	if text := p.captions[part]; text != nil {
 		return text
 	}
-	l := p.label(site)
+	site, l := lifetime.SiteID(part/2), p.label(part)
 	text := []byte(canvas.Cut(l.name, 80))
 	if l.place != "" {
 		text = append(text, " ("+canvas.Cut(l.place, 60)+")"...)
@@ -130,7 +130,7 @@ func (p *picture) caption(site lifetime.SiteID) []byte {
 	if l.leak != "" {
 		text = append(append(text, canvas.Cut(l.leak, 120)...), '\n')
 	}
-	p.captions[site] = text
+	p.captions[part] = text
 	return text
 }
 

@@ -89,9 +89,8 @@ export class Legend {
 
   ranked(findings, fills) {
     const {space} = this, leaking = leaks(space, findings);
-    const classes = new Uint8Array(space.capture.sites.length);
-    const names = byName(space).sort((a, b) => b.bytes - a.bytes || b.area - a.area || (a.name < b.name ? -1 : 1));
-    for (const one of names) one.leak = one.sites.some((site) => leaking.has(site));
+    const classes = new Uint8Array(2 * space.capture.sites.length);
+    const names = byName(space, leaking).sort((a, b) => b.bytes - a.bytes || b.area - a.area || (a.name < b.name ? -1 : 1));
     let owned = 0, leak = 0, otherLeaks = -1, other = -1;
     for (const one of [...names.filter((n) => n.leak), ...names.filter((n) => !n.leak)]) {
       let row;
@@ -99,9 +98,9 @@ export class Legend {
       else if (one.leak) row = otherLeaks = this.join(otherLeaks, 'other leaks', hatches[leak], one);
       else if (owned < fills.length) row = this.row(one.name, one.unknown ? (owned++, unknownFill) : fills[owned++], one);
       else row = other = this.join(other, fills.length ? 'other' : 'everything else', otherFill, one);
-      for (const site of one.sites) classes[site] = row;
+      for (const site of one.sites) classes[2 * site + one.leak] = row;
     }
-    return (i) => classes[space.site[i]];
+    return (i) => classes[2 * space.site[i] + leaking[i]];
   }
 
   bySize() {
@@ -127,32 +126,36 @@ function categoryFill(name) {
   return Object.hasOwn(categories, name) ? categories[name] : palette[hash % palette.length];
 }
 
-// leaks returns the sites of a space that findings call leaks.
+// leaks returns of each buffer of a space whether it leaks, as package blocks draws it: if a finding names no buffers, all of its sites.
 function leaks(space, findings) {
-  return new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites));
+  const sites = new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites)), named = new Set();
+  const leaked = (i) => space.capture.purposes[space.purpose[i]][0] === 'leaked', all = new Uint8Array(space.count);
+  for (let i = 0; i < space.count; i++) if (leaked(i)) named.add(space.site[i]);
+  return all.map((_, i) => sites.has(space.site[i]) && (leaked(i) || !named.has(space.site[i])));
 }
 
 const unknown = new Set(['(not recorded)', 'allocated before the recording']);
 
-// byName returns the sites of a space by name, the bytes of each name at the peak, and its area: size times lifetime.
-function byName(space) {
-  const bytes = new Float64Array(space.capture.sites.length), area = new Float64Array(bytes.length), used = new Uint8Array(bytes.length);
+// byName returns the sites of a space by name, parted in what leaks and what does not, with their bytes at the peak, and area: size times lifetime.
+function byName(space, leaking) {
+  const bytes = new Float64Array(2 * space.capture.sites.length), area = new Float64Array(bytes.length), used = new Uint8Array(bytes.length);
   for (let i = 0; i < space.count; i++) {
-    used[space.site[i]] = 1;
-    bytes[space.site[i]] += space.aliveAt(i, space.peak) ? space.size[i] : 0;
-    area[space.site[i]] += space.size[i] * (Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0));
+    const part = 2 * space.site[i] + leaking[i];
+    used[part] = 1;
+    bytes[part] += space.aliveAt(i, space.peak) ? space.size[i] : 0;
+    area[part] += space.size[i] * (Math.min(space.end[i], space.length) - Math.max(space.begin[i], 0));
   }
-  const names = new Map();
-  for (let site = 0; site < used.length; site++) {
-    if (!used[site]) continue;
-    const name = space.capture.siteName(site);
-    if (!names.has(name)) names.set(name, {name, sites: [], bytes: 0, area: 0, unknown: unknown.has(name)});
-    const one = names.get(name);
+  const names = [new Map(), new Map()];
+  for (let part = 0; part < used.length; part++) {
+    if (!used[part]) continue;
+    const leak = part % 2, site = (part - leak) / 2, name = space.capture.siteName(site);
+    if (!names[leak].has(name)) names[leak].set(name, {name, leak, sites: [], bytes: 0, area: 0, unknown: unknown.has(name)});
+    const one = names[leak].get(name);
     one.sites.push(site);
-    one.bytes += bytes[site];
-    one.area += area[site];
+    one.bytes += bytes[part];
+    one.area += area[part];
   }
-  return [...names.values()];
+  return names.flatMap((of) => [...of.values()]);
 }
 
 // Colours of areas without buffers, for light and dark pages.
