@@ -46,7 +46,7 @@ type row struct {
 const (
 	wrongSize      = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
 	littleInPieces = "the memory is full of live buffers, and the little that is free is in pieces"
-	withRests      = "{idle} are free in pieces, and {rests} are rests of blocks in use"
+	withRests      = "{idle} are free in pieces, and blocks in use are {rests} larger than requested (rounding)"
 	notFull        = "the request does not fit beside what is in use"
 	cutOff         = "the text is cut off before the figures that decide"
 )
