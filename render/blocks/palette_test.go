@@ -127,12 +127,28 @@ func TestPalette(t *testing.T) {
 		categories = append(categories, plot.CategoryLook(k.String()).RGB)
 	}
 	categories = append(categories, plot.CategoryLook(purpose.Leaked.String()).RGB)
-	for name, colors := range map[string][]canvas.RGB{"sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:], "categories": categories} {
+	phases := []canvas.RGB{}
+	for _, name := range []string{"forward", "backward", "optimizer", "evaluation"} {
+		phases = append(phases, plot.Phases[name].RGB)
+	}
+	for name, colors := range map[string][]canvas.RGB{"phases": phases, "sites": plot.Palette[:], "leaks": hatches[:], "sizes": shades[:], "categories": categories} {
 		difference, lightness := 15.0, 4.0 // sizes are in order, leaks are hatched
 		page := []canvas.RGB(nil)
 		switch name {
 		case "categories": // twelve colours, each by its meaning in every picture, on a white page
 			difference, lightness, page = 20, 3, []canvas.RGB{0xffffff}
+		case "phases": // each has its name or initial on it
+			difference = 10
+			for _, phase := range phases {
+				for _, category := range categories {
+					for who, eyes := range blindness {
+						a, b := lab(phase, eyes), lab(category, eyes)
+						if d := math.Hypot(math.Hypot(a[0]-b[0], a[1]-b[1]), a[2]-b[2]); d < 20 {
+							t.Errorf("%s: phase %v and category %v differ by %.1f", who, phase, category, d)
+						}
+					}
+				}
+			}
 		case "sites": // beside unknown and other ones
 			difference, page = 20, []canvas.RGB{plot.UnknownLook.RGB, plot.OtherLook.RGB}
 		}

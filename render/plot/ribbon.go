@@ -17,11 +17,10 @@ const (
 	ribbonHigh   canvas.Length = 140
 )
 
-// phaseLooks are the looks of the parts of a program over time. They differ in lightness. Categories have other
-// colours.
-var phaseLooks = map[string]canvas.Look{
-	"forward": {RGB: 0xdbe4f0}, "backward": {RGB: 0x8fa6c4}, "optimizer": {RGB: 0x47618a},
-	"evaluation": {RGB: 0xc3d9cf}, "other": {RGB: 0xebedf0},
+// Phases are the looks of the parts of a program over time. They differ in lightness, and from those of categories.
+var Phases = map[string]canvas.Look{
+	"forward": {RGB: 0xd8f0cc}, "backward": {RGB: 0x664ed2}, "optimizer": {RGB: 0x42240c},
+	"evaluation": {RGB: 0xfcfcf6}, "other": {RGB: 0xffffff},
 }
 
 // phaseName returns the name of what a program does in a span.
@@ -126,7 +125,7 @@ func (p *Plot) ribbon() (key []string) {
 	initials := map[string]bool{}
 	for _, r := range runs {
 		name := phaseName(&p.phases.Spans[r.span])
-		text := canvas.Text{X: (r.from + r.to) / 2, Y: top + 110, Anchor: canvas.Middle, Role: canvas.On(phaseLooks[name]), S: name}
+		text := canvas.Text{X: (r.from + r.to) / 2, Y: top + 110, Anchor: canvas.Middle, Role: canvas.On(Phases[name]), S: name}
 		if text.Extent()+40 > r.to-r.from {
 			if name == purpose.OtherPhase.String() {
 				continue // its initial is that of the optimizer
@@ -148,7 +147,7 @@ func (p *Plot) ribbon() (key []string) {
 const narrowRun canvas.Length = 200
 
 func (p *Plot) fillPhase(path *canvas.Path, name, title string) {
-	look := phaseLooks[name]
+	look := Phases[name]
 	look.Crisp = true
 	p.Page.Fill(path, look, []byte(title))
 }
