@@ -38,6 +38,7 @@ type Capture struct {
 	Losses   []Loss            `json:"losses"`   // data that is missing or damaged
 
 	Fails   bool    `json:"-"` // requests that fail are recorded
+	Silent  bool    `json:"-"` // they are not in this kind of capture
 	Failed  int     `json:"-"` // requests that failed
 	Cut     bool    `json:"-"` // not all of the run is recorded: events were lost, or there are none
 	Fullest *Space  `json:"-"` // memory ID of the run that used most of its capacity; nil if none is known
@@ -178,7 +179,7 @@ func InfoOf(o *judge.Outline) Capture {
 	source := &o.Sources[0]
 	info := Capture{
 		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(),
-		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables), Fails: source.Traits.Fails,
+		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables), Fails: source.Traits.Fails, Silent: !source.Traits.Fails && !source.Traits.Failed,
 	}
 	info.Cut = info.Damaged || slices.ContainsFunc(o.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow })
 	layers := layer.Of(&o.Tables)
@@ -194,7 +195,8 @@ func InfoOf(o *judge.Outline) Capture {
 		space.AtPeak = partsOf(layers, &o.Tables, &s.SpaceInfo, s.PeakRows)
 		if !static(&s.SpaceInfo) {
 			space.Steps = stepsOf(o.Kept.Program().Steps(o.Kept.Spaces[i]))
-			info.Failed, info.Cut = info.Failed+len(space.OOMs), info.Cut || s.Facts&lifetime.History == 0
+			none := s.Facts&lifetime.History == 0
+			info.Failed, info.Cut, info.Silent = info.Failed+len(space.OOMs), info.Cut || none, info.Silent || none && s.Allocations+s.Frees == 0
 			if used := share(space.Peak.Bytes, max(s.Limit, 0)); space.LimitBytes != nil && used >= info.Used {
 				info.Fullest, info.Used = &space, used
 			}

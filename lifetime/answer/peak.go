@@ -12,6 +12,7 @@ import (
 	"github.com/memlane/memlane/lifetime/layer"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -40,14 +41,15 @@ type Peak struct {
 	Unfinished bool             `json:"unfinished"`  // the recording ends in the middle of a pass: the savings are those until then, and the rest may need more
 	Program    *Program         `json:"program"`     // the same bytes of a compiled program by purpose; null for the recording of a run
 
-	NameOlder     string              `json:"-"` // how to record who allocated Older
-	Total         lifetime.Amount     `json:"-"`
-	Places        []Place             `json:"-"` // the rows by name, largest first
-	UsageOnly     bool                `json:"-"`
-	Unknown       bool                `json:"-"` // nothing was recorded about the memory in use
-	Limit         int64               `json:"-"` // 0 = unknown
-	Fragmentation *float64            `json:"-"` // as reported by the allocator; nil if not reported
-	Of            *lifetime.SpaceInfo `json:"-"` // in the model
+	Reserved, Idle int64               `json:"-"` // at most: region.Idle
+	NameOlder      string              `json:"-"` // how to record who allocated Older
+	Total          lifetime.Amount     `json:"-"`
+	Places         []Place             `json:"-"` // the rows by name, largest first
+	UsageOnly      bool                `json:"-"`
+	Unknown        bool                `json:"-"` // nothing was recorded about the memory in use
+	Limit          int64               `json:"-"` // 0 = unknown
+	Fragmentation  *float64            `json:"-"` // as reported by the allocator; nil if not reported
+	Of             *lifetime.SpaceInfo `json:"-"` // in the model
 }
 
 // Row sums up the buffers of one site and kind.
@@ -150,6 +152,7 @@ func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Pea
 	}
 	p := peakOf(t, &s.SpaceInfo, at, rows, nil, s.UsageOnly, fragmentation, s.Program)
 	p.PhasePeaks, p.HeldBy, p.Older = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At), olderOf(t, s.Recording, p.At)
+	p.Reserved, p.Idle = region.Idle(cmp.Or(s.Recording, &lifetime.Space{}))
 	return p
 }
 
@@ -290,7 +293,7 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) (string, purpose.Ho
 
 // rowNames are the names of rows without buffers.
 var rowNames = map[lifetime.Kind]string{
-	lifetime.FromBase: purpose.Words(lifetime.FromBase.String()), lifetime.FromStack: "stack, outside the heap",
+	lifetime.FromBase: purpose.Words(lifetime.FromBase.String()), lifetime.FromStack: "stack of compiled programs",
 	lifetime.FromUsage: "(only the total was recorded)",
 }
 

@@ -34,6 +34,28 @@ func ReservedAt(s *lifetime.Space, t int64) (bytes int64) {
 	return bytes
 }
 
+// Idle returns the most that the allocator had reserved, and how much of it no buffer has used since, if that is most of it and more than the few segments
+// that every allocator has in part; else 0.
+func Idle(s *lifetime.Space) (reserved, idle int64) {
+	const least = 64 << 20 // three segments of PyTorch
+	at := s.Begin
+	for _, l := range Levels(s) {
+		if l.Bytes > reserved {
+			at, reserved = l.At, l.Bytes
+		}
+	}
+	used := s.LevelAt(at, lifetime.Occupied)
+	for l := range s.Levels(lifetime.Occupied) {
+		if l.At >= at {
+			used = max(used, l.Bytes)
+		}
+	}
+	if idle = reserved - max(used, 0); s.Axis == lifetime.ProgramOrder || idle < least || idle <= reserved/2 {
+		idle = 0
+	}
+	return reserved, idle
+}
+
 // Moments returns a function that returns a space with only what is alive at an instant: its buffers and regions, or its last total. The
 // instants must not fall; each costs what is alive then, and all together the space once. A result is valid until the next one.
 func Moments(s *lifetime.Space) func(t int64) *lifetime.Space {

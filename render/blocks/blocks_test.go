@@ -305,7 +305,7 @@ func TestHoverTexts(t *testing.T) {
 			"allocation 0, parameter, output\n6.00 MiB (6,291,456 B) at 0x0", "allocation 3, thread-local\n2.00 MiB (2,097,152 B) at 0x1700000",
 		}},
 		{tpu(), Options{}, []string{
-			"stack\n3.00 MiB (3,145,728 B) at the peak, outside the heap",
+			"stack of compiled programs\n3.00 MiB (3,145,728 B) at the peak, outside the heap",
 			"older buffers (only a sum)\n9.00 MiB (9,437,184 B), without events",
 			"Relu ([64,256])\nfloat output\n1.00 MiB (1,048,576 B)\nrequested 1.00 MiB (1,048,569 B), overhead 0.0 %\naddress 0x1000000\nfrom 1 ns, alive at the end",
 		}},

@@ -110,7 +110,7 @@ func accountParts(c *lifetime.Capture, d *oom.Diagnosis, a *failure.Account) (pa
 	} else if a.Live >= 0 && a.Outside < 0 {
 		outside = "outside of the allocator" // by anyone
 	}
-	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved, but in no buffer", look: freeLook, bytes: a.Idle},
+	parts = append(parts, &kind{name: name, look: heapLook, bytes: rest}, &kind{name: "reserved but free", look: freeLook, bytes: a.Idle},
 		&kind{name: "outside of the allocator", look: outsideLook, bytes: a.Outside}, &kind{name: "other processes", look: othersLook, bytes: a.Others},
 		&kind{name: outside, look: plot.BaseLook, bytes: a.Rest}, &kind{name: "free", look: noneLook, bytes: a.Free})
 	return slices.DeleteFunc(parts, func(k *kind) bool { return k.bytes <= 0 })

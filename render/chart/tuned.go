@@ -127,7 +127,7 @@ func (t *tuned) curves() {
 		{Look: canvas.Look{RGB: tunedLine.RGB}, Name: t.other.Name, Below: t.result(t.other)},
 		{Look: heapLook, Name: "in use, replayed", Below: units.Bytes(t.own.PeakLive) + " at the peak"},
 		{Look: smallLook, Name: "in use, small", Below: "segments of 2 MiB"},
-		{Look: unusedLook, Name: "reserved, free"},
+		{Look: unusedLook, Name: "reserved but free"},
 	})
 }
 

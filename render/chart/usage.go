@@ -22,7 +22,8 @@ import (
 type Options struct {
 	Format        canvas.Format
 	Theme         canvas.Theme
-	Width, Height int // pixels; too small values are raised
+	Width, Height int    // pixels; too small values are raised
+	Title         string // of Usage; "" = what is drawn
 
 	Categories bool // Usage stacks the memory in use by category
 	// Others are other spaces of the capture. Usage draws the bytes in use of up to plot.MostOthers of them below, each
@@ -178,7 +179,7 @@ func (u *usage) strip(y canvas.Length) {
 	f.draw(u.holes, freeLook, freeLine, title)
 }
 
-func (u *usage) headline() string { return plot.Device(u.s) + " - memory in use" }
+func (u *usage) headline() string { return cmp.Or(u.o.Title, plot.Device(u.s)+" - memory in use") }
 
 func (u *usage) explanation() string {
 	text := "Bytes in use over " + u.s.Axis.String()
@@ -259,7 +260,7 @@ func (u *usage) legend() []plot.Row {
 		rows = append(rows, plot.BaseRow(u.s.Base, false))
 	}
 	if u.stack != nil {
-		rows = append(rows, plot.Row{Look: stackLook, Name: "stack", Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})
+		rows = append(rows, plot.Row{Look: stackLook, Name: "stack of compiled programs", Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})
 	}
 	rows = append(rows, u.reservedRows()...)
 	pieces := u.pieces()

@@ -217,10 +217,7 @@ func (m *markdown) stack(frames []answer.Frame) {
 	if len(names) < 2 {
 		return
 	}
-	more := ""
-	if hidden > 0 {
-		more = " + " + units.Plural(hidden, "library frame")
-	}
+	more := map[bool]string{true: " + " + units.Plural(hidden, "library frame")}[hidden > 0]
 	m.line("\nStack: %s%s", strings.Join(names, " ← "), more)
 }
 
@@ -294,10 +291,7 @@ func (m *markdown) settings(all []answer.TuneSetting) {
 	m.line("\n| settings | reserved | live | slack | segments | retries | result |\n|---|--:|--:|--:|--:|--:|---|")
 	for i := range all {
 		s := &all[i]
-		name := Escape(s.Conf)
-		if s.Recorded {
-			name += " (recorded)"
-		}
+		name := Escape(s.Conf) + map[bool]string{true: " (recorded)"}[s.Recorded]
 		m.line("| %s | %s | %s | %s | %s | %s | %s |", name, units.Bytes(s.PeakReservedBytes), units.Bytes(s.PeakLiveBytes),
 			units.Bytes(s.PeakReservedBytes-s.ReplayedBytes), units.Count(int64(s.SegmentsAtEnd)), units.Count(int64(s.Retries)), s.Result())
 	}

@@ -291,7 +291,7 @@ func TestReport(t *testing.T) {
 	for _, want := range []string{
 		"\n**no finding**",
 		"| mixed.pb | tpu:0 | 12 ns | 38.0 KiB | 38.0 KiB | 1.00 MiB |", "| mixed.pb | empty | 1 ns | 0 B | 0 B |  |",
-		"| 9.00 KiB | 23.7 % | stack, outside the heap |\n| 8.00 KiB | 21.1 % | older buffers (only a sum) |\n| 6.00 KiB | 15.8 % | (no operation recorded) |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
+		"| 9.00 KiB | 23.7 % | stack of compiled programs |\n| 8.00 KiB | 21.1 % | older buffers (only a sum) |\n| 6.00 KiB | 15.8 % | (no operation recorded) |\n| 5.00 KiB | 13.2 % | MatMul \\[2\\] |\n| 4.00 KiB | 10.5 % | add.1 |\n| | | and 3 more |\n",
 		"\n| 0 | 1.00 MiB | 0 B | 0 B |\n| 1 | 3.00 MiB | 0 B | 7 B |\n", "The median peak is 2.00 MiB, the median deviation 1.00 MiB.",
 		"## Warnings\n\n- truncated: the file ends early; everything before that point was used (at byte \\| 7)\n",
 	} {

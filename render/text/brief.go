@@ -89,7 +89,8 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	if several || f.Space == "" {
 		where = "in " + FailureHead(f)
 	}
-	line("died", fmt.Sprintf("%s did not fit %s", asked(f), where))
+	and := map[bool]string{true: " and"}[f.RequestedBytes == nil && f.NeededBytes != nil]
+	line("died", fmt.Sprintf("%s%s did not fit %s", asked(f), and, where))
 	line("why", reason(f))
 	line("filled", memory(f))
 	if len(f.Holders) > 0 {
@@ -105,17 +106,18 @@ func lives(r *answer.Report, line func(label, text string)) {
 	}
 	peak := highest(r)
 	if peak != nil {
-		line("filled", of(peak.File)+peakSentence(peak))
+		line("filled", of(peak.File)+joined(" ", idle(peak), peakSentence(peak)))
 	}
 	if len(r.Captures) == 1 {
 		line("fits", ranOut(&r.Captures[0].Info))
 	}
+	plenty := !slices.ContainsFunc(r.Captures, func(c answer.CaptureReport) bool { return !Plenty(&c.Info) })
 	f, label := (*answer.Finding)(nil), "found"
 	if i := slices.IndexFunc(r.First, func(f answer.Finding) bool { return f.Leak || f.Level() > finding.Info }); i >= 0 {
 		f, label = &r.First[i], map[bool]string{true: "leaks", false: label}[r.First[i].Leak]
 	} else {
 		nothing := "no leak and no other problem was found"
-		if i := slices.IndexFunc(r.Findings, func(f answer.Finding) bool { return !f.Failure && (peak == nil || !trifle(f.Bytes, peak)) }); i >= 0 {
+		if i := slices.IndexFunc(r.Findings, func(f answer.Finding) bool { return !plenty && !f.Failure && (peak == nil || !trifle(f.Bytes, peak)) }); i >= 0 {
 			f, nothing = &r.Findings[i], "no leak was found"
 		}
 		switch unjudged := strings.TrimPrefix(r.Unjudged, "leaks "); {
@@ -129,7 +131,7 @@ func lives(r *answer.Report, line func(label, text string)) {
 	case f != nil:
 		line(label, of(f.File)+f.Description+confident(f.Confidence))
 		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
-	case peak != nil:
+	case peak != nil && !plenty:
 		if text, change := lowering(peak); text != "" {
 			line("could", fmt.Sprintf("%s (memlane whatif --set %s).", strings.TrimSuffix(text, "."), change))
 		}

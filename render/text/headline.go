@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -45,9 +46,11 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 		wrong := fmt.Sprintf("%s in %s: %s.", named(f, strings.ReplaceAll(f.Rule, "_", " ")), f.Space.ID(), f.Description)
 		return joined("\n", f.Advice(cmp.Or(f.Of, &c.Tables)), wrong, joined(" ", filled, ranOut(&info)))
 	}
+	filled = joined(" ", idle(&p), filled)
 	well, unknown := judged(c, l, &info)
 	notes, lowers := slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Kind == finding.KindFailure }), ""
-	if i := slices.IndexFunc(notes, func(f finding.Finding) bool { return !trifle(f.Amount.Bytes, &p) }); i >= 0 {
+	if i := slices.IndexFunc(notes, func(f finding.Finding) bool { return !trifle(f.Amount.Bytes, &p) }); Plenty(&info) { // nothing has to be done
+	} else if i >= 0 {
 		f := &notes[i]
 		lowers = joined(" ", fmt.Sprintf("In %s: %s.", f.Space.ID(), f.Description), f.Advice(cmp.Or(f.Of, &c.Tables)))
 		if len(notes) > 1 {
@@ -99,19 +102,33 @@ func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (wel
 	return well, unknown
 }
 
-// ranOut says that no memory ran out, or that requests failed which the program survived; "" if the capture does not tell.
+// ranOut says that no memory ran out, that requests failed which the program survived, or that the kind of capture does not tell; "" if more was
+// recorded than the capture has.
 func ranOut(c *answer.Capture) string {
 	switch fullest := c.Fullest; {
 	case c.Failed > 0:
 		return units.Plural(c.Failed, "request") + " failed, and the program went on."
-	case c.Cut || fullest == nil && !c.Fails:
-	case fullest == nil:
-		return "No request failed in the recording."
-	case c.Fails || c.Used <= 0.9: // where requests that fail are not recorded
+	case Plenty(c):
+		return fmt.Sprintf("It used at most %s of the memory: %s of %s.", Percent(c.Used), units.Bytes(fullest.Peak.Bytes), units.Bytes(*fullest.LimitBytes))
+	case !c.Cut && fullest != nil && (c.Fails || c.Used <= 0.9): // where requests that fail are not recorded
 		what := map[bool]string{true: "did not run out of", false: "never filled the"}[c.Fails]
 		return fmt.Sprintf("It %s memory: %s of %s in use at most.", what, units.Bytes(fullest.Peak.Bytes), units.Bytes(*fullest.LimitBytes))
+	case c.Silent:
+		return "Whether a request failed is not recorded in this kind of capture."
+	case !c.Cut && c.Fails:
+		return "No request failed in the recording."
 	}
 	return ""
+}
+
+// Plenty reports whether a program left nine tenths of the memory unused, so that it needs no advice to save any.
+func Plenty(c *answer.Capture) bool {
+	return !c.Cut && c.Failed == 0 && c.Fullest != nil && c.Used < 0.1
+}
+
+// idle says that most of what is reserved is idle, when most is reserved; "" if buffers have most of it.
+func idle(p *answer.Peak) string {
+	return strings.Repeat(fmt.Sprintf("%s of the %s reserved on %s was idle.", units.Bytes(p.Idle), units.Bytes(p.Reserved), p.Space), int(min(p.Idle, 1)))
 }
 
 // lowering says with which change the peak would be clearly lower, the cheapest, and its name; "" if none is known.
@@ -139,6 +156,10 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 		return named(f, "leak") + " in " + s.ID() + ": " + what
 	}
 	peak := answer.PeakSumsOf(&c.Tables, s)
+	peak.Space = s.ID()
+	if reserved, idle := region.Idle(s); idle > 0 {
+		return units.Bytes(idle) + " idle of " + units.Bytes(reserved) + " reserved on " + peak.Space
+	}
 	filled := largestPlaces(&peak)
 	if byCategory {
 		filled = categoriesText(peak.Categories[:min(len(peak.Categories), 3)])
@@ -146,7 +167,7 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 	if filled == "" {
 		return ""
 	}
-	return "Peak of " + units.Bytes(peak.Bytes) + " on " + s.ID() + ": " + filled
+	return "Peak of " + units.Bytes(peak.Bytes) + " on " + peak.Space + ": " + filled
 }
 
 // worst returns the most severe finding that is more than a note, a leak before others; nil if there is none.

@@ -107,12 +107,10 @@ func (p *Page) space(s *answer.Space) {
 func (p *Page) levels(s *answer.Space) {
 	if s.UsageOnly && s.Allocations+s.Frees > 0 { // see plot.Relative
 		p.row("rose by", "%s at %s; what was in use before is not recorded", units.Exact(s.Peak.Bytes), When(s.Of, s.Peak.At))
-		p.row("", "usage only: the buffers were not recorded")
-		return
-	}
-	p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), When(s.Of, s.Peak.At))
-	if s.UsageOnly {
+	} else if p.row("peak", "%s at %s", units.Exact(s.Peak.Bytes), When(s.Of, s.Peak.At)); s.UsageOnly {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
+	}
+	if s.UsageOnly {
 		p.row("", "usage only: the buffers were not recorded")
 		return
 	}
@@ -126,7 +124,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "%s %s", units.Exact(s.BaseBytes), purpose.Words(lifetime.FromBase.String()))
 	}
 	if s.StackBytes != nil {
-		p.row("", "%s stack, outside the heap", units.Exact(*s.StackBytes))
+		p.row("", "%s stack of compiled programs", units.Exact(*s.StackBytes))
 	}
 	if s.LifetimePeakBytes != nil {
 		p.row("", "%s heap peak since program start, maybe before the recording", units.Bytes(*s.LifetimePeakBytes))

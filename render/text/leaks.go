@@ -69,9 +69,7 @@ func (p *Page) seriesFindings(all []answer.Finding) {
 	for i := range all {
 		if all[i].Rule == "series" {
 			p.finding(&all[i])
-			for _, s := range all[i].Suggestions {
-				p.Para("  > ", "    ", s)
-			}
+			p.advise(&all[i], map[string]bool{})
 		}
 	}
 }
@@ -94,9 +92,7 @@ func (p *Page) rankedLeaks(a *answer.Leaks) {
 		g := &a.Summary.Groups[i]
 		p.finding(g.Finding)
 		p.Para("  ", "  ", g.Ranks+"; shown is "+path.Base(g.File))
-		for _, s := range g.Suggestions {
-			p.Para("  > ", "    ", s)
-		}
+		p.advise(g.Finding, map[string]bool{})
 	}
 	if n := len(a.Summary.Groups) - maxFindings; n > 0 {
 		p.Line("\nand %s", more(n, "finding"))
@@ -156,20 +152,24 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 		if !all {
 			p.sameCause(f, l.Findings)
 		}
-		for _, s := range f.Suggestions {
-			if !advised[s] {
-				p.Para("  > ", "    ", s)
-			}
-			advised[s] = true
-		}
+		p.advise(f, advised)
 	}
 	for i := range l.Without {
-		w := &l.Without[i]
 		p.Line("")
-		p.Para("", "  ", WithoutLeaks(w))
+		p.Para("", "  ", WithoutLeaks(&l.Without[i]))
 	}
 	for i := range l.Functions {
 		p.function(&l.Functions[i])
+	}
+}
+
+// advise writes the suggestions of a finding that were not written before.
+func (p *Page) advise(f *answer.Finding, before map[string]bool) {
+	for _, s := range f.Suggestions {
+		if !before[s] {
+			p.Para("  > ", "    ", s)
+		}
+		before[s] = true
 	}
 }
 

@@ -25,19 +25,20 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 		if i > 0 {
 			p.Line("")
 		}
-		p.peak(&a.Peaks[i], a.By)
-		if k := &a.Peaks[i]; a.By == string(selection.ByLine) && unknownOlder(k) > 0 && k.NameOlder != advised {
+		k := &a.Peaks[i]
+		p.peak(k, a.By)
+		if a.By == string(selection.ByLine) && unknownOlder(k) > 0 && k.NameOlder != advised {
 			advised = k.NameOlder
 			p.Line("%s", advised)
 		}
-		if k := &a.Peaks[i]; len(k.Categories) > 0 && k.Program == nil && a.By != string(selection.ByCategory) {
+		if len(k.Categories) > 0 && k.Program == nil && a.By != string(selection.ByCategory) {
 			p.Line("")
 			p.Para("by category: ", "  ", PartsText(k.Parts))
 		}
-		if k := &a.Peaks[i]; len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) {
+		if len(k.HeldBy) > 0 && a.By != string(selection.ByHolder) {
 			p.Para("held by: ", "  ", partsText(k.HeldBy))
 		}
-		p.savings(&a.Peaks[i])
+		p.savings(k)
 	}
 	return p.To(w)
 }
@@ -80,10 +81,7 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		p.Line("%s %s\nthe memory in use was not recorded", Printable(k.File), Printable(k.Space))
 		return
 	}
-	in := " in " + units.Plural(k.Total.Count, "buffer")
-	if k.UsageOnly {
-		in = ""
-	}
+	in := map[bool]string{false: " in " + units.Plural(k.Total.Count, "buffer")}[k.UsageOnly]
 	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, When(k.Of, k.At))
 	byLayer := by == string(selection.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
 	if k.Program != nil && !byLayer {
@@ -165,17 +163,14 @@ func (p *Page) phases(k *answer.Peak) {
 // places writes a table of places, largest first.
 func (p *Page) places(k *answer.Peak, by string) {
 	figures := func(a lifetime.Amount) []string {
-		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), count(a.Count)}
+		return []string{units.Bytes(a.Bytes), shareOf(a.Bytes, k.Total.Bytes), dash(a.Count, units.Count)}
 	}
 	head := []string{"bytes", "share", "buffers", "allocated by"}
 	if by != string(selection.ByLine) {
 		head[3] = by
 	}
 	shown := k.Places[:min(len(k.Places), maxRows)]
-	outer := ""
-	if by == string(selection.ByStack) {
-		outer = outerCalls(shown)
-	}
+	outer := outerCalls(shown) // of other names there are none
 	var rows [][]string
 	for i, o := range shown {
 		name := o.Name
@@ -295,17 +290,11 @@ func rest(places []answer.Place) (sum lifetime.Amount) {
 func (p *Page) instructions(k *answer.Peak) {
 	o := k.Program
 	total := o.Inputs + o.Outputs + o.Temporaries + o.Constants + o.Unsorted
-	unsorted := ""
-	if o.Unsorted > 0 {
-		unsorted = ", unknown " + units.Bytes(o.Unsorted)
-	}
+	unsorted := map[bool]string{true: ", unknown " + units.Bytes(o.Unsorted)}[o.Unsorted > 0]
 	if o.Planned > 0 {
 		p.Line("reserved %s, with fragmentation", units.Exact(o.Planned))
 	}
-	donated := ""
-	if o.Donated > 0 {
-		donated = fmt.Sprintf(" (%s donated)", units.Bytes(o.Donated))
-	}
+	donated := map[bool]string{true: fmt.Sprintf(" (%s donated)", units.Bytes(o.Donated))}[o.Donated > 0]
 	p.Para("", "  ", fmt.Sprintf("inputs %s%s, outputs %s, temporaries %s, constants %s%s", units.Bytes(o.Inputs),
 		donated, units.Bytes(o.Outputs), units.Bytes(o.Temporaries), units.Bytes(o.Constants), unsorted))
 	p.Line("padding %s, %s of the total", units.Bytes(o.Padding), shareOf(o.Padding, total))

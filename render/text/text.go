@@ -225,19 +225,14 @@ func Printable(s string) string {
 }
 
 // size returns a size for a table, a dash for 0.
-func size(bytes int64) string {
-	if bytes == 0 {
-		return "-"
-	}
-	return units.Bytes(bytes)
-}
+func size(bytes int64) string { return dash(bytes, units.Bytes) }
 
-// count returns a number for a table, a dash for 0.
-func count(n int64) string {
+// dash returns a number for a table, a dash for 0.
+func dash(n int64, text func(int64) string) string {
 	if n == 0 {
 		return "-"
 	}
-	return units.Count(n)
+	return text(n)
 }
 
 // Percent returns a share of 0 to 1 as "12.5 %".

@@ -87,7 +87,7 @@ func (p *Page) scenarios(s *answer.WhatIfSpace) {
 			}
 		}
 		changes, costs := changeOf(one), costOf(one)
-		if room := roomOf(one); room != "" {
+		if room := strings.Join(append(growth("largest batch", one.Batch), growth("longest sequence", one.Sequence)...), ", "); room != "" {
 			notes = append(notes, changes+": "+room)
 		}
 		peak, reserved := About(one.PeakBytes, one.LowBytes, one.HighBytes),
@@ -154,11 +154,7 @@ func Between(low, high int64) string {
 	}
 }
 
-// roomOf tells how far the batch and the sequences of a scenario can grow.
-func roomOf(s *answer.WhatIfScenario) string {
-	return strings.Join(append(growth("largest batch", s.Batch), growth("longest sequence", s.Sequence)...), ", ")
-}
-
+// growth tells how far something can grow.
 func growth(of string, r *answer.WhatIfRoom) []string {
 	switch {
 	case r == nil:
