@@ -27,14 +27,15 @@ import (
 // without field names. Times are relative to the start of the window of their space.
 type document struct {
 	Name     string         `json:"name"`
-	Headline string         `json:"headline"` // the answer in one line
-	Info     answer.Capture `json:"info"`     // the same as memlane info --json
-	Frames   [][]any        `json:"frames"`   // name, file, line, kind, whether it is folded
-	Stacks   [][2]int       `json:"stacks"`   // frame, caller
-	Sites    [][]any        `json:"sites"`    // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
-	Purposes [][3]string    `json:"purposes"` // category, phase, module; the first is for buffers that were not judged
-	Holders  [][4]any       `json:"holders"`  // name, what holds it, tensor, group; the first is for buffers without a recorded name
-	Groups   []group        `json:"groups"`   // of holders, with folded indexes
+	Headline string         `json:"headline"`         // the answer in one line
+	Plenty   bool           `json:"plenty,omitempty"` // whether no memory needs to be saved
+	Info     answer.Capture `json:"info"`             // the same as memlane info --json
+	Frames   [][]any        `json:"frames"`           // name, file, line, kind, whether it is folded
+	Stacks   [][2]int       `json:"stacks"`           // frame, caller
+	Sites    [][]any        `json:"sites"`            // stack, op, region, shape, dtype, instr, opcode, source, name, place, whether its stack is that of the free
+	Purposes [][3]string    `json:"purposes"`         // category, phase, module; the first is for buffers that were not judged
+	Holders  [][4]any       `json:"holders"`          // name, what holds it, tensor, group; the first is for buffers without a recorded name
+	Groups   []group        `json:"groups"`           // of holders, with folded indexes
 	Spaces   []space        `json:"spaces"`
 	Main     int            `json:"main"` // space to show first
 	Findings []shownFinding `json:"findings"`
@@ -163,6 +164,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 	}
 	d := document{Name: c.Tables.Name(), Headline: text.Headline(c, &leaks, found),
 		Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
+	d.Plenty = text.Plenty(&d.Info)
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
 	}
@@ -197,7 +199,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 	if s := mainOf(c); s != nil {
 		d.Main = index[s]
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
-		const most = 4 // changes beside the picture
+		most := map[bool]int{false: 4}[d.Plenty] // changes beside the picture
 		remedies := answer.RemediesOf(c, s)
 		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]), nil)
 		p := answer.Peak{At: s.Peak(lifetime.Occupied).At}
@@ -215,8 +217,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 			d.Findings = append(d.Findings, findingOf(&found[i], index))
 		}
 	}
-	const most = 8 // failures
-	for i := range leaks.OOMs[:min(len(leaks.OOMs), most)] {
+	for i := range leaks.OOMs[:min(len(leaks.OOMs), 8)] { // more are in memlane oom
 		o := oom{Head: text.FailureHead(&leaks.OOMs[i])}
 		for _, l := range text.FailureLines(&leaks.OOMs[i]) {
 			o.Lines = append(o.Lines, [2]string{l.Label, l.Text})
@@ -297,8 +298,7 @@ func sparkOf(s *lifetime.Space) []int64 {
 	if s.Facts&(lifetime.History|lifetime.EndState) == 0 && !s.UsageOnly() || s.Axis == lifetime.ProgramOrder {
 		return []int64{}
 	}
-	const parts = 60
-	return plot.Highest(s.Levels(lifetime.Occupied), s.Begin, s.End, int(min(parts, max(s.End-s.Begin, 1))))
+	return plot.Highest(s.Levels(lifetime.Occupied), s.Begin, s.End, int(min(60, max(s.End-s.Begin, 1)))) // at most 60 parts
 }
 
 // addSteps adds the beginnings of steps: that of the window for the one in which it begins.

@@ -23,16 +23,17 @@ type picture struct {
 	Top    float64 `json:"top"`
 	Bottom float64 `json:"bottom"`
 
-	Ceiling uint64   `json:"ceiling"` // bytes at the top of the plot; 0 = by address, or none
-	Address bool     `json:"address"` // whether the vertical axis has addresses
-	Narrow  *picture `json:"narrow"`  // the same picture for a phone; nil = none
+	Ceiling uint64   `json:"ceiling"`        // bytes at the top of the plot; 0 = by address, or none
+	Band    float64  `json:"band,omitempty"` // height of what is below a break of the axis
+	Address bool     `json:"address"`        // whether the vertical axis has addresses
+	Narrow  *picture `json:"narrow"`         // the same picture for a phone; nil = none
 }
 
 func pictureOf(f *plot.Frame) *picture {
 	if f == nil {
 		return nil
 	}
-	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom, f.Bytes.From, f.Right > 0 && f.Bytes.From == 0, nil}
+	return &picture{f.Width, f.Height, f.Left, f.Right, f.Top, f.Bottom, f.Bytes.From, float64(f.Bytes.Band) / 10, f.Right > 0 && f.Bytes.From == 0, nil}
 }
 
 // lineParts is the number of points of a line over a picture.

@@ -75,8 +75,8 @@ func TestPageHeadline(t *testing.T) {
 	const first = "document.querySelector('#headline').innerText.split(/\\n+/).join('|').replaceAll('\u00a0', ' ')"
 	want := "Use few sizes. The buffers of <listcomp> (frag.py:12) keep 132 MiB of free memory in pieces: allocate them first, or free them together.|Out of memory: 60.0 MiB by big_request (frag.py:16), called by <module> (frag.py:20); " +
 		"enough is reserved and free, but in smaller pieces.|Held: <listcomp> (frag.py:12) 108 MiB in 18 buffers."
-	if advice := p.Text(".died dl :nth-child(2)"); advice != "Use few sizes. The buffers of <listcomp> (frag.py:12) keep 132\u00a0MiB of free memory in pieces: allocate them first, or free them together." {
-		t.Errorf("the panel says what to do: %q", advice)
+	if why := p.Text(".died dl"); strings.Contains(why, "Use few sizes") || !strings.Contains(why, "fragmented") {
+		t.Errorf("the panel says what the answer says, or not the reason: %q", why)
 	}
 	if cut := browser.Eval[int](p, "[...document.querySelectorAll('#headline *')].filter((p) => p.scrollWidth > p.clientWidth || p.scrollHeight > p.clientHeight).length"); cut > 0 {
 		t.Errorf("%d lines of the headline are cut", cut)

@@ -164,7 +164,6 @@ export class App {
       Object.entries(names).map(([key, text]) => el('option', {value: key, selected: key === value}, text))));
     const markdown = () => doing('Copy as Markdown', 'the answer, the first rows of the table and the stack, to paste into an issue', async () => { await copyText(this.markdown()); return 'copied'; });
     const toFinding = (i) => link({...this.place(), finding: i, tab: 'findings'});
-    const colours = choice('colours', modes, this.color, (v) => this.setColor(v));
     const first = firstFindings(space.capture, toFinding, space), leaks = space.capture.findings.some((f) => f.leak && f.severity !== 'info');
     const changes = whatIf(space, (saving) => this.change(saving));
     const beside = [died(space.capture, () => this.showFailure(), this.commands), leaks && first, changes.lower, !leaks && first].filter(Boolean);
@@ -178,7 +177,7 @@ export class App {
             this.view.svg && button('Save SVG', 'this picture, as memlane svg draws it', () => save(`${fileName(this.space)}.svg`, 'image/svg+xml', this.svg())),
             (this.view.svg || !still) && doing('Copy picture', 'this picture, to paste into an issue', () => copyPicture(space, this.view.canvas())), markdown()),
           el('div', {class: 'stage', tabindex: '0', role: 'group', 'aria-label': 'the picture, which scrolls'}, this.view.element),
-          space.notRecorded && endOnly(space), el('div', {class: 'now'}, !still && this.moment, this.rangePlace, this.litPlace, changes.switches), this.pinPlace),
+          space.notRecorded && endOnly(space), space.static && this.commands && el('p', {class: 'note'}, 'What-if is not drawn: memlane whatif lists changes.'), el('div', {class: 'now'}, !still && this.moment, this.rangePlace, this.litPlace, changes.switches), this.pinPlace),
         beside.length > 0 && el('aside', {class: 'beside', 'aria-label': 'what to do'}, beside)),
       el('section', {'aria-label': 'details', class: 'details'}, el('div', {class: 'bar'}, this.tabPlace, el('span', {class: 'push'}), this.csvButton = button('Save CSV', 'all rows of this table', () => save(`${fileName(this.space)}.${this.tab}.csv`, 'text/csv', this.csv()))), this.panel));
     if (!space.noBlocks) this.setLegend();
@@ -537,7 +536,7 @@ function same(fields, state) {
 const relative = (space, text) => (/^-?\d+$/.test(text || '') ? space.placeOf(Number(BigInt(text) - (space.time ?? space).origin)) : null);
 
 // The axes of spaces with times. Events are usual if half of them take a twentieth of the time, as in pictures.
-const axes = {time: 'time', event: 'order of events'};
+const axes = {time: 'time', event: 'events'};
 const timed = (space) => space.unit === 'ns' && !space.usageOnly && space.count > 0;
 const usualAxis = (space) => (space.crowded ? 'event' : 'time');
 

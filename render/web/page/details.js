@@ -28,7 +28,7 @@ export class HoverCard {
 function contentOf(space, id) {
   switch (id) {
     case BASE: return `older buffers (only a sum): ${bytes(space.base)}, without events`;
-    case STACK: return 'stack of compiled programs, outside the heap';
+    case STACK: return 'stack of compiled programs';
     case REGION: return space.static ? 'unused part of an allocation' : 'reserved by the allocator, free';
     default: return typeof id === 'string' ? id : [factList(space, id), stackList(space.capture, stackOf(space, space.capture.sites[space.site[id]]), hovered)];
   }

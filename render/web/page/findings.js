@@ -10,7 +10,7 @@ const most = 4; // findings beside the chart
 // of the space would be without its leaks. What the answer on top says is not said again.
 export function firstFindings(capture, link, {without}) {
   const found = capture.findings.map((f, i) => [f, i]).filter(([f]) => !(f.failure && capture.ooms.length)), serious = found.filter(([f]) => f.severity !== 'info');
-  const all = serious.length || capture.ooms.length ? serious : found;
+  const all = serious.length || capture.ooms.length || capture.plenty ? serious : found;
   if (!all.length) return null;
   const rest = capture.findings.length - Math.min(all.length, most);
   return el('div', {class: 'found'}, el('h2', {}, 'Findings'), el('ul', {class: 'first'}, all.slice(0, most).map(([f, i]) => el('li', {class: `finding ${f.severity}`}, el('p', {}, title(capture, f, i, link)),

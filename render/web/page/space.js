@@ -181,7 +181,7 @@ export class Space {
     const all = [...rows.values()];
     const add = (category, bytes) => all.push({site: 0, kind: 0, purpose: 0, holder: 0, bytes, requested: bytes, count: 0, category});
     if (this.base) add('older buffers (only a sum)', this.base);
-    if (this.stackAt(t)) add('stack', this.stackAt(t));
+    if (this.stackAt(t)) add('stack of compiled programs', this.stackAt(t));
     if (this.usageOnly) {
       const i = this.levelAt(t);
       if (i >= 0 && this.curve.bytes[i]) add('usage', this.curve.bytes[i]);

@@ -18,7 +18,7 @@ export function summary(space, go) {
   const {info} = space;
   const peakLink = el('a', {href: '#', onclick: (e) => { e.preventDefault(); go(space.peak); }}, `at ${since(space, space.peak)}`);
   if (space.notRecorded) return figures([figure('in use at the end', bytes(info.end_bytes), exact(info.end_bytes), liveText(info), 'live'), idle(space)]);
-  if (space.usageOnly && info.allocations + info.frees > 0) return figures([figure('rose by', bytes(info.peak.bytes), exact(info.peak.bytes), el('span', {}, peakLink, '; what was in use before is not recorded'), 'peak'), recording(space)]);
+  if (space.usageOnly && info.allocations + info.frees > 0) return figures([figure('rose by', bytes(info.peak.bytes), exact(info.peak.bytes), peakLink, 'peak'), recording(space)]);
   const full = info.limit_bytes === null ? '' : `${percent(info.peak.bytes / info.limit_bytes)} of the capacity of ${bytes(info.limit_bytes)}`;
   if (space.usageOnly && space.length <= 1) return figures([figure('in use', bytes(info.peak.bytes), exact(info.peak.bytes), full, 'peak'), idle(space)]); // of a text
   return figures([
@@ -73,10 +73,9 @@ function makeUp(space) {
   const stack = info.stack_bytes ?? 0, heap = info.peak.bytes - stack - Math.max(0, info.base_bytes);
   const parts = [];
   if (info.base_bytes) parts.push([bytes(info.base_bytes), 'older buffers (only a sum)']);
-  if (info.stack_bytes !== null) parts.push([bytes(stack), 'stack']);
+  if (info.stack_bytes !== null) parts.push([bytes(stack), 'stack of compiled programs']);
   const free = space.peakHoles ? space.peakHoles.Total : info.limit_bytes !== null ? Math.max(0, info.limit_bytes - info.peak.bytes) : null;
   if (free !== null) parts.push([bytes(free), space.peakHoles ? 'reserved but free' : 'free']);
-  if (space.peakHoles?.Total) parts.push([bytes(space.peakHoles.Largest), 'the largest free piece']);
   return [`${bytes(heap)} heap`, exact(heap), parts.map(([n, name]) => `${n} ${name}`).join(', '), 'heap'];
 }
 
@@ -86,14 +85,14 @@ function categories({categories: [first, ...rest], inferred}) {
   return [text(first), `${exact(first.bytes)} ${first.name}`, `${rest.slice(0, 4).map(text).join(', ')}${inferred ? ' (inferred)' : ''}`, 'categories'];
 }
 
-// died returns why an allocation failed; null without a failure. It leaves out what the answer above tells, but for what to do. Further failures are folded.
+// died returns why an allocation failed; null without a failure. It leaves out what the answer above tells. Further failures are folded.
 // step opens the memory map at the failure; it is left out without segments. A page without the program, commands is false, offers no command.
 export function died({ooms, headline, name, spaces}, step, commands) {
   if (!ooms?.length) return null;
   const short = (text) => whole(text.replaceAll(name, name.split(/[\\/]/).pop()));
-  const rank = ([label]) => (label === 'past' || label === 'do' ? 0 : 1); // what to do comes first, the better before the other, and stands here too
-  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => (rank([label]) < 1 || !headline.includes(text)) && (commands || label !== 'next')).sort((a, b) => rank(a) - rank(b)).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
-  const title = ooms[0].lines.some(([label, text]) => label === 'reason' && text.startsWith('survived')) ? 'What failed, and the program went on' : 'Why it died';
+  const survived = ooms[0].lines.some(([label, text]) => label === 'reason' && text.startsWith('survived')), title = survived ? 'What failed, and the program went on' : 'Why it died';
+  const above = (o, label, text) => headline.includes(text) || !survived && o === ooms[0] && /^(past|do)$/.test(label);
+  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => !above(o, label, text) && (commands || label !== 'next')).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
   return el('div', {class: 'died', role: 'group', 'aria-label': title}, el('h2', {}, title), lines(ooms[0]),
     spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));

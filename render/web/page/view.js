@@ -264,8 +264,10 @@ export class View {
     this.drawn?.remove();
     this.drawn = null;
     this.element.style.paddingTop = '';
-    if (!line?.length || this.narrow) return; // it is for the wide picture
-    const {left, right, top, width, height} = this.frame, step = (right - left) / line.length, high = Math.min(...line), extra = high < top ? Math.max(0, 24 - high) : 0;
+    if (!line?.length) return;
+    const {left, right, top, bottom, width, height, band = 0} = this.frame, {wide} = this.space, step = (right - left) / line.length;
+    if (this.narrow) line = line.map((y) => bottom - band - (wide.bottom - y - band) * (bottom - top - band) / (wide.bottom - wide.top - band)); // its heights are those of the wide picture
+    const high = Math.min(...line), extra = high < top ? Math.max(0, 24 - high) : 0;
     this.element.style.paddingTop = `${100 * extra / width}%`;
     const points = line.map((y, i) => `${left + i * step},${y} ${left + (i + 1) * step},${y}`).join(' ');
     const make = (tag, attributes) => {
