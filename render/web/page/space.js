@@ -257,7 +257,7 @@ export class Space {
 
   // categoriesOf returns the categories of a place, those with most bytes first.
   categoriesOf(place) {
-    return [...new Set((place.rows || [place]).map((row) => this.categoryOf(row)))].join(', ');
+    return [...new Set((place.rows || [place]).map((row) => this.categoryOf(row)))].filter(Boolean).join(', ');
   }
 
   // categoryOf returns the category of a row, the same as "memlane peak --json".
