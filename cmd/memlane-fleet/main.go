@@ -88,8 +88,7 @@ func run(stdin io.Reader, stdout, stderr io.Writer, args []string) int {
 	}
 	err = stopped(ctx, err)
 	fmt.Fprintln(stderr, "memlane-fleet:", text.Printable(withoutSecrets(err.Error())))
-	var status *statusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.status
 	}
 	return statusUsage // from cli

@@ -178,6 +178,14 @@ func (m *mapper) each(ctx context.Context, names []string, begin func(i int) err
 	return group.Wait()
 }
 
+func refused(content string, err error) *fleet.Record {
+	return &fleet.Record{Content: content, State: fleet.Refused, Reason: err.Error()}
+}
+
+func missing(err error) *fleet.Record {
+	return &fleet.Record{State: fleet.Missing, Reason: err.Error()}
+}
+
 // record makes the record of a capture, without its name. Errors of the capture are in the
 // record. It returns an error only if the machine or a store failed.
 func (m *mapper) record(ctx context.Context, name string) (*fleet.Record, error) {
@@ -185,14 +193,6 @@ func (m *mapper) record(ctx context.Context, name string) (*fleet.Record, error)
 		return m.fromStore(ctx, name)
 	}
 	return m.fromDisk(ctx, name)
-}
-
-func refused(content string, err error) *fleet.Record {
-	return &fleet.Record{Content: content, State: fleet.Refused, Reason: err.Error()}
-}
-
-func missing(err error) *fleet.Record {
-	return &fleet.Record{State: fleet.Missing, Reason: err.Error()}
 }
 
 func (m *mapper) fromStore(ctx context.Context, name string) (*fleet.Record, error) {
@@ -407,6 +407,6 @@ func whyEmpty(capture *lifetime.Capture) string {
 
 // systemFailed reports whether the machine caused an error of a reader: a full disk or an unreadable file.
 func systemFailed(err error) bool {
-	var number syscall.Errno
-	return errors.As(err, &number)
+	_, ok := errors.AsType[syscall.Errno](err)
+	return ok
 }

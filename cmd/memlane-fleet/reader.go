@@ -190,8 +190,8 @@ func readCommand() *cli.Command {
 			end := told{End: true}
 			if err := tellAll(ctx, c, tell); err != nil {
 				err = stopped(ctx, err)
-				var status *statusError
-				if end.Status, end.Error = statusUsage, err.Error(); errors.As(err, &status) {
+				end.Status, end.Error = statusUsage, err.Error()
+				if status, ok := errors.AsType[*statusError](err); ok {
 					end.Status = status.status
 				}
 			}

@@ -190,7 +190,7 @@ func retry(ctx context.Context, do func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if permanent := (*backoff.PermanentError)(nil); errors.As(err, &permanent) {
+	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
 		return permanent.Unwrap()
 	}
 	return err
@@ -198,7 +198,7 @@ func retry(ctx context.Context, do func() error) error {
 
 // storeError returns an error with the address of the store and a hint.
 func storeError(address string, err error) error {
-	if ended := (*statusError)(nil); errors.As(err, &ended) {
+	if _, ended := errors.AsType[*statusError](err); ended {
 		return err
 	}
 	bucket, _, _ := strings.Cut(address, "?")
@@ -211,8 +211,7 @@ func storeError(address string, err error) error {
 
 // cause returns the error of the operating system inside err, or err if there is none.
 func cause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}
 	return err

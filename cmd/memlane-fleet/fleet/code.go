@@ -10,12 +10,12 @@ import (
 
 // OtherCode is a source file that some ranks have in another version than most.
 type OtherCode struct {
-	File     string   `json:"file"`
-	Function string   `json:"function"`   // one of its functions that lie elsewhere
-	Line     int      `json:"line"`       // of the call in Function
-	Usual    int      `json:"usual_line"` // the same on most ranks
-	Count    int      `json:"functions"`  // functions that lie elsewhere
-	Ranks    []string `json:"ranks"`
+	File     string
+	Function string // one of its functions that lie elsewhere
+	Line     int    // of the call in Function
+	Usual    int    // the same on most ranks
+	Count    int    // functions that lie elsewhere
+	Ranks    []string
 }
 
 // leastMoved is the number of functions that an edit must have moved. A single function with calls at other lines may

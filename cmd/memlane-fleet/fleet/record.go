@@ -109,12 +109,12 @@ type Role struct {
 // Change is what the peak of a memory would have been with a change of the program. The zero value means that no
 // change is known that lowers it.
 type Change struct {
-	Edits  string `json:"edits"`      // as memlane whatif takes them; "" = without what leaks keep
-	Advice string `json:"advice"`     // what to do, in a sentence
-	Peak   int64  `json:"peak_bytes"` // as recorded, in bytes; with the request that failed, if one did
-	Low    int64  `json:"low_bytes"`  // least peak with the change
-	High   int64  `json:"high_bytes"` // greatest peak with the change
-	Saved  int64  `json:"-"`          // by how much the predicted peak is lower
+	Edits  string // as memlane whatif takes them; "" = without what leaks keep
+	Advice string // what to do, in a sentence
+	Peak   int64  // as recorded, in bytes; with the request that failed, if one did
+	Low    int64  // least peak with the change
+	High   int64  // greatest peak with the change
+	Saved  int64  // by how much the predicted peak is lower
 }
 
 // Part is the memory of a category and a layer at the peak.

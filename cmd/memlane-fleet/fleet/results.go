@@ -346,7 +346,7 @@ type FailureGroup struct {
 
 // WhatIf is what would have lowered the peak of a rank most: the worst of a group for which a change is known.
 type WhatIf struct {
-	Rank string `json:"rank"`
+	Rank string
 	Change
 }
 

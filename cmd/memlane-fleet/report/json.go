@@ -32,17 +32,18 @@ func writeJSON(w io.Writer, d *Data) error {
 		"missing": len(d.Missing), "ranks": len(d.Ranks), "memories": memories,
 	})
 	rows(j, "absent_ranks", d.Absent, func(rank *string) any { return rank })
-	rows(j, "losses", d.Losses, func(l *Loss) any { return lossSumJSON{lossToJSON(l.Loss), l.Captures} })
-	rows(j, "failures", d.Failures, func(f *fleet.FailureGroup) any {
-		return failureJSON{f.Reason, f.Ranks, append([]string{}, f.Requesters...), whatIfToJSON(f.WhatIf), FailureText(f)}
+	rows(j, "losses", d.Losses, func(l *Loss) any { return append(lossToJSON(l.Loss), "captures", l.Captures) })
+	rows(j, "failures", d.Failures, failureToJSON)
+	rows(j, "other_code", d.OtherCode, func(c *fleet.OtherCode) any {
+		return object{"file", c.File, "function", c.Function, "line", c.Line, "usual_line", c.Usual, "functions", c.Count, "ranks", c.Ranks,
+			"text", CodeText(c)}
 	})
-	rows(j, "other_code", d.OtherCode, func(c *fleet.OtherCode) any { return codeJSON{c, CodeText(c)} })
 	rows(j, "outlier_groups", d.Groups, outlierGroupToJSON)
 	rows(j, "outliers", d.Outliers, outlierToJSON)
-	rows(j, "findings", d.Findings, func(f *Finding) any { return d.findingToJSON(f) })
+	rows(j, "findings", d.Findings, d.findingToJSON)
 	rows(j, "kinds", d.Kinds, func(k *fleet.Kind) any { return k })
 	rows(j, "sites", d.Sites, siteSumToJSON)
-	rows(j, "captures", slices.Collect(d.Fleet.Records()), func(r **fleet.Record) any { return captureToJSON(*r) })
+	rows(j, "captures", slices.Collect(d.Fleet.Records()), captureToJSON)
 	j.text("}\n")
 	return cmp.Or(j.err, j.w.Flush())
 }
@@ -84,94 +85,59 @@ func rows[T any](j *fleetJSON, name string, all []T, of func(*T) any) {
 	j.text("]")
 }
 
-type lossJSON struct {
-	Reason   string `json:"reason"`
-	Severity string `json:"severity"`
-	Count    int64  `json:"count"`
-	Bytes    int64  `json:"bytes"`
+// object is members of an object in their order: names and values in turn.
+type object []any
+
+// MarshalJSON implements json.Marshaler.
+func (o object) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, v := range o {
+		if i > 0 {
+			b.WriteByte([...]byte{',', ':'}[i%2])
+		}
+		if err := e.Encode(v); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
 }
 
-type lossSumJSON struct {
-	lossJSON
-	Captures int `json:"captures"`
-}
-
-func lossToJSON(l fleet.Loss) lossJSON {
-	return lossJSON{l.Reason, lossSeverity(l.Reason).String(), l.Count, l.Bytes}
-}
-
-type outlierJSON struct {
-	Capture     string  `json:"capture"`
-	Rank        string  `json:"rank"`
-	Space       string  `json:"space"`
-	Severity    string  `json:"severity"`
-	Measure     string  `json:"measure"`
-	Value       int64   `json:"value_bytes"`
-	Median      int64   `json:"median_bytes"`
-	Deviation   int64   `json:"median_deviation_bytes"`
-	Ranks       int64   `json:"ranks"`
-	Confidence  float64 `json:"confidence"`
-	Description string  `json:"description"`
+func lossToJSON(l fleet.Loss) object {
+	return object{"reason", l.Reason, "severity", lossSeverity(l.Reason).String(), "count", l.Count, "bytes", l.Bytes}
 }
 
 func outlierToJSON(f *fleet.Outlier) any {
-	return outlierJSON{f.Text(finding.FigFile), f.Text(finding.FigRank), f.Space.ID(), f.Severity.String(),
-		f.Measure(), whole(f.Value(finding.FigValue)), whole(f.Value(finding.FigMedian)),
-		whole(f.Value(finding.FigMedianDeviation)), whole(f.Value(finding.FigRanks)), f.Confidence, f.Description}
+	return object{"capture", f.Text(finding.FigFile), "rank", f.Text(finding.FigRank), "space", f.Space.ID(), "severity", f.Severity.String(),
+		"measure", f.Measure(), "value_bytes", whole(f.Value(finding.FigValue)), "median_bytes", whole(f.Value(finding.FigMedian)),
+		"median_deviation_bytes", whole(f.Value(finding.FigMedianDeviation)), "ranks", whole(f.Value(finding.FigRanks)),
+		"confidence", f.Confidence, "description", f.Description}
 }
 
-type failureJSON struct {
-	Reason     string      `json:"reason"`
-	Ranks      []string    `json:"ranks"`
-	Requesters []string    `json:"requesters"`
-	WhatIf     *whatIfJSON `json:"what_if"`
-	Text       string      `json:"text"`
+func failureToJSON(f *fleet.FailureGroup) any {
+	return object{"reason", f.Reason, "ranks", f.Ranks, "requesters", append([]string{}, f.Requesters...), "what_if", whatIfToJSON(f.WhatIf),
+		"text", FailureText(f)}
 }
 
-type whatIfJSON struct {
-	*fleet.WhatIf
-	Text string `json:"text"`
-}
-
-func whatIfToJSON(w *fleet.WhatIf) *whatIfJSON {
+func whatIfToJSON(w *fleet.WhatIf) any {
 	if w == nil {
 		return nil
 	}
-	return &whatIfJSON{w, WhatIfText(w)}
-}
-
-type codeJSON struct {
-	*fleet.OtherCode
-	Text string `json:"text"`
-}
-
-type outlierGroupJSON struct {
-	Severity string   `json:"severity"`
-	Measure  string   `json:"measure"`
-	Role     string   `json:"role"`
-	Ranks    []string `json:"ranks"`
-	Value    int64    `json:"value_bytes"`
-	Others   int64    `json:"others_bytes"`
-	Leak     *string  `json:"leak"`
-	fleet.Excess
-	WhatIf *whatIfJSON `json:"what_if"`
-	Text   string      `json:"text"`
-	Why    string      `json:"why"`
+	return object{"rank", w.Rank, "edits", w.Edits, "advice", w.Advice, "peak_bytes", w.Peak, "low_bytes", w.Low, "high_bytes", w.High,
+		"text", WhatIfText(w)}
 }
 
 func outlierGroupToJSON(g *fleet.OutlierGroup) any {
-	out := outlierGroupJSON{
-		g.Severity, g.Measure, g.Role, g.Ranks, g.Value, g.Others, nil,
-		fleet.Excess{
-			Categories: append([]fleet.CategoryExcess{}, g.Categories...), Places: append([]fleet.PlaceExcess{}, g.Places...),
-		},
-		whatIfToJSON(g.WhatIf), GroupText(g), GroupWhy(g),
-	}
+	var leak any
 	if g.Leak != nil {
-		what := g.Leak.Rule + " " + g.Leak.Place
-		out.Leak = &what
+		leak = g.Leak.Rule + " " + g.Leak.Place
 	}
-	return out
+	return object{"severity", g.Severity, "measure", g.Measure, "role", g.Role, "ranks", g.Ranks, "value_bytes", g.Value,
+		"others_bytes", g.Others, "leak", leak, "categories", append([]fleet.CategoryExcess{}, g.Categories...),
+		"places", append([]fleet.PlaceExcess{}, g.Places...), "what_if", whatIfToJSON(g.WhatIf), "text", GroupText(g), "why", GroupWhy(g)}
 }
 
 // whole rounds a figure in bytes.
@@ -188,118 +154,60 @@ func whole(v float64) int64 {
 }
 
 // perStep returns the bytes per step, nil if the steps are unknown.
-func perStep(v float64) *int64 {
+func perStep(v float64) any {
 	if v == 0 {
 		return nil
 	}
-	n := whole(v)
-	return &n
+	return whole(v)
 }
 
-type amountJSON struct {
-	Bytes     int64 `json:"bytes"`
-	Requested int64 `json:"requested_bytes"`
-	Count     int64 `json:"count"`
-}
-
-func amountToJSON(a lifetime.Amount) amountJSON { return amountJSON{a.Bytes, a.Requested, a.Count} }
-
-type groupJSON struct {
-	Rule     string `json:"rule"`
-	Severity string `json:"severity"`
-	Place    string `json:"place"`
-	amountJSON
-	BytesPerStep *int64      `json:"bytes_per_step"`
-	HeldBy       []string    `json:"held_by"`
-	Text         string      `json:"text"`
-	Ranks        []string    `json:"ranks"`
-	Found        []foundJSON `json:"found"`
-}
-
-type foundJSON struct {
-	Capture string `json:"capture"`
-	Rank    string `json:"rank"`
-	Device  string `json:"device"`
-	amountJSON
+func amountToJSON(a lifetime.Amount) object {
+	return object{"bytes", a.Bytes, "requested_bytes", a.Requested, "count", a.Count}
 }
 
 func (d *Data) findingToJSON(f *Finding) any {
-	out := groupJSON{f.Rule, f.Severity, f.Place, amountToJSON(f.Amount), perStep(f.BytesPerStep),
-		append([]string{}, f.HeldBy...), d.Sentence(f), f.Ranks, nil}
+	var found []object
 	for _, w := range f.Found {
 		m := &w.Record.Memories[w.Memory]
-		out.Found = append(out.Found, foundJSON{w.Record.Name, m.Rank, m.Device, amountToJSON(w.Amount)})
+		found = append(found, append(object{"capture", w.Record.Name, "rank", m.Rank, "device", m.Device}, amountToJSON(w.Amount)...))
 	}
-	return out
-}
-
-type siteSumJSON struct {
-	Place     string         `json:"place"`
-	Op        string         `json:"op"`
-	Shape     string         `json:"shape"`
-	DType     string         `json:"dtype"`
-	Region    string         `json:"region"`
-	Stack     []answer.Frame `json:"stack"`
-	Memories  int            `json:"memories"`
-	Allocated amountJSON     `json:"allocated"`
-	AtPeak    amountJSON     `json:"at_peak"`
-	AtEnd     amountJSON     `json:"at_end"`
-	Leaked    amountJSON     `json:"leaked"`
-	AtPeaks   fleet.Spread   `json:"at_peaks"`
+	out := append(object{"rule", f.Rule, "severity", f.Severity, "place", f.Place}, amountToJSON(f.Amount)...)
+	return append(out, "bytes_per_step", perStep(f.BytesPerStep), "held_by", append([]string{}, f.HeldBy...), "text", d.Sentence(f),
+		"ranks", f.Ranks, "found", found)
 }
 
 func siteSumToJSON(s *fleet.SiteSum) any {
-	out := siteSumJSON{s.Site.Place().String(), s.Site.Op, s.Site.Shape, s.Site.DType, s.Site.Region, []answer.Frame{},
-		s.Memories, amountToJSON(s.Allocated), amountToJSON(s.AtPeak), amountToJSON(s.AtEnd), amountToJSON(s.Leaked), s.AtPeaks}
+	stack := []answer.Frame{}
 	for _, f := range s.Site.Frames {
-		out.Stack = append(out.Stack, answer.Frame{Function: f.Function, File: f.File, Line: f.Line})
+		stack = append(stack, answer.Frame{Function: f.Function, File: f.File, Line: f.Line})
 	}
-	return out
+	return object{"place", s.Site.Place().String(), "op", s.Site.Op, "shape", s.Site.Shape, "dtype", s.Site.DType, "region", s.Site.Region,
+		"stack", stack, "memories", s.Memories, "allocated", amountToJSON(s.Allocated), "at_peak", amountToJSON(s.AtPeak),
+		"at_end", amountToJSON(s.AtEnd), "leaked", amountToJSON(s.Leaked), "at_peaks", s.AtPeaks}
 }
 
-type captureJSON struct {
-	Name     string            `json:"name"`
-	Content  string            `json:"sha256"`
-	State    string            `json:"state"`
-	Damaged  bool              `json:"damaged"`
-	Reason   string            `json:"reason"`
-	Format   string            `json:"format"`
-	Producer string            `json:"producer"`
-	Losses   []lossJSON        `json:"losses"`
-	Memories []memoryJSON      `json:"memories"`
-	Findings []findingOfMemory `json:"findings"`
-}
-
+// memoryJSON has what identifies a memory before its figures.
 type memoryJSON struct {
 	Rank  string `json:"rank"`
 	Space string `json:"space"`
 	fleet.Memory
 }
 
-type findingOfMemory struct {
-	Rule     string `json:"rule"`
-	Severity string `json:"severity"`
-	Place    string `json:"place"`
-	Space    string `json:"space"`
-	amountJSON
-	BytesPerStep *int64 `json:"bytes_per_step"`
-	HeldBy       string `json:"held_by"`
-	Description  string `json:"description"`
-}
-
-func captureToJSON(r *fleet.Record) any {
-	out := captureJSON{r.Name, r.Content, r.State.String(), r.Damaged(), r.Reason, r.Format, r.Producer,
-		[]lossJSON{}, []memoryJSON{}, []findingOfMemory{}}
+func captureToJSON(of **fleet.Record) any {
+	r := *of
+	losses, memories, findings := []object{}, []memoryJSON{}, []object{}
 	for _, l := range r.Losses {
-		out.Losses = append(out.Losses, lossToJSON(l))
+		losses = append(losses, lossToJSON(l))
 	}
 	for _, m := range r.Memories {
 		m.Usage = append([]int64{}, m.Usage...) // never null
-		out.Memories = append(out.Memories, memoryJSON{m.Rank, m.Space().ID(), m})
+		memories = append(memories, memoryJSON{m.Rank, m.Space().ID(), m})
 	}
 	for _, f := range r.Findings {
-		out.Findings = append(out.Findings, findingOfMemory{f.Rule, f.Severity, f.Place, r.Memories[f.Memory].Space().ID(),
-			amountToJSON(f.Amount), perStep(f.BytesPerStep), f.HeldBy, f.Description})
+		one := append(object{"rule", f.Rule, "severity", f.Severity, "place", f.Place, "space", r.Memories[f.Memory].Space().ID()},
+			amountToJSON(f.Amount)...)
+		findings = append(findings, append(one, "bytes_per_step", perStep(f.BytesPerStep), "held_by", f.HeldBy, "description", f.Description))
 	}
-	return out
+	return object{"name", r.Name, "sha256", r.Content, "state", r.State.String(), "damaged", r.Damaged(), "reason", r.Reason,
+		"format", r.Format, "producer", r.Producer, "losses", losses, "memories", memories, "findings", findings}
 }

@@ -22,14 +22,14 @@ func (m *markdown) line(format string, args ...any) { fmt.Fprintf(&m.text, forma
 func writeMarkdown(w io.Writer, d *Data) error {
 	m := &markdown{}
 	m.line("# Memory of a fleet\n\n**%s**", report.Escape(d.Headline()))
-	m.list("Failed allocations", len(d.Failures), func(i int) string {
+	m.list("Failed allocations", "item", len(d.Failures), func(i int) string {
 		f := &d.Failures[i]
 		if f.WhatIf == nil {
 			return FailureText(f)
 		}
 		return FailureText(f) + "; " + WhatIfText(f.WhatIf)
 	})
-	m.list("Other versions of the program", len(d.OtherCode), func(i int) string { return CodeText(&d.OtherCode[i]) })
+	m.list("Other versions of the program", "item", len(d.OtherCode), func(i int) string { return CodeText(&d.OtherCode[i]) })
 	m.outliers(d)
 	m.shared(d)
 	for i := range d.Kinds {
@@ -38,13 +38,8 @@ func writeMarkdown(w io.Writer, d *Data) error {
 	m.troubles("Refused", d.Refused)
 	m.troubles("Missing", d.Missing)
 	m.troubles("Damaged, read in part, not judged", d.Damaged)
-	if n := len(d.Absent); n > 0 {
-		m.line("\n## %s without a capture\n", units.Plural(n, "rank"))
-		for _, rank := range d.Absent[:min(maxListed, n)] {
-			m.line("- %s", report.Escape(rank))
-		}
-		m.more(n, "rank")
-	}
+	absent := len(d.Absent)
+	m.list(units.Plural(absent, "rank")+" without a capture", "rank", absent, func(i int) string { return d.Absent[i] })
 	if len(d.Losses) > 0 {
 		m.line("\n## Warnings\n")
 	}
@@ -55,8 +50,8 @@ func writeMarkdown(w io.Writer, d *Data) error {
 	return err
 }
 
-// list writes a section of n items, if there are any.
-func (m *markdown) list(title string, n int, item func(i int) string) {
+// list writes a section of n things, if there are any.
+func (m *markdown) list(title, thing string, n int, item func(i int) string) {
 	if n == 0 {
 		return
 	}
@@ -64,7 +59,7 @@ func (m *markdown) list(title string, n int, item func(i int) string) {
 	for i := range min(maxListed, n) {
 		m.line("- %s", report.Escape(item(i)))
 	}
-	m.more(n, "item")
+	m.more(n, thing)
 }
 
 // more writes how many of n things a list left out.

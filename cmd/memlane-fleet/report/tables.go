@@ -17,18 +17,15 @@ import (
 // one capture reads little more than its rows.
 const shard = 256
 
-// The tables are Parquet files. Equal fleets give the same bytes.
+var (
+	writeRanks    = table(rankRows, func(r *rankRow) string { return r.Capture })
+	writeSites    = table(siteRows, func(r *siteRow) string { return r.Capture })
+	writeFindings = table(findingRows, func(r *findingRow) string { return r.Capture })
+)
 
-func writeRanks(w io.Writer, d *Data) error {
-	return parquet.WriteGroups(w, inShards(rankRows(d.Fleet), func(r *rankRow) string { return r.Capture }))
-}
-
-func writeSites(w io.Writer, d *Data) error {
-	return parquet.WriteGroups(w, inShards(siteRows(d.Fleet), func(r *siteRow) string { return r.Capture }))
-}
-
-func writeFindings(w io.Writer, d *Data) error {
-	return parquet.WriteGroups(w, inShards(findingRows(d.Fleet), func(r *findingRow) string { return r.Capture }))
+// table returns a function that writes rows as a Parquet file. Equal fleets give the same bytes.
+func table[R any](rows func(*fleet.Fleet) iter.Seq[R], captureOf func(*R) string) func(io.Writer, *Data) error {
+	return func(w io.Writer, d *Data) error { return parquet.WriteGroups(w, inShards(rows(d.Fleet), captureOf)) }
 }
 
 // rankRow is one memory of a capture, or a capture without memories, for example one that could not be read.
