@@ -97,7 +97,7 @@ var allowed = []struct {
 	{"formats/chrometrace/internal/scan", nil, false},
 	{"formats/chrometrace", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame",
 		"formats/chrometrace/internal/scan", "internal/units"}, false},
-	{"formats/gpumemprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame"}, false},
+	{"formats/gpumemprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame", "internal/units"}, false},
 	{"formats/oomtext", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/failure", "lifetime/frame", "internal/units"},
 		false},
 	{"formats/jaxprof", []string{"lifetime", "lifetime/build", "lifetime/loss", "lifetime/frame", "formats/internal/wire",

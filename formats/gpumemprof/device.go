@@ -8,16 +8,18 @@ import (
 	"github.com/memlane/memlane/lifetime/build"
 )
 
-// device identifies a space.
 type device struct {
 	host, rank string
-	mps        bool
-	id         int64
+	kind       string // "cuda" or "mps"
+	id         int64  // as the producer numbers it: the host is -1
 }
 
 // deviceOf returns the device of an event. It names the rank only if there are several ranks.
 func deviceOf(rec *record) device {
-	d := device{host: rec.Host, mps: strings.Contains(rec.Collector, "mps"), id: rec.DeviceID.int}
+	d := device{host: rec.Host, kind: "cuda", id: rec.DeviceID.int}
+	if strings.Contains(rec.Collector, "mps") {
+		d.kind = "mps"
+	}
 	if d.host == "unknown" { // the producer's word for none
 		d.host = ""
 	}
@@ -25,17 +27,6 @@ func deviceOf(rec *record) device {
 		d.rank = fmt.Sprintf("rank %d", rec.Rank.int)
 	}
 	return d
-}
-
-// name returns PyTorch's name of the device. The producer numbers the host itself -1.
-func (d device) name() string {
-	switch {
-	case d.id < 0:
-		return "cpu"
-	case d.mps:
-		return fmt.Sprintf("mps:%d", d.id)
-	}
-	return fmt.Sprintf("cuda:%d", d.id)
 }
 
 // usage is a space with known totals only.
@@ -68,10 +59,13 @@ func (u *usage) totals(b *build.Builder, t int64, allocated, reserved number) {
 	}
 }
 
-// describe records the identity of the space.
 func (u *usage) describe(b *build.Builder, source int) {
+	name := "cpu"
+	if u.device.id >= 0 {
+		name = fmt.Sprintf("%s:%d", u.device.kind, u.device.id)
+	}
 	b.Describe(u.space, lifetime.SpaceInfo{
-		Source: source, Host: u.device.host, Process: u.device.rank, Device: u.device.name(), Axis: lifetime.Time,
+		Source: source, Host: u.device.host, Process: u.device.rank, Device: name, Axis: lifetime.Time,
 		Limit: u.limit, Facts: lifetime.Clock,
 	})
 }

@@ -58,9 +58,8 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 // cut handles the error that ended reading. If the file ends or is damaged after the beginning of a list,
 // everything before that is used.
 func (r *reader) cut(err error) error {
-	var syntax *json.SyntaxError
 	ends := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-	damaged := errors.As(err, &syntax)
+	_, damaged := errors.AsType[*json.SyntaxError](err)
 	where := fmt.Sprintf("byte %d", r.dec.InputOffset())
 	switch {
 	case !ends && !damaged:
@@ -77,7 +76,6 @@ func (r *reader) cut(err error) error {
 	return fmt.Errorf("%s: %w: this is not the JSON of gpumemprof; write the file again with json.dump", where, err)
 }
 
-// file reads the top-level value.
 func (r *reader) file() error {
 	t, err := r.dec.Token()
 	if err != nil {
@@ -92,7 +90,6 @@ func (r *reader) file() error {
 	return nil
 }
 
-// object reads the members of the top-level object.
 func (r *reader) object() error {
 	for r.dec.More() {
 		key, err := r.dec.Token()
@@ -139,14 +136,14 @@ func (r *reader) list(key string) error {
 	r.lists++
 	for i := 0; r.dec.More(); i++ {
 		var rec record
-		var mismatch *json.UnmarshalTypeError
 		err := r.dec.Decode(&rec)
-		if err != nil && !errors.As(err, &mismatch) {
+		_, mismatch := errors.AsType[*json.UnmarshalTypeError](err)
+		if err != nil && !mismatch {
 			return err
 		}
 		r.records++
 		why, ok := loss.IncompleteRecord, false
-		if mismatch == nil {
+		if !mismatch {
 			why, ok = r.take(&rec)
 		}
 		if !ok {
@@ -170,7 +167,7 @@ func (r *reader) take(rec *record) (why loss.Reason, ok bool) {
 
 // result adds a call. It returns false if there are too many devices.
 func (r *reader) result(rec *record) bool {
-	u := r.usageOf(device{id: rec.MemoryAfter.DeviceID.int})
+	u := r.usageOf(device{kind: "cuda", id: rec.MemoryAfter.DeviceID.int})
 	if u == nil {
 		return false
 	}

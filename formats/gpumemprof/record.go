@@ -1,8 +1,9 @@
 package gpumemprof
 
 import (
-	"math"
 	"strconv"
+
+	"github.com/memlane/memlane/internal/units"
 )
 
 // record is a result or an event; its keys determine which.
@@ -36,7 +37,6 @@ type record struct {
 	} `json:"metadata"`
 }
 
-// snapshot is a MemorySnapshot.
 type snapshot struct {
 	Timestamp number `json:"timestamp"` // seconds
 	Allocated number `json:"allocated_memory"`
@@ -76,21 +76,10 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	}
 	i, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
-		i = saturated(f)
+		i = units.Whole(f)
 	}
 	*n = number{i, f, true}
 	return nil
-}
-
-// saturated rounds f to an int64 and limits it to the range of int64.
-func saturated(f float64) int64 {
-	switch f = math.Round(f); {
-	case f >= math.MaxInt64:
-		return math.MaxInt64
-	case f <= math.MinInt64:
-		return math.MinInt64
-	}
-	return int64(f)
 }
 
 // bytes returns a number of bytes, or -1 if it is not known.
@@ -102,4 +91,4 @@ func (n number) bytes() int64 {
 }
 
 // nanoseconds returns a time in seconds as nanoseconds.
-func (n number) nanoseconds() int64 { return saturated(n.float * 1e9) }
+func (n number) nanoseconds() int64 { return units.Whole(n.float * 1e9) }

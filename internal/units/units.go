@@ -114,6 +114,19 @@ func AddSat(a, b int64) int64 {
 	}
 }
 
+// Whole rounds a figure to the nearest int64; NaN is 0.
+func Whole(v float64) int64 {
+	switch v = math.Round(v); {
+	case v >= math.MaxInt64:
+		return math.MaxInt64
+	case v <= math.MinInt64:
+		return math.MinInt64
+	case math.IsNaN(v):
+		return 0
+	}
+	return int64(v)
+}
+
 // Sum is a running sum that sizes are added to and taken from again. It is exact, so it
 // returns to what it was; only its value saturates. The zero value is 0.
 type Sum struct {

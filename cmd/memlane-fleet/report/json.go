@@ -6,10 +6,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/memlane/memlane/cmd/memlane-fleet/fleet"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/finding"
@@ -112,8 +112,8 @@ func lossToJSON(l fleet.Loss) object {
 
 func outlierToJSON(f *fleet.Outlier) any {
 	return object{"capture", f.Text(finding.FigFile), "rank", f.Text(finding.FigRank), "space", f.Space.ID(), "severity", f.Severity.String(),
-		"measure", f.Measure(), "value_bytes", whole(f.Value(finding.FigValue)), "median_bytes", whole(f.Value(finding.FigMedian)),
-		"median_deviation_bytes", whole(f.Value(finding.FigMedianDeviation)), "ranks", whole(f.Value(finding.FigRanks)),
+		"measure", f.Measure(), "value_bytes", units.Whole(f.Value(finding.FigValue)), "median_bytes", units.Whole(f.Value(finding.FigMedian)),
+		"median_deviation_bytes", units.Whole(f.Value(finding.FigMedianDeviation)), "ranks", units.Whole(f.Value(finding.FigRanks)),
 		"confidence", f.Confidence, "description", f.Description}
 }
 
@@ -140,25 +140,12 @@ func outlierGroupToJSON(g *fleet.OutlierGroup) any {
 		"places", append([]fleet.PlaceExcess{}, g.Places...), "what_if", whatIfToJSON(g.WhatIf), "text", GroupText(g), "why", GroupWhy(g)}
 }
 
-// whole rounds a figure in bytes.
-func whole(v float64) int64 {
-	switch {
-	case math.IsNaN(v):
-		return 0
-	case v >= math.MaxInt64:
-		return math.MaxInt64
-	case v <= math.MinInt64:
-		return math.MinInt64
-	}
-	return int64(math.Round(v))
-}
-
 // perStep returns the bytes per step, nil if the steps are unknown.
 func perStep(v float64) any {
 	if v == 0 {
 		return nil
 	}
-	return whole(v)
+	return units.Whole(v)
 }
 
 func amountToJSON(a lifetime.Amount) object {
