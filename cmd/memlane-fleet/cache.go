@@ -162,7 +162,6 @@ func bounded(r *fleet.Record, limit int) *fleet.Record {
 	return refused(r.Content, fmt.Errorf("its summary has more than %d MiB: it names too many places or devices", limit>>20))
 }
 
-// unpack decodes a packed record without a name.
 func unpack(data []byte) (*fleet.Record, error) {
 	one := &fleet.Fleet{}
 	if err := addPacked(one, data); err != nil {
@@ -174,7 +173,6 @@ func unpack(data []byte) (*fleet.Record, error) {
 	return nil, errors.New("no record found")
 }
 
-// addPacked adds a packed record to a fleet.
 func addPacked(all *fleet.Fleet, data []byte) error {
 	plain, err := unpacker.DecodeAll(data, nil)
 	if err != nil {

@@ -132,7 +132,6 @@ func newCommand(stdin io.Reader, stdout, stderr io.Writer) *cli.Command {
 	return root
 }
 
-// mapFlags are the flags of commands that read captures.
 func mapFlags(more ...cli.Flag) []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "cache", Usage: "cache records in folder or store `DIR`", HideDefault: true},
@@ -147,7 +146,6 @@ func rankFlag() cli.Flag {
 	return &cli.StringFlag{Name: "rank-from", Usage: "take the rank from the first group of `REGEX` in the path", HideDefault: true}
 }
 
-// rolesFlag is the table of ranks.
 func rolesFlag() cli.Flag {
 	return &cli.StringFlag{Name: "ranks", Usage: "read what ranks do from table `FILE`", HideDefault: true}
 }
@@ -170,13 +168,11 @@ func roles(c *cli.Command) (*fleet.Roles, error) {
 	return r, nil
 }
 
-// outputFlag is the results folder.
 func outputFlag() cli.Flag {
 	return &cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the results to folder or store `DIR`",
 		Required: true, HideDefault: true}
 }
 
-// rankNames parses --rank-from.
 func rankNames(c *cli.Command) (finding.RankNames, error) {
 	by, err := finding.ParseRankNames(c.String("rank-from"))
 	if err != nil {

@@ -124,7 +124,6 @@ func lineOf(r *fleet.Record) line {
 	return line{Capture: r.Name, State: r.State.String(), Reason: r.Reason, Record: pack(r)}
 }
 
-// mapper makes records of captures.
 type mapper struct {
 	stores  *stores
 	cache   *cache

@@ -76,7 +76,6 @@ func recordsOfArgs(ctx context.Context, c *cli.Command, in *stores) (*fleet.Flee
 	return all, nil
 }
 
-// addRecords adds the records of a file, a folder, an address or standard input.
 func addRecords(ctx context.Context, all *fleet.Fleet, source string, stdin io.Reader, in *stores) error {
 	if source == "-" {
 		return addLines(ctx, all, "standard input", stdin)
@@ -142,7 +141,6 @@ func addFromStore(ctx context.Context, all *fleet.Fleet, source string, in *stor
 	return nil
 }
 
-// addLines adds the records in lines written by map.
 func addLines(ctx context.Context, all *fleet.Fleet, name string, in io.Reader) error {
 	lines := bufio.NewScanner(untilDone{ctx, in})
 	lines.Buffer(nil, 2*maxRecord) // a record that cannot be packed, as base64

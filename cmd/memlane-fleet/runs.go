@@ -106,7 +106,6 @@ func trendCommand() *cli.Command {
 	}
 }
 
-// recordsIn returns the records of a folder of results.
 func recordsIn(ctx context.Context, name string) (*fleet.Fleet, error) {
 	bucket, err := results(ctx, name)
 	if err != nil {

@@ -219,7 +219,6 @@ type numbered struct {
 	SiteTotals
 }
 
-// sortedTotals returns the sites of a memory of a record in an order.
 func (f *Fleet) sortedTotals(k *kept, memory int, order func(site uint32) int) (all []numbered) {
 	for n, t := range f.totalsOf(k, memory) {
 		all = append(all, numbered{n, t})

@@ -40,7 +40,6 @@ type RankChange struct {
 // changed is the change of a peak that counts, as a share of the peak before.
 const changed = 0.05
 
-// pair is a memory in two runs.
 type pair struct{ before, after *member }
 
 // Compare compares a run with an earlier one. given is nil if no table of roles is given.

@@ -58,7 +58,6 @@ func (t *table[T]) number(v T) uint32 {
 	return n
 }
 
-// stack returns the number of a stack with the frames of these numbers.
 func (f *Fleet) stack(frames []uint32) uint32 {
 	b := make([]byte, 0, 256)
 	for _, n := range frames {
@@ -70,7 +69,6 @@ func (f *Fleet) stack(frames []uint32) uint32 {
 	return f.stacks.number(string(b))
 }
 
-// framesOf returns the numbers of the frames of a stack.
 func (f *Fleet) framesOf(stack uint32) (frames []uint32) {
 	for b := []byte(f.stacks.list[stack]); len(b) > 0; b = b[4:] {
 		frames = append(frames, binary.LittleEndian.Uint32(b))
@@ -113,7 +111,6 @@ func (f *Fleet) keep(k *kept) {
 	}
 }
 
-// alone returns the binary form of one record.
 func (f *Fleet) alone(k *kept) []byte {
 	all := f.records
 	defer func() { f.records = all }()
@@ -121,7 +118,6 @@ func (f *Fleet) alone(k *kept) []byte {
 	return f.AppendBinary(nil)
 }
 
-// inOrder returns the records sorted by name.
 func (f *Fleet) inOrder() []*kept {
 	all := make([]*kept, 0, len(f.records))
 	for _, name := range slices.Sorted(maps.Keys(f.records)) {
@@ -130,7 +126,6 @@ func (f *Fleet) inOrder() []*kept {
 	return all
 }
 
-// number returns the number of a site.
 func (f *Fleet) number(s *Site) uint32 {
 	var frames []uint32
 	for _, fr := range s.Frames {
@@ -145,7 +140,6 @@ func (f *Fleet) number(s *Site) uint32 {
 	return f.sites.number(made)
 }
 
-// site returns the site of a number.
 func (f *Fleet) site(n uint32) Site {
 	s, text := f.sites.list[n], f.strings.list
 	out := Site{Op: text[s.op], Shape: text[s.shape], DType: text[s.dtype], Region: text[s.region], Unseen: s.unseen != 0}

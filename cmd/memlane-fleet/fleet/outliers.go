@@ -146,7 +146,6 @@ func (g *grouping) compare(all []finding.RankFigures) (found []finding.Finding) 
 	return found
 }
 
-// member is a memory of a capture.
 type member struct {
 	*Memory
 	k      *kept
@@ -179,7 +178,6 @@ type item struct {
 	name, layer string
 }
 
-// grouping finds the causes of outliers.
 type grouping struct {
 	f       *Fleet
 	roles   *Roles
@@ -189,7 +187,6 @@ type grouping struct {
 	counts  map[string]int       // members by kind
 }
 
-// leaks returns the findings of leaks by rule and place.
 func (f *Fleet) leaks() map[[2]string]*Group {
 	leaks := map[[2]string]*Group{}
 	for _, g := range f.Findings() {
@@ -236,7 +233,6 @@ func (g *grouping) describe() {
 	}
 }
 
-// usual collects the figures of members.
 type usual struct {
 	n      int
 	values map[item][]int64
@@ -288,7 +284,6 @@ func (g *grouping) near(m *member) map[item]int64 {
 	return g.usualOf(m.kind, "").medians()
 }
 
-// groups divides outliers by their causes.
 func (g *grouping) groups(found []Outlier) []OutlierGroup {
 	type key struct{ kind, measure, severity, cause string }
 	parts := map[key][]Outlier{}
@@ -319,7 +314,6 @@ func (g *grouping) groups(found []Outlier) []OutlierGroup {
 	return all
 }
 
-// total returns the bytes that all outliers of a group differ by.
 func (g *OutlierGroup) total() (sum int64) {
 	for i := range g.Outliers {
 		sum = units.AddSat(sum, g.Outliers[i].Amount.Bytes)
@@ -364,7 +358,6 @@ func signOf(severity string) int64 {
 	return 1
 }
 
-// groupOf describes outliers of one cause.
 func (g *grouping) groupOf(outliers []Outlier, severity string) OutlierGroup {
 	out := OutlierGroup{Severity: severity, Outliers: outliers}
 	var members []*member

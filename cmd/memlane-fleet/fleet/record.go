@@ -167,7 +167,6 @@ type SiteTotals struct {
 	Allocated, AtPeak, AtEnd, Leaked lifetime.Amount
 }
 
-// add adds the totals of the same site elsewhere.
 func (t *SiteTotals) add(o *SiteTotals) {
 	t.Allocated.Add(o.Allocated)
 	t.AtPeak.Add(o.AtPeak)

@@ -62,7 +62,6 @@ func writeMetrics(w io.Writer, d *Data) error {
 	return out.Flush()
 }
 
-// label quotes the value of a label.
 func label(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(text.Printable(s)) + `"`
 }

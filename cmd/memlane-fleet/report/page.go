@@ -38,17 +38,17 @@ func writeBundle(w io.Writer, bundle *web.Bundle, title, id string, doc any, usa
 
 // document is the data for fleet.js. Frequent records are lists of numbers and texts.
 type document struct {
-	Headline string          `json:"headline"`
-	Figures  [][2]any        `json:"figures"`  // name, count
-	Captures [][2]string     `json:"captures"` // that were read: name, address of its page
-	Rows     [][]any         `json:"rows"`     // rank, device, capture, kind, peak, end, growth, leaked
-	Kinds    []kindOfPage    `json:"kinds"`
-	Outliers []outlierOfPage `json:"outliers"`
-	Findings []findingOfPage `json:"findings"`
-	Minor    int             `json:"minor"`    // findings of Info severity
-	Troubles [][3]string     `json:"troubles"` // state, capture, reason
-	Absent   []string        `json:"absent"`
-	Losses   []string        `json:"losses"`
+	Headline string       `json:"headline"`
+	Figures  [][2]any     `json:"figures"`  // name, count
+	Captures [][2]string  `json:"captures"` // that were read: name, address of its page
+	Rows     [][]any      `json:"rows"`     // rank, device, capture, kind, peak, end, growth, leaked
+	Kinds    []kindOfPage `json:"kinds"`
+	Outliers []object     `json:"outliers"`
+	Findings []object     `json:"findings"` // the rows of each as differences
+	Minor    int          `json:"minor"`    // findings of Info severity
+	Troubles [][3]string  `json:"troubles"` // state, capture, reason
+	Absent   []string     `json:"absent"`
+	Losses   []string     `json:"losses"`
 }
 
 type kindOfPage struct {
@@ -61,18 +61,6 @@ type kindOfPage struct {
 	More       int      `json:"more"`       // places left out
 }
 
-type outlierOfPage struct {
-	Severity string `json:"severity"`
-	Text     string `json:"text"`
-	Row      int    `json:"row"`
-}
-
-type findingOfPage struct {
-	Severity string `json:"severity"`
-	Text     string `json:"text"`
-	Rows     []int  `json:"rows"` // each as the difference from the one before
-}
-
 const (
 	heatParts  = 64      // of the window of each row
 	heatLevels = 1 << 14 // levels of a row, up to the highest peak of its kind
@@ -81,13 +69,11 @@ const (
 	maxShared  = 500     // findings and outliers in the page
 )
 
-// memoryOfRecord is a memory of a capture.
 type memoryOfRecord struct {
 	record *fleet.Record
 	memory int
 }
 
-// heatRow is a row of the map.
 type heatRow struct {
 	memoryOfRecord
 	capture  int // index into document.Captures
@@ -100,7 +86,7 @@ type heatRow struct {
 func documentOf(d *Data) (doc document, usage *web.Columns) {
 	doc = document{
 		Headline: d.Headline(), Captures: [][2]string{}, Rows: [][]any{}, Kinds: []kindOfPage{},
-		Outliers: []outlierOfPage{}, Findings: []findingOfPage{}, Troubles: [][3]string{},
+		Outliers: []object{}, Findings: []object{}, Troubles: [][3]string{},
 		Absent: append([]string{}, d.Absent...), Losses: []string{},
 		Figures: [][2]any{{"captures", d.Fleet.Len()}, {"read", len(d.Read)}, {"damaged", len(d.Damaged)},
 			{"refused", len(d.Refused)}, {"missing", len(d.Missing)}, {"ranks", len(d.Ranks)}},
@@ -115,7 +101,8 @@ func documentOf(d *Data) (doc document, usage *web.Columns) {
 	}
 	for i := range d.Outliers[:min(maxShared, len(d.Outliers))] {
 		o := &d.Outliers[i]
-		doc.Outliers = append(doc.Outliers, outlierOfPage{o.Severity.String(), o.Description, at[memoryOfRecord{o.Record, o.Memory}]})
+		doc.Outliers = append(doc.Outliers, object{"severity", o.Severity.String(), "text", o.Description,
+			"row", at[memoryOfRecord{o.Record, o.Memory}]})
 	}
 	doc.addFindings(d, at)
 	for _, some := range [][]*fleet.Record{d.Refused, d.Missing, d.Damaged} {
@@ -202,12 +189,11 @@ func (doc *document) addFindings(d *Data, at map[memoryOfRecord]int) {
 	doc.Minor = len(d.Findings) - len(grave)
 	for i := range grave[:min(maxShared, len(grave))] {
 		f := &grave[i]
-		out := findingOfPage{Severity: f.Severity, Text: d.Sentence(f)}
+		var rows []int
 		for _, w := range f.Found {
-			out.Rows = append(out.Rows, at[memoryOfRecord{w.Record, w.Memory}])
+			rows = append(rows, at[memoryOfRecord{w.Record, w.Memory}])
 		}
-		out.Rows = differences(out.Rows)
-		doc.Findings = append(doc.Findings, out)
+		doc.Findings = append(doc.Findings, object{"severity", f.Severity, "text", d.Sentence(f), "rows", differences(rows)})
 	}
 }
 

@@ -64,7 +64,6 @@ func WriteTrends(w io.Writer, groups map[string]*fleet.Trend) error {
 
 func moreSeries(n int) string { return units.Count(int64(n)) + " more series" }
 
-// labelsText returns the labels of a group of runs.
 func labelsText(name string) string {
 	return cmp.Or(shorten.Name(text.Printable(name), 50), "without labels")
 }
@@ -98,7 +97,6 @@ func changeTexts(t *fleet.Trend, changes []fleet.ChangePoint) (all []changeText)
 	return all
 }
 
-// changes writes the changes of a group of runs.
 func (p *page) changes(indent string, t *fleet.Trend, changes []fleet.ChangePoint, most int) {
 	all := changeTexts(t, changes)
 	for _, c := range all[:min(most, len(all))] {

@@ -17,29 +17,20 @@ var trendScript string
 
 // trendDocument is the data for trend.js.
 type trendDocument struct {
-	Headline string          `json:"headline"`
-	Measures []string        `json:"measures"`
-	Kinds    []kindOfTrend   `json:"kinds"`
-	Rows     [][]any         `json:"rows"` // rank, device, kind, last capture, whether a figure grew
-	Changes  []changeOfTrend `json:"changes"`
-	More     int             `json:"more"` // changes left out
+	Headline string        `json:"headline"`
+	Measures []string      `json:"measures"`
+	Kinds    []kindOfTrend `json:"kinds"`
+	Rows     [][]any       `json:"rows"`    // rank, device, kind, last capture, whether a figure grew
+	Changes  []object      `json:"changes"` // the rows of each as differences
+	More     int           `json:"more"`    // changes left out
 }
 
-// kindOfTrend is a kind of memory in the runs with the same labels.
 type kindOfTrend struct {
 	Name    string   `json:"name"`
 	Columns []string `json:"columns"` // the run, or the runs
 	Most    []int64  `json:"most"`    // of each measure
 	Units   []int64  `json:"units"`   // bytes per step of its values
 	Runs    [][]any  `json:"runs"`    // name, memories, peak, reserved, leaked, per step, category
-}
-
-type changeOfTrend struct {
-	Severity string `json:"severity"`
-	Text     string `json:"text"`
-	Capture  string `json:"capture"`
-	Measure  int    `json:"measure"`
-	Rows     []int  `json:"rows"` // each as the difference from the one before
 }
 
 const (
@@ -50,7 +41,7 @@ const (
 // WriteTrendPage writes runs over time as one self-contained HTML file: a heat map of all ranks by run, their
 // changes, and the medians of the runs. Runs are grouped by their labels, as in WriteTrends.
 func WriteTrendPage(w io.Writer, groups map[string]*fleet.Trend) error {
-	doc := trendDocument{Measures: fleet.TrendMeasures(), Rows: [][]any{}, Changes: []changeOfTrend{}}
+	doc := trendDocument{Measures: fleet.TrendMeasures(), Rows: [][]any{}, Changes: []object{}}
 	usage := &web.Columns{}
 	runs := 0
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
@@ -135,17 +126,17 @@ func (doc *trendDocument) add(name string, t *fleet.Trend, labelled bool, usage 
 			doc.More++
 			continue
 		}
-		out := changeOfTrend{"info", c.text, c.of.Capture, slices.Index(doc.Measures, c.of.Measure), []int{}}
+		severity, of := "info", []int{}
 		if c.of.After > c.of.Before {
-			out.Severity = "warning"
+			severity = "warning"
 		}
 		if labelled {
-			out.Text = labelsText(name) + ": " + c.text
+			c.text = labelsText(name) + ": " + c.text
 		}
 		for _, rank := range c.of.Ranks {
-			out.Rows = append(out.Rows, rows[rankOf{c.of.Kind, rank}]...)
+			of = append(of, rows[rankOf{c.of.Kind, rank}]...)
 		}
-		out.Rows = differences(out.Rows)
-		doc.Changes = append(doc.Changes, out)
+		doc.Changes = append(doc.Changes, object{"severity", severity, "text", c.text, "capture", c.of.Capture,
+			"measure", slices.Index(doc.Measures, c.of.Measure), "rows", differences(of)})
 	}
 }
