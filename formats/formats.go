@@ -168,7 +168,6 @@ func (in *Input) formats() []Format {
 	return all
 }
 
-// readAll reads the file, or the files of the folder, into b.
 func readAll(file string, in Input, b *build.Builder) (from origin, err error) {
 	files := []string{file}
 	from.local, from.formats = in.File == nil, in.formats()
@@ -236,14 +235,12 @@ func (o *origin) complete(t *lifetime.Tables, spaces []*lifetime.SpaceInfo) {
 
 // named adds the name of the file to an error.
 func named(file string, err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) && path.Path == file {
+	if path, ok := errors.AsType[*os.PathError](err); ok && path.Path == file {
 		err = path.Err // does not repeat the name
 	}
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// read reads one file.
 func read(file string, in Input, b *build.Builder) (Format, error) {
 	src, err := open(file, in)
 	if err != nil {
@@ -367,7 +364,6 @@ func decompress(in *bufio.Reader) (*bufio.Reader, error) {
 	return nil, errors.New("compressed more than twice")
 }
 
-// counter counts the bytes read through it.
 type counter struct {
 	in  io.Reader
 	n   int64
@@ -447,7 +443,6 @@ func unknownCapture(head []byte, why error, all []Format) error {
 	return fmt.Errorf("not a capture that memlane knows: %s; it reads: %s", text, known(all))
 }
 
-// known lists the names of formats.
 func known(all []Format) string {
 	var names []string
 	for _, f := range all {

@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +12,14 @@ import (
 	"sync/atomic"
 )
 
-// source is a file that is being read.
 type source struct {
 	in       io.Reader
 	file     fileAt // nil for standard input
 	size     int64  // 0 = unknown
 	progress func(n int)
-	stop     func() error // Input.Stop
-	spool    *os.File     // the decompressed content, for formats with ReadAt
-	ahead    *ahead       // reads the decompressed content
-	async    bool         // ahead's goroutine calls Read
+	stop     func() error   // Input.Stop
+	spool    *os.File       // the decompressed content, for formats with ReadAt
+	ahead    *io.PipeReader // of the decompressed content; nil if the source is not compressed
 
 	unreported atomic.Int64 // bytes that were read but not yet passed to progress
 }
@@ -81,7 +80,7 @@ func (s *source) Read(b []byte) (int, error) {
 		return 0, err
 	}
 	n, err := s.in.Read(b)
-	if s.unreported.Add(int64(n)); !s.async {
+	if s.unreported.Add(int64(n)); s.ahead == nil {
 		s.report()
 	}
 	return n, err
@@ -90,11 +89,30 @@ func (s *source) Read(b []byte) (int, error) {
 // report passes the bytes read so far to progress, always in the caller's goroutine.
 func (s *source) report() { s.progress(int(s.unreported.Swap(0))) }
 
-// readAhead reads plain, which decompresses the source, in a separate goroutine.
+// aheadBytes is the size of the pieces that readAhead reads, and aheadRoom that of its result: larger than what readers
+// ask for at once, so that a whole piece is taken and the next one is decompressed meanwhile.
+const aheadBytes, aheadRoom = 128 << 10, 288 << 10
+
+// readAhead reads plain, which decompresses the source, in a separate goroutine, so that decompression and parsing use
+// one processor each. The goroutine ends when s.ahead is closed, after a read that blocks.
 func (s *source) readAhead(plain io.Reader) *bufio.Reader {
-	s.async = true
-	s.ahead = readAhead(plain, s.report)
-	return bufio.NewReaderSize(s.ahead, 64<<10)
+	var to *io.PipeWriter
+	s.ahead, to = io.Pipe()
+	go func() {
+		pieces := bufio.NewWriterSize(to, aheadBytes)
+		_, err := pieces.ReadFrom(plain)
+		to.CloseWithError(cmp.Or(pieces.Flush(), err))
+	}()
+	return bufio.NewReaderSize(reporting{s}, aheadRoom)
+}
+
+// reporting reads from source.ahead and reports the progress.
+type reporting struct{ *source }
+
+func (r reporting) Read(b []byte) (int, error) {
+	n, err := r.ahead.Read(b)
+	r.report()
+	return n, err
 }
 
 // ReadAt reads from the file, or from its decompressed content if that was spooled.
@@ -112,7 +130,7 @@ func (s *source) ReadAt(b []byte, at int64) (int, error) {
 
 func (s *source) close() {
 	if s.ahead != nil {
-		s.ahead.stop()
+		s.ahead.Close()
 	}
 	if s.file != nil {
 		s.file.Close()
@@ -154,7 +172,7 @@ func (s spool) Write(b []byte) (int, error) {
 
 // noSpool wraps an error of the temporary file and adds what the user can do.
 func noSpool(err error) error {
-	if path := new(os.PathError); errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		err = path.Err // the user does not know the file
 	}
 	variable := "TMPDIR"
