@@ -27,7 +27,6 @@ const (
 // errShort ends the reading of a capture for which there is only enough memory when it is read alone.
 var errShort = errors.New("memory is short")
 
-// aheadRead is a capture that is read in a goroutine.
 type aheadRead[C any] struct {
 	size    int64
 	capture C
@@ -63,7 +62,6 @@ func (r reading[C]) eachAhead(c *cli.Context, files []string, selection *selecti
 	return len(files), nil
 }
 
-// ahead is the state of eachAhead.
 type ahead[C any] struct {
 	c     *cli.Context
 	limit *memlimit.Limit
@@ -93,7 +91,6 @@ func (in *ahead[C]) start(r *reading[C], files []string, i int) {
 	}
 }
 
-// read reads one capture.
 func (in *ahead[C]) read(r reading[C], file string, read *aheadRead[C]) {
 	defer close(read.done)
 	defer in.limit.Reading(false)
@@ -123,7 +120,6 @@ func (in *ahead[C]) end() {
 	}
 }
 
-// sharedProgress is the progress of several captures.
 type sharedProgress struct {
 	mu  sync.Mutex
 	bar progress

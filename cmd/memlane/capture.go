@@ -25,7 +25,6 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// inputFlags returns the flags that control reading.
 func inputFlags() []cli.Flag {
 	var names []word
 	for _, f := range formats.All() {
@@ -63,7 +62,6 @@ type reading[C any] struct {
 	warn   loss.Class // lowest class of losses to warn about
 }
 
-// captures reads whole captures.
 func captures(keep build.Keep) reading[*judge.Capture] {
 	return reading[*judge.Capture]{
 		open: openWhole, tables: func(c *judge.Capture) *lifetime.Tables { return &c.Tables },
@@ -285,11 +283,6 @@ func limitOf(c *cli.Context) (*memlimit.Limit, error) {
 	if limit == nil {
 		return nil, nil
 	}
-	return watch(c, limit), nil
-}
-
-// watch ends the program if a command exceeds a limit, until the command ends.
-func watch(c *cli.Context, limit *memlimit.Limit) *memlimit.Limit {
 	stop := limit.Watch(func(err error) {
 		ending.Lock()
 		defer ending.Unlock()
@@ -299,7 +292,7 @@ func watch(c *cli.Context, limit *memlimit.Limit) *memlimit.Limit {
 		}
 	})
 	context.AfterFunc(c.Context, stop)
-	return limit
+	return limit, nil
 }
 
 // openShowing opens a capture and shows the progress on a terminal, unless r.in shows it elsewhere.

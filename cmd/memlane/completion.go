@@ -15,7 +15,6 @@ import (
 //go:embed completion
 var scripts embed.FS
 
-// shells are the supported shells.
 var shells = []word{{"bash", "Bash 3.2 and newer"}, {"zsh", "Z shell"}, {"fish", "fish 3 and newer"},
 	{"powershell", "PowerShell 5.1 and newer"}}
 
@@ -135,7 +134,6 @@ func candidates(app *cli.App, before []string, prefix string) (words []word, ok 
 	return whole, true
 }
 
-// valuesOf returns the candidates for the value of a flag.
 func valuesOf(f cli.Flag) (words []word, ok bool) {
 	if choice, is := f.(wordFlag); is {
 		return choice.words, true

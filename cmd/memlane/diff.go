@@ -81,7 +81,6 @@ func diffCaptures(c *cli.Context) error {
 	return checkGates(gates, d)
 }
 
-// gatesOf parses the values of --fail-on.
 func gatesOf(all []string) (gates []diff.Gate, err error) {
 	words := named(append(diff.Metrics(), diff.NewLeak)...)
 	for _, text := range all {
@@ -108,7 +107,6 @@ func checkGates(gates []diff.Gate, d *diff.Result) error {
 	return nil
 }
 
-// writeDiff writes a comparison in a format.
 func writeDiff(c *cli.Context, w io.Writer, d *diff.Result, format string) error {
 	switch format {
 	case profileDiff:

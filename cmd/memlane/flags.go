@@ -136,7 +136,7 @@ func regexpOf(c *cli.Context, flag string) (*regexp.Regexp, error) {
 		return nil, nil
 	}
 	re, err := regexp.Compile(value)
-	if bad := (*syntax.Error)(nil); errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*syntax.Error](err); ok {
 		return nil, usage("--%s %q: %s near %q; use a regular expression such as 'train_step|evaluate'", flag, value, bad.Code, bad.Expr)
 	}
 	return re, nil

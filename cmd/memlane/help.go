@@ -33,7 +33,6 @@ func helpCommand() *cli.Command {
 	}
 }
 
-// appHelp prints the overview of memlane.
 func appHelp(c *cli.Context) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "memlane: %s\n\n%s\n\n%s\n\nCommands:\n", c.App.Usage, c.App.UsageText, c.App.Description)
@@ -104,7 +103,6 @@ func commonFlags(app *cli.App) (common []word) {
 	return common
 }
 
-// flagUses returns how many commands have each flag.
 func flagUses(app *cli.App) map[word]int {
 	uses := map[word]int{}
 	for _, command := range app.VisibleCommands() {

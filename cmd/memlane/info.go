@@ -7,6 +7,7 @@ import (
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/loss"
+	"github.com/memlane/memlane/lifetime/selection"
 	"github.com/memlane/memlane/render/text"
 	"github.com/urfave/cli/v2"
 )
@@ -21,23 +22,19 @@ func infoCommand() *cli.Command {
 			"  memlane info --json snapshot.pickle | jq '.captures[].spaces[].peak.bytes'\n" +
 			"  gzip -dc snapshot.pickle.gz | memlane info -",
 		Flags:  captureFlags(rankFlag(), jsonFlag()),
-		Action: info,
+		Action: selecting(info),
 	}
 }
 
-func info(c *cli.Context) error {
-	selection, err := selectionOf(c)
-	if err != nil {
-		return err
-	}
+func info(c *cli.Context, chosen *selection.Selection) error {
 	ranks, err := ranksOf(c)
 	if err != nil {
 		return err
 	}
-	r := outlines(&selection)
+	r := outlines(chosen)
 	r.warn = loss.Damage // the answer lists the others
 	var all []answer.Capture
-	err = r.each(c, &selection, func(o *judge.Outline) error {
+	err = r.each(c, chosen, func(o *judge.Outline) error {
 		ranks.Add(o)
 		all = append(all, answer.InfoOf(o))
 		return nil

@@ -12,7 +12,6 @@ import (
 //go:embed page
 var localFiles embed.FS
 
-// localPage is the page that opens captures in the browser.
 var localPage = func() fs.FS {
 	page, err := fs.Sub(localFiles, "page")
 	if err != nil {

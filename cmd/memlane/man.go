@@ -57,7 +57,6 @@ func man(c *cli.Context) error {
 	return err
 }
 
-// commandsMarkdown returns the reference of all commands and their flags.
 func commandsMarkdown(app *cli.App) string {
 	table := func(flags []word) string {
 		rows := "\n| flag | |\n|---|---|\n"

@@ -38,7 +38,6 @@ type panel struct {
 // memory identifies the space that a panel shows.
 type memory struct{ rank, file, id string }
 
-// drawMultiples draws several captures side by side.
 func drawMultiples(c *cli.Context, files []string) error {
 	for _, flag := range []string{"view", "layout", "color", "buffer", "height"} {
 		if c.IsSet(flag) && c.String(flag) != "usage" {
@@ -67,7 +66,6 @@ func drawMultiples(c *cli.Context, files []string) error {
 	return writeOutput(c, func(w io.Writer) error { return chart.Multiples(w, what, all, m.more, chartOptions(c)) })
 }
 
-// add adds a panel for each rank in a capture.
 func (m *multiples) add(selection *selection.Selection, capture *judge.Capture) error {
 	m.ranks.Add(capture.Outline())
 	ofRank := map[string][]*lifetime.Space{}
@@ -87,7 +85,6 @@ func (m *multiples) add(selection *selection.Selection, capture *judge.Capture) 
 	return nil
 }
 
-// addPanel adds a panel for the main space of a rank.
 func (m *multiples) addPanel(capture *judge.Capture, rank string, spaces []*lifetime.Space) error {
 	if len(m.panels) == maxPanels {
 		m.more++

@@ -46,7 +46,6 @@ type progress struct {
 	shown time.Time
 }
 
-// add counts n more bytes.
 func (p *progress) add(n int) {
 	p.read += int64(n)
 	p.show(func() string {

@@ -27,15 +27,11 @@ func oomCommand() *cli.Command {
 			"  memlane oom --json snapshot.pickle | jq '.ooms[0].reason'",
 		Flags: captureFlags(&cli.StringFlag{Name: "capacity",
 			Usage: "the device has `SIZE`, such as 15.75GiB: tells also whether programs fit, and explains those that need more"}, jsonFlag()),
-		Action: oom,
+		Action: selecting(oom),
 	}
 }
 
-func oom(c *cli.Context) error {
-	chosen, err := selectionOf(c)
-	if err != nil {
-		return err
-	}
+func oom(c *cli.Context, chosen *selection.Selection) error {
 	capacity, err := sizeOf(c, "capacity", "24GiB")
 	if err != nil {
 		return err
@@ -44,7 +40,7 @@ func oom(c *cli.Context) error {
 	var near []answer.Failure // inferred ones
 	var fits []answer.Fit
 	last := ""
-	err = captures(0).each(c, &chosen, func(capture *judge.Capture) error {
+	err = captures(0).each(c, chosen, func(capture *judge.Capture) error {
 		last = capture.Name()
 		capture.Settings.Limit = capacity
 		failed, close := answer.OOMsOf(capture, capture.Spaces)

@@ -57,7 +57,6 @@ var knownExtensions = []string{".svg", ".png", ".pdf", ".jpg", ".gif", ".html", 
 // pictureExtensions are those of the formats of pictures.
 var pictureExtensions = []string{".svg", ".png", ".pdf"}
 
-// outputIsPicture reports whether -o names a picture.
 func outputIsPicture(c *cli.Context) bool {
 	return slices.ContainsFunc(pictureExtensions, func(extension string) bool { return outputEndsIn(c, extension) })
 }

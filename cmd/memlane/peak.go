@@ -30,7 +30,7 @@ func peakCommand() *cli.Command {
 			"  memlane peak --space 'jit_step*/space0' host.xplane.pb",
 		Flags: captureFlags(functionFlag(), nameFlag(), byFlag(),
 			atFlag(), jsonFlag()),
-		Action: peak,
+		Action: selecting(peak),
 	}
 }
 
@@ -43,19 +43,15 @@ func wrongMoment(c *cli.Context, err error) error {
 	return usage("--at %w%s", err, suggestion(c.String("at"), named(selection.Moments...)))
 }
 
-func peak(c *cli.Context) error {
-	chosen, err := selectionOf(c)
-	if err != nil {
-		return err
-	}
+func peak(c *cli.Context, chosen *selection.Selection) error {
 	moment, err := selection.ParseMoment(c.String("at"))
 	if err != nil {
 		return wrongMoment(c, err)
 	}
 	all := []answer.Peak{}
 	if moment.OfOutline() && chosen.AllBuffers() && chosen.By == "" {
-		err = outlines(&chosen).each(c, &chosen, func(o *judge.Outline) error {
-			for _, i := range chooseSpaces(c, &chosen, o.Outline) {
+		err = outlines(chosen).each(c, chosen, func(o *judge.Outline) error {
+			for _, i := range chooseSpaces(c, chosen, o.Outline) {
 				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], moment)
 				if moment == selection.AtPeak {
 					p.AddSavings(o.Kept, o.Spaces[i].Recording)
@@ -65,7 +61,7 @@ func peak(c *cli.Context) error {
 			return nil
 		})
 	} else {
-		all, err = peaksAt(c, &chosen, moment)
+		all, err = peaksAt(c, chosen, moment)
 	}
 	if err != nil {
 		return err

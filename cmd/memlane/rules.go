@@ -22,10 +22,8 @@ import (
 	"github.com/memlane/memlane/render/text"
 )
 
-// defaultRules is the name of memlane's own rules.
 const defaultRules = "default"
 
-// ruleFlags returns the flags of the commands that apply rules.
 func ruleFlags() []cli.Flag {
 	choices := []word{{defaultRules, "the rules of memlane"}}
 	for i := range preset.Presets {
@@ -144,7 +142,6 @@ func (r *rules) tool() string {
 // name returns the value of --rules.
 func (r *rules) name() string { return cmp.Or(r.tool(), defaultRules) }
 
-// set changes a threshold.
 func (r *rules) set(name, value string) error {
 	if r.preset != nil {
 		v, err := strconv.ParseFloat(value, 64)
@@ -163,7 +160,6 @@ func (r *rules) set(name, value string) error {
 	return fmt.Errorf("unknown threshold %q; use %s, which memlane leaks --list-rules explains%s", name, orList(names), suggestion(name, names))
 }
 
-// list returns every rule.
 func (r *rules) list() (all []word) {
 	if r.preset != nil {
 		for _, rule := range preset.Rules {
@@ -177,7 +173,6 @@ func (r *rules) list() (all []word) {
 	return all
 }
 
-// listRules prints all rules with their thresholds.
 func listRules(w io.Writer) {
 	fmt.Fprintf(w, "--rules %s: the rules of memlane\n", defaultRules)
 	printColumn(w, 6, (&rules{}).list()...)
@@ -253,7 +248,6 @@ func (r *rules) find(capture *judge.Capture) {
 	capture.Found = append([]finding.Finding{}, r.report.Findings(capture.Capture, calls)...)
 }
 
-// meetFailOn counts the findings that meet --fail-on.
 func (r *rules) meetFailOn(found []finding.Finding) (n int) {
 	severity, isSeverity := finding.ParseSeverity(r.failOn)
 	for _, f := range found {
@@ -264,13 +258,12 @@ func (r *rules) meetFailOn(found []finding.Finding) (n int) {
 	return n
 }
 
-// checkFailOn returns an error if findings meet --fail-on.
 func (r *rules) checkFailOn() error {
-	if r.met == 0 {
-		if r.unjudged != nil {
-			return r.unjudged
-		}
-		return nil
+	switch {
+	case r.met > 0:
+		return failOnMet("%s: %s", r.failOn, units.Plural(r.met, "finding"))
+	case r.unjudged != nil:
+		return r.unjudged
 	}
-	return failOnMet("%s: %s", r.failOn, units.Plural(r.met, "finding"))
+	return nil
 }

@@ -55,15 +55,10 @@ func spaceFlags(more ...cli.Flag) []cli.Flag {
 		spaceFlag(),
 		&cli.StringFlag{Name: "module", Usage: "only programs named `NAME`: jit_f or 'jit_f(5)'"},
 		&cli.StringFlag{Name: "min-size", Usage: "only buffers of at least `SIZE`, such as 1MiB"},
-		categoriesFlag(),
+		&cli.StringFlag{Name: "categories", TakesFile: true,
+			Usage: "categories of your own: lines of `FILE` such as 'teacher frame=teacher.py size=1MiB..'"},
 		suggesting(&cli.StringFlag{Name: "category", Usage: "only buffers of category `NAME`, as listed by peak"}, categories...),
 	), inputFlags()...)
-}
-
-// categoriesFlag returns --categories.
-func categoriesFlag() cli.Flag {
-	return &cli.StringFlag{Name: "categories", TakesFile: true,
-		Usage: "categories of your own: lines of `FILE` such as 'teacher frame=teacher.py size=1MiB..'"}
 }
 
 // categoriesOf reads the file of --categories; nil without the flag.
@@ -114,10 +109,19 @@ func selectionOf(c *cli.Context) (s selection.Selection, err error) {
 			return s, err
 		}
 	}
-	if s.Name, err = regexpOf(c, "name"); err != nil {
-		return s, err
+	s.Name, err = regexpOf(c, "name")
+	return s, err
+}
+
+// selecting returns the action of a command whose flags select a part of the captures.
+func selecting(do func(*cli.Context, *selection.Selection) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		chosen, err := selectionOf(c)
+		if err != nil {
+			return err
+		}
+		return do(c, &chosen)
 	}
-	return s, nil
 }
 
 // instantOf reads a flag that is an instant; nil if it is not given.

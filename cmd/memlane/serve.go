@@ -40,18 +40,14 @@ func serveCommand() *cli.Command {
 			&cli.StringFlag{Name: "http", Value: "127.0.0.1:0", DefaultText: "127.0.0.1, any port",
 				Usage: "listen on `HOST:PORT`"}, toggle("no-browser", "do not open a browser"),
 			toggle("no-token", "let everyone who reaches the address read the captures")),
-		Action: serve,
+		Action: selecting(serve),
 	}
 }
 
 // pollInterval is the time between two checks of whether the captures changed.
 const pollInterval = time.Second
 
-func serve(c *cli.Context) error {
-	selection, err := selectionOf(c)
-	if err != nil {
-		return err
-	}
+func serve(c *cli.Context, chosen *selection.Selection) error {
 	if c.NArg() == 0 && localPage == nil {
 		return usage("serve: no capture given, and this program was built without the page that opens captures in the browser; " +
 			"see memlane serve --help and memlane man browser")
@@ -78,7 +74,7 @@ func serve(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return serveLocal(c, listener)
 	}
-	return serveOn(c, &selection, listener, host)
+	return serveOn(c, chosen, listener, host)
 }
 
 // serveLocal serves the page that opens captures in the browser, until the context is done.

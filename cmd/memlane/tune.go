@@ -38,15 +38,11 @@ func tuneCommand() *cli.Command {
 				Usage: "the device has `SIZE`, less what others use", DefaultText: "known from an OOM, else unlimited"},
 			&cli.Float64Flag{Name: "fraction", Usage: "set_per_process_memory_fraction was `F`, such as 0.9", DefaultText: "not set"},
 			spaceFlag(), jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
-		Action: tune,
+		Action: selecting(tune),
 	}
 }
 
-func tune(c *cli.Context) error {
-	chosen, err := selectionOf(c)
-	if err != nil {
-		return err
-	}
+func tune(c *cli.Context, chosen *selection.Selection) error {
 	t, given, err := tuningOf(c)
 	if err != nil {
 		return err
@@ -55,7 +51,7 @@ func tune(c *cli.Context) error {
 		return err
 	}
 	var out *answer.Tune
-	if err = captures(0).each(c, &chosen, func(capture *judge.Capture) error { return t.Add(capture) }); err == nil {
+	if err = captures(0).each(c, chosen, func(capture *judge.Capture) error { return t.Add(capture) }); err == nil {
 		out, err = t.Tune(given, func() error { return context.Cause(c.Context) })
 	}
 	if err != nil {

@@ -52,14 +52,13 @@ func whatifCommand() *cli.Command {
 			&cli.StringFlag{Name: "capacity", Usage: "the device has `SIZE`, less what others use", DefaultText: "known from an OOM"},
 			toggle("search", "find the cheapest changes that fit the capacity, and the largest batch of each"),
 			spaceFlag(), jsonFlag(), outputFlag(), forceFlag(), choiceFlag("theme", "auto", "", "`THEME`: %s", themes)}, inputFlags()...),
-		Action: predict,
+		Action: selecting(predict),
 	}
 }
 
 // commonEdits are what completion suggests.
 var commonEdits = []string{"batch=2", "checkpoint=blocks", "optimizer=adam8bit", "optimizer.device=host", "offload=activations"}
 
-// edits are the names of changes.
 func edits() (names []word) {
 	for _, k := range append(whatif.Kinds(), whatif.Planned()...) {
 		names = append(names, word{k.Name, k.Doc})
@@ -67,12 +66,7 @@ func edits() (names []word) {
 	return names
 }
 
-// predict is memlane whatif.
-func predict(c *cli.Context) error {
-	chosen, err := selectionOf(c)
-	if err != nil {
-		return err
-	}
+func predict(c *cli.Context, chosen *selection.Selection) (err error) {
 	bar, tried := progress{out: c.App.ErrWriter, started: time.Now()}, 0
 	asked := answer.WhatIfAsked{Search: c.Bool("search"), Stop: func() error {
 		if tried++; terminalOf(c.App.ErrWriter) != nil && !c.Bool("quiet") {
@@ -109,7 +103,7 @@ func predict(c *cli.Context) error {
 		part, err := s.Of(c.Capture)
 		return judge.Of(part), err
 	}
-	err = r.each(c, &chosen, func(capture *judge.Capture) error {
+	err = r.each(c, chosen, func(capture *judge.Capture) error {
 		spaces, err := answer.WhatIfOf(capture, asked)
 		if err == nil && shown && asked.Changed.After == nil {
 			err = &selection.NothingError{File: capture.Name(), Why: "no change can be predicted; see memlane whatif without -o"}

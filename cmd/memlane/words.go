@@ -45,12 +45,10 @@ func oneOf(f *cli.StringFlag, words ...word) cli.Flag {
 // suggesting returns a flag that accepts any value and suggests these words.
 func suggesting(f visibleFlag, words ...word) cli.Flag { return wordFlag{f, words} }
 
-// wordsOf returns the keys of a map as words, sorted.
 func wordsOf[V any](values map[string]V) []word {
 	return named(slices.Sorted(maps.Keys(values))...)
 }
 
-// named returns words without descriptions.
 func named(names ...string) (words []word) {
 	for _, name := range names {
 		words = append(words, word{name: name})

@@ -75,7 +75,6 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// answer is the output of a command.
 type answer struct {
 	text   string
 	failed bool

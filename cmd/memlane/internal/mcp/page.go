@@ -25,7 +25,6 @@ type page struct {
 	Parts   []piece `json:"parts"`
 }
 
-// call is a tool and its arguments.
 type call struct {
 	Tool      string         `json:"tool"`
 	Arguments map[string]any `json:"arguments"`

@@ -152,7 +152,6 @@ func idOf(line []byte) any {
 	return nil
 }
 
-// refusal answers a line that is no message.
 type refusal struct {
 	Version string         `json:"jsonrpc"`
 	ID      any            `json:"id"`
