@@ -25,7 +25,6 @@ const (
 	terminated             // nothing
 )
 
-// opening is how a text begins.
 type opening struct {
 	words string
 	kind  kind
@@ -102,7 +101,6 @@ const (
 // maxCut is the length of what may stand before the opener on a line that begins within a sentence: "of memory while ...".
 const maxCut = 4
 
-// start is where a text begins in a line.
 type start struct {
 	kind  kind
 	word  uint64 // the opener, as a bit
@@ -253,12 +251,10 @@ func (m *message) failure() *printed {
 	text := string(m.text)
 	var f *printed
 	switch m.kind {
-	case bfc:
-		if f = m.f; f != nil {
+	case bfc, summary, histogram:
+		if f = m.f; f != nil && m.kind == bfc {
 			m.dump.finish(f)
 		}
-	case summary, histogram:
-		f = m.f
 	case stats:
 		f = parseStats(text)
 	case xla:
@@ -275,18 +271,12 @@ func (m *message) failure() *printed {
 			f.dialect(text)
 		}
 		f.Line = m.line
-		f.Times += m.repeated()
+		if found := rayRepeated().FindSubmatch(m.text); found != nil { // by so many more writers
+			n, _ := strconv.ParseInt(string(found[1]), 10, 32)
+			f.Times += n
+		}
 	}
 	return f
-}
-
-// repeated returns how many more writers Ray says to have printed the text.
-func (m *message) repeated() int64 {
-	if found := rayRepeated().FindSubmatch(m.text); found != nil {
-		n, _ := strconv.ParseInt(string(found[1]), 10, 32)
-		return n
-	}
-	return 0
 }
 
 var (

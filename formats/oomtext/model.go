@@ -14,7 +14,6 @@ import (
 // limit becomes one buffer, with a note of the number.
 const maxBuffers = 1 << 18
 
-// owner identifies a space.
 type owner struct{ process, device, memory, allocator, module, program string }
 
 // producer returns the program whose texts the file has.
@@ -40,7 +39,7 @@ func (r *reader) model(source int, grown []*series) {
 		o := owner{f.writer.name, f.device, f.memory, f.allocator, "", ""}
 		if f.program {
 			o.module = f.module
-			if len(spaces[o]) > 0 && !f.sameProgram(spaces[o][0]) {
+			if same := spaces[o]; len(same) > 0 && (f.Needed != same[0].Needed || len(f.buffers) != len(same[0].buffers)) {
 				o.program = fmt.Sprintf("line %d", f.Line)
 			}
 		}
@@ -50,20 +49,13 @@ func (r *reader) model(source int, grown []*series) {
 		spaces[o] = append(spaces[o], f)
 	}
 	for _, o := range owners {
-		m := modeller{b: r.b, space: r.b.Space(), failures: spaces[o], left: &r.left}
-		m.describe(source, o)
+		(&modeller{b: r.b, space: r.b.Space(), failures: spaces[o], left: &r.left}).describe(source, o)
 	}
 	for _, s := range grown {
 		s.describe(r.b, source)
 	}
 }
 
-// sameProgram reports whether two failures may be of one program.
-func (f *printed) sameProgram(other *printed) bool {
-	return f.Needed == other.Needed && len(f.buffers) == len(other.buffers)
-}
-
-// modeller adds one space.
 type modeller struct {
 	b        *build.Builder
 	space    build.SpaceRef
@@ -171,10 +163,7 @@ func (m *modeller) chunks() {
 // buffer adds x, with the times and the address of at.
 func (m *modeller) buffer(x *buffer, at lifetime.Buffer) {
 	out := build.Interval{Buffer: at}
-	out.Size, out.Requested, out.Kind, out.Site = x.size, x.unpadded, x.kind, m.site(x)
-	if x.note != "" {
-		out.Note = m.b.Note(x.note)
-	}
+	out.Size, out.Requested, out.Kind, out.Site, out.Note = x.size, x.unpadded, x.kind, m.site(x), m.b.Note(x.note)
 	count := x.count
 	if count > 1 && count > maxBuffers-*m.left {
 		out.Note = m.b.Note(fmt.Sprintf("%d allocations", count))
@@ -202,20 +191,14 @@ func (m *modeller) site(x *buffer) lifetime.SiteID {
 	if x.file != "" {
 		s.Source = stack(m.b, []level{{x.file, "", x.line}})
 	}
-	if s == (lifetime.Site{}) {
-		return 0
-	}
 	return m.b.Site(s)
 }
 
-// mark adds a failure.
 func (m *modeller) mark(i int, f *printed) {
 	mark := lifetime.Mark{Begin: int64(i), End: int64(i), Kind: lifetime.OOM, Requested: f.requested, Free: failure.BytesOf(f.free), Failure: &f.Failure, Text: f.context}
 	if f.state {
 		mark.Kind = lifetime.Snapshot
 	}
-	if site := (lifetime.Site{Stack: stack(m.b, f.frames), Op: f.op, Shape: f.shape, DType: f.dtype}); site != (lifetime.Site{}) {
-		mark.Site = m.b.Site(site)
-	}
+	mark.Site = m.b.Site(lifetime.Site{Stack: stack(m.b, f.frames), Op: f.op, Shape: f.shape, DType: f.dtype})
 	m.b.Mark(m.space, mark)
 }

@@ -218,7 +218,6 @@ func (f *printed) take(name, text, unit string) {
 	}
 }
 
-// takeFigure sets a figure.
 func (f *printed) takeFigure(name string, bytes int64) {
 	switch name {
 	case "requested":
@@ -252,7 +251,6 @@ func (f *printed) takeFigure(name string, bytes int64) {
 	}
 }
 
-// context is such a line.
 type context struct {
 	line          int64
 	text, setting string
@@ -280,12 +278,4 @@ func (r *reader) notice(line []byte, number int64) {
 		}
 		return
 	}
-}
-
-// contextOf returns what a process printed last about its memory, or any process.
-func (r *reader) contextOf(w *writer) context {
-	if c, ok := r.noticed[w.key]; ok {
-		return c
-	}
-	return r.last
 }

@@ -30,9 +30,9 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 		r.prefixes = append(append([]prefix{}, prefixes...), srun)
 	}
 	r.all()
-	err, grown := r.in.readError(), r.growing()
+	err, grown := r.in.err, r.growing()
 	switch cut := errors.Is(err, io.ErrUnexpectedEOF); {
-	case err != nil && !cut:
+	case err != nil && err != io.EOF && !cut:
 		return err
 	case len(r.failures)+len(grown) == 0:
 		return fmt.Errorf("%w in %d lines", ErrNone, r.in.line)
@@ -47,7 +47,6 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return nil
 }
 
-// reader finds the texts in a log.
 type reader struct {
 	b        *build.Builder
 	in       *scanner
@@ -256,7 +255,10 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	f.writer, f.frames, f.lastRequested, f.step = w, m.frames, f.requested, m.step
-	c := r.contextOf(w)
+	c, ok := r.noticed[w.key]
+	if !ok {
+		c = r.last
+	}
 	if f.Filled = r.lessCache(w, f, c.setting); c.line > 0 {
 		f.context = fmt.Sprintf("line %d says: %s", c.line, c.text)
 	}
@@ -280,7 +282,7 @@ func (r *reader) close(w *writer) {
 		return
 	}
 	if !f.state {
-		w.note(f)
+		w.failed[f.device] += max(f.counted, 1)
 	}
 	r.known[f.figures()] = f
 	if w.last = f; !f.Survived {

@@ -2,7 +2,6 @@ package oomtext
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"iter"
 )
@@ -59,14 +58,6 @@ func (s *scanner) fill() bool {
 	}
 	s.buf = s.buf[:len(s.buf)+n]
 	return n > 0
-}
-
-// readError returns the error that ended the input, nil at a regular end.
-func (s *scanner) readError() error {
-	if errors.Is(s.err, io.EOF) {
-		return nil
-	}
-	return s.err
 }
 
 // skip moves to the next line with a token. It returns false if there is none.

@@ -44,7 +44,6 @@ const (
 	maxPoints = 4096 // of a series
 )
 
-// series are figures of one place.
 type series struct {
 	name, process string
 	least         int
@@ -137,9 +136,6 @@ func seriesOf(line []byte) *series {
 
 // place keeps the series of a place, nil for one without.
 func (r *reader) place(w *writer, words string, s *series) *series {
-	if w.series == nil {
-		w.series = map[string]*series{}
-	}
 	w.series[words] = s
 	if r.places++; s != nil {
 		s.process = w.name

@@ -23,7 +23,6 @@ var (
 		`\b(?P<device>[A-Z]+[a-z]*[0-9]+)(?: \(.{1,80} (?P<free>[0-9]+) MiB free| +(?:model|KV|compute) buffer size = +(?P<taken>[0-9.]+) MiB)`)
 )
 
-// share is a setting of a server with its value.
 type share struct {
 	name  string
 	value float64

@@ -116,11 +116,10 @@ func (f *printed) processes(text string) {
 	for _, p := range all {
 		used := max(f.figure(p[3]), 0)
 		sum = units.AddSat(sum, used)
-		if p[1] == "" {
-			least, most, others = min(cmp.Or(least, used), used), max(most, used), others+1
-		}
 		if p[1] != "" {
 			f.InProcess = used
+		} else {
+			least, most, others = min(cmp.Or(least, used), used), max(most, used), others+1
 		}
 	}
 	if f.InProcess >= 0 && f.InProcess < f.Reserved-4*f.Rounding {
@@ -157,8 +156,7 @@ func (f *printed) own(all [][]string, sum int64) (used int64, among bool) {
 		}
 	}
 	noRoom := f.Capacity-max(f.free, 0)-sum+tolerance < f.Reserved
-	switch {
-	case fitting > 0 && closest-f.Reserved < context, fitting == 1 && noRoom:
+	if fitting > 0 && closest-f.Reserved < context || fitting == 1 && noRoom {
 		return closest, false
 	}
 	return unknown, fitting > 1 && noRoom

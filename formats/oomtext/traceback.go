@@ -10,7 +10,6 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 )
 
-// level is a level of a Python traceback.
 type level struct {
 	file, function string
 	line           int
@@ -109,7 +108,6 @@ func function(text []byte) string {
 	return string(name)
 }
 
-// stack interns a traceback.
 func stack(b *build.Builder, frames []level) lifetime.StackID {
 	id := lifetime.StackID(0)
 	for _, f := range slices.Backward(frames) {

@@ -41,14 +41,6 @@ func (w *writer) knows(f *printed) bool {
 	return f.counted <= printed || w.last != nil && !w.last.state && onDevice(w.last.device, f.device) && f.Line-w.last.Line < nearby
 }
 
-// note counts a failure.
-func (w *writer) note(f *printed) {
-	if w.failed == nil {
-		w.failed = map[string]int64{}
-	}
-	w.failed[f.device] += max(f.counted, 1)
-}
-
 // escapes are colours and moves of the cursor.
 var escapes = lazily(`\x1b\[[0-9;?]*[A-Za-z]`)
 
@@ -123,18 +115,16 @@ func (r *reader) stripped(line []byte) (rest, named []byte, what, number string)
 			break
 		}
 		n := 0
-		for i := range r.prefixes {
+		for i := 0; i < len(r.prefixes) && n == 0; i++ {
 			p := &r.prefixes[i]
 			m := p.in(line)
 			if m == nil {
 				continue
 			}
-			n = m[1]
-			if p.what != "" {
-				named = bytes.TrimRight(line[:m[1]], " ")
+			if n = m[1]; p.what != "" {
+				named = bytes.TrimRight(line[:n], " ")
 				what, number = p.what, string(line[m[2]:m[3]])
 			}
-			break
 		}
 		for i := 0; i < len(r.shapes) && n == 0; i++ {
 			if n = r.shapes[i].match(line); n > 0 && number == "" {
@@ -159,8 +149,8 @@ func (r *reader) writerOf(line []byte) (*writer, []byte) {
 		w = r.writers[key]
 	}
 	if w == nil {
-		w = &writer{key: key, rank: unknownRank, prefix: bytes.Clone(named)}
-		w.name = strings.TrimSpace(what + " " + number)
+		w = &writer{key: key, rank: unknownRank, prefix: bytes.Clone(named), name: strings.TrimSpace(what + " " + number),
+			failed: map[string]int64{}, series: map[string]*series{}}
 		if n, err := strconv.ParseInt(number, 10, 32); what == "rank" && err == nil {
 			w.rank = n
 		}

@@ -1,6 +1,7 @@
 package oomtext
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -54,14 +55,11 @@ var xlaSentences = []form{
 
 // parseXLA reads the first text of XLA; nil if there is none.
 func parseXLA(text string) *printed {
-	for _, parse := range []func(string) *printed{parseTPULong, parseTPUShort} {
-		if f := parse(text); f != nil {
-			return f
+	f := cmp.Or(parseTPULong(text), parseTPUShort(text))
+	if f == nil {
+		if f = read(xlaSentences, text); f != nil {
+			f.assignment(text)
 		}
-	}
-	f := read(xlaSentences, text)
-	if f != nil {
-		f.assignment(text)
 	}
 	return f
 }
@@ -99,7 +97,11 @@ func parseTPULong(text string) *printed {
 	}
 	f.rest(lifetime.Parameter, "arguments", arguments)
 	f.rest(lifetime.Temporary, "temporaries that the message does not list", f.beyondRounding(temp-listed))
-	f.remainder()
+	sum := int64(0)
+	for i := range f.buffers {
+		sum = units.AddSat(sum, f.buffers[i].size)
+	}
+	f.rest(lifetime.Plain, "memory that the message does not break down", f.beyondRounding(f.Needed-sum))
 	f.moduleFromNames()
 	return f
 }
@@ -111,15 +113,6 @@ func (f *printed) rest(kind lifetime.Kind, name string, bytes int64) {
 	}
 }
 
-// remainder adds what the program needs beyond the buffers so far, unless rounding explains it.
-func (f *printed) remainder() {
-	sum := int64(0)
-	for i := range f.buffers {
-		sum = units.AddSat(sum, f.buffers[i].size)
-	}
-	f.rest(lifetime.Plain, "memory that the message does not break down", f.beyondRounding(f.Needed-sum))
-}
-
 // beyondRounding returns a difference of printed sizes, or 0 if rounding may explain it.
 func (f *printed) beyondRounding(bytes int64) int64 {
 	if bytes <= 4*f.Rounding {
@@ -128,7 +121,6 @@ func (f *printed) beyondRounding(bytes int64) int64 {
 	return bytes
 }
 
-// from reads the operator of a buffer.
 func (b *buffer) from(operator string) {
 	if m := opName().FindStringSubmatch(operator); m != nil {
 		b.op = m[1]
