@@ -41,7 +41,6 @@ type scope struct {
 	stack lifetime.StackID // set after all scopes are known
 }
 
-// attribution finds the sites of allocations.
 type attribution struct {
 	r       *reader
 	frames  frameTable
@@ -62,7 +61,6 @@ type equalCalls struct {
 // several is the stack of equal operators that several call sites run.
 const several = math.MaxUint32
 
-// attribute finds the site of every allocation.
 func (r *reader) attribute() {
 	allocations := map[*thread][]query{}
 	for i := range r.memory {
@@ -87,7 +85,7 @@ func (r *reader) attribute() {
 	}
 	forward := a.trails(inBackward)
 	for t, c := range a.callers {
-		c.find(t.backward(&r.store))
+		c.find(t.runs[0].backward(&r.store))
 	}
 	a.frames = frameTable{r: r, plain: make([]lifetime.FrameID, len(r.names.all)), ids: map[frameKey]lifetime.FrameID{}}
 	for i := 1; i < len(a.scopes); i++ {
@@ -273,7 +271,6 @@ type callers struct {
 	missing int                     // links that are not found yet
 }
 
-// link is a Python call.
 type link struct {
 	name, from uint32
 	caller     int32
@@ -383,7 +380,6 @@ func (r *reader) madeBy(allocations map[*thread][]query, trails []trail) map[int
 	return found
 }
 
-// site interns the site of an allocation.
 func (r *reader) site(o *origin, stack lifetime.StackID) lifetime.SiteID {
 	return r.b.Site(lifetime.Site{
 		Stack: stack, Op: r.names.text(o.operator), Shape: r.tensorText(o.dims), DType: r.tensorText(o.types),
@@ -427,7 +423,6 @@ func elements(list string) (kept []string) {
 	return kept
 }
 
-// frameTable interns the frames of calls.
 type frameTable struct {
 	r     *reader
 	plain []lifetime.FrameID // of Python calls by name, the most frequent ones

@@ -20,7 +20,6 @@ const (
 	alone                      // not a call: a memory event outside all calls, in the table of operations
 )
 
-// thread contains the calls of one thread.
 type thread struct {
 	pid, tid string
 
@@ -106,6 +105,9 @@ func (t *thread) sort(s *store) {
 		t.pack(s)
 	}
 	t.recent = nil
+	if len(t.runs) == 0 {
+		t.runs = []run{{}}
+	}
 	for len(t.runs) > 1 {
 		var merged []run
 		for runs := range slices.Chunk(t.runs, maxMerge) {
@@ -116,18 +118,8 @@ func (t *thread) sort(s *store) {
 	slices.SortStableFunc(t.annotations, func(x, y call) int { return inOrder(&x, &y) })
 }
 
-// all yields the calls in order. Each is valid until the next one.
-func (t *thread) all(s *store) iter.Seq[*call] { return t.sorted().all(s) }
-
-// backward yields the calls of all in reverse order.
-func (t *thread) backward(s *store) iter.Seq[*call] { return t.sorted().backward(s) }
-
-func (t *thread) sorted() *run {
-	if len(t.runs) == 0 {
-		return &run{}
-	}
-	return &t.runs[0]
-}
+// all yields the calls in order, after sort. Each is valid until the next one.
+func (t *thread) all(s *store) iter.Seq[*call] { return t.runs[0].all(s) }
 
 // query is a search for the calls around an instant of a thread.
 type query struct {
@@ -255,7 +247,7 @@ const maxInputs = 1 << 14
 // inputText interns the inputs of an operator. After maxInputs texts, it returns 0 for new ones.
 func (r *reader) inputText(text []byte) uint32 {
 	if len(r.inputs.all) > maxInputs {
-		return r.inputs.known(text)
+		return r.inputs.ids[string(text)]
 	}
 	return r.inputs.id(text)
 }

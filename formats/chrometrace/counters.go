@@ -45,14 +45,12 @@ func scaleOf(name string) float64 {
 // maxCounters bounds the number of series.
 const maxCounters = 10000
 
-// sample is a value of a counter.
 type sample struct {
 	key   counterKey
 	at    int64
 	bytes int64
 }
 
-// counter reads the values of a memory counter.
 func (r *reader) counter(e *scan.Event) {
 	isMemory := aboutMemory(e.Name)
 	for _, c := range e.Args.Counters {
@@ -90,7 +88,6 @@ func (r *reader) feedCounters() {
 	}
 }
 
-// objectEvent is an event in the lifetime of an object.
 type objectEvent struct {
 	pid, id string
 	name    uint32

@@ -60,7 +60,6 @@ func (m *memoryEvent) change() int64 {
 	return m.bytes
 }
 
-// heap is a device of a process.
 type heap struct {
 	pid        int32 // index into reader.pids
 	deviceType int16
@@ -95,7 +94,6 @@ func (r *reader) memoryEvent(e *scan.Event) {
 	r.memory = append(doubled(r.memory), m)
 }
 
-// pid returns the index of a process in reader.pids.
 func (r *reader) pid(pid []byte) int32 {
 	n, ok := r.pidNumbers[string(pid)]
 	if !ok {
@@ -139,7 +137,6 @@ func (r *reader) separateShared(byTime []int) {
 	}
 }
 
-// feed adds the memory events.
 func (r *reader) feed() {
 	r.spaces = map[heap]build.SpaceRef{}
 	var refs []build.SpaceRef

@@ -56,7 +56,6 @@ func (s *split) add(m *memoryEvent) {
 	s.device.add(m.at, device)
 }
 
-// byTime returns the memory events in order of time.
 func (r *reader) byTime() []int {
 	byTime := make([]int, len(r.memory))
 	for i := range byTime {
@@ -79,7 +78,7 @@ func (r *reader) operations(byTime []int) {
 		t.every.add(m)
 	}
 	for name := range hidden {
-		if id := r.names.known([]byte(name)); id != 0 {
+		if id := r.names.ids[name]; id != 0 {
 			t.hidden = append(t.hidden, id)
 		}
 	}
@@ -133,7 +132,6 @@ type function struct {
 	host, device lifetime.OperationBytes
 }
 
-// table collects the rows of operations.
 type table struct {
 	r         *reader
 	every     *split // of all threads: PyTorch credits an operator with what any thread allocates
@@ -196,7 +194,6 @@ type lone struct {
 	place int // index in order of time
 }
 
-// outside returns the events outside all calls.
 func (t *table) outside(byTime []int) map[*thread][]lone {
 	all := map[*thread][]lone{}
 	depth := 0
@@ -322,7 +319,6 @@ func (t *table) function(c *call, own *split, next *int) {
 	}
 }
 
-// addFunctions adds the rows of functions.
 func (t *table) addFunctions() {
 	n := 0
 	for i := range t.functions {
@@ -338,7 +334,6 @@ func (t *table) addFunctions() {
 	}
 }
 
-// add adds a call of an operator or range.
 func (t *table) add(n *ran) {
 	if n.kind == python {
 		return
@@ -361,7 +356,6 @@ func (t *table) add(n *ran) {
 	addBytes(&row.Device, &n.device)
 }
 
-// row returns the row of a name.
 func (t *table) row(name uint32, kind string) *lifetime.Operation {
 	if t.rows[name] == 0 {
 		t.all = append(doubled(t.all), lifetime.Operation{Name: cmp.Or(t.r.names.text(name), "ProfilerStep*"), Kind: kind})

@@ -80,14 +80,6 @@ func (s *store) load(p *piece, buffer *[]byte) []byte {
 	return *buffer
 }
 
-// drop frees the memory of pieces.
-func (s *store) drop(pieces []piece) {
-	for i := range pieces {
-		s.inMemory -= len(pieces[i].data)
-		pieces[i].data = nil
-	}
-}
-
 func (s *store) close() {
 	if s.file != nil {
 		s.file.Close()
@@ -95,7 +87,6 @@ func (s *store) close() {
 	}
 }
 
-// run contains calls in the order of inOrder.
 type run struct {
 	pieces []piece
 	last   call
@@ -124,7 +115,6 @@ func (p *packer) flush() {
 	}
 }
 
-// cursor iterates over the calls of a run.
 type cursor struct {
 	call
 	store  *store
@@ -134,7 +124,6 @@ type cursor struct {
 	base   base
 }
 
-// next reads the next call, and reports whether there is one.
 func (c *cursor) next() bool {
 	for len(c.packed) == 0 {
 		if len(c.pieces) == 0 {
@@ -201,7 +190,10 @@ func (s *store) merge(runs []run) run {
 	}
 	out.flush()
 	for i := range runs {
-		s.drop(runs[i].pieces)
+		for k := range runs[i].pieces {
+			s.inMemory -= len(runs[i].pieces[k].data)
+			runs[i].pieces[k].data = nil
+		}
 	}
 	return out.run
 }

@@ -59,7 +59,7 @@ func TestCallsAreKept(t *testing.T) {
 				t.Errorf("limit %d: %d calls come back otherwise", limit, n)
 			}
 			got = nil
-			for c := range th.backward(&s) {
+			for c := range th.runs[0].backward(&s) {
 				got = append(got, *c)
 			}
 			slices.Reverse(got)
@@ -112,7 +112,7 @@ func TestInterner(t *testing.T) {
 			text[i] = byte(r.IntN(40))
 		}
 		id, ok := want[string(text)]
-		if known := n.known(text); known != id {
+		if known := n.ids[string(text)]; known != id {
 			t.Fatalf("%q is known as %d, not %d", text, known, id)
 		}
 		if !ok {

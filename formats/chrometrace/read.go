@@ -18,7 +18,6 @@ import (
 // Sniff reports whether head begins a Chrome trace or a memory timeline.
 func Sniff(head []byte) bool { return scan.Sniff(head) }
 
-// reader collects the contents of a trace.
 type reader struct {
 	b      *build.Builder
 	source int
@@ -64,7 +63,14 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	if err != nil {
 		return err
 	}
-	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: r.producer(), Groups: groups})
+	producer := "PyTorch profiler"
+	switch {
+	case r.timeline != nil:
+		producer = "PyTorch memory timeline"
+	case r.xprof:
+		producer = "XProf"
+	}
+	r.source = b.Source(lifetime.Source{File: file, Format: "chrome-trace", Producer: producer, Groups: groups})
 	r.truncated = tolerated.Truncated
 	r.lose(tolerated)
 	r.adoptRuntime()
@@ -91,17 +97,6 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 	return nil
 }
 
-// producer returns the program that wrote the file.
-func (r *reader) producer() string {
-	switch {
-	case r.timeline != nil:
-		return "PyTorch memory timeline"
-	case r.xprof:
-		return "XProf"
-	}
-	return "PyTorch profiler"
-}
-
 // lose adds the losses of the JSON and of incomplete events.
 func (r *reader) lose(t scan.Tolerated) {
 	for _, k := range t.List {
@@ -123,11 +118,11 @@ func (r *reader) explain() {
 	if len(r.memory) > 0 || len(r.samples) > 0 || len(r.objects) > 0 || r.timeline != nil {
 		return
 	}
+	why := loss.NoMemoryRecorded
 	if r.xprof {
-		r.b.Lose(loss.NotOfPyTorch, 1, 0, "")
-	} else {
-		r.b.Lose(loss.NoMemoryRecorded, 1, 0, "")
+		why = loss.NotOfPyTorch
 	}
+	r.b.Lose(why, 1, 0, "")
 }
 
 // header reads a member of the top-level object, see scan.Handler.
@@ -161,7 +156,6 @@ func kindOfCall(category []byte) (callKind, bool) {
 	return 0, false
 }
 
-// event reads an event of the trace.
 func (r *reader) event(e *scan.Event) {
 	switch e.Phase {
 	case 'X':
@@ -169,8 +163,7 @@ func (r *reader) event(e *scan.Event) {
 			r.call(kind, e)
 		}
 	case 'i', 'I':
-		switch string(e.Name) {
-		case memoryRow, failedRow:
+		if name := string(e.Name); name == memoryRow || name == failedRow {
 			r.memoryEvent(e)
 		}
 	case 'C':
@@ -230,9 +223,6 @@ func (n *interner) id(text []byte) uint32 {
 	}
 	return id
 }
-
-// known returns the number of a text, 0 if the text is new.
-func (n *interner) known(text []byte) uint32 { return n.ids[string(text)] }
 
 func (n *interner) text(id uint32) string { return n.all[id] }
 

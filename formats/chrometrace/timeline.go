@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
@@ -49,7 +48,6 @@ func (r *reader) row(numbers []int64, whole bool) {
 	t.row = append(t.row, numbers...)
 }
 
-// rowEnd stores a complete row.
 func (r *reader) rowEnd() {
 	t := r.timeline
 	if t == nil {
@@ -70,7 +68,6 @@ func (r *reader) rowEnd() {
 	t.row = t.row[:0]
 }
 
-// feed adds the contents of the timeline.
 func (t *timeline) feed(r *reader) {
 	if t == nil {
 		return
@@ -151,7 +148,6 @@ func (t *timeline) feedRaw(r *reader) {
 	}
 }
 
-// category returns the name of a category.
 func category(n int64) string {
 	if n < 0 || n >= int64(len(timelineCategories)) {
 		return "unknown"
@@ -161,30 +157,24 @@ func category(n int64) string {
 
 // feedSums adds a space for the sums, and one for each category with bytes. Only their usage is recorded.
 func (t *timeline) feedSums(r *reader) {
-	all := func(sums []int64) (bytes int64) {
+	t.feedUsage(r, "timeline", func(sums []int64) (bytes int64) {
 		for _, n := range sums {
 			bytes += n
 		}
 		return bytes
-	}
-	t.feedUsage(r, "timeline", all)
+	})
 	for i, name := range timelineCategories {
 		t.feedUsage(r, "timeline/"+name, func(sums []int64) int64 { return sums[i] })
 	}
 }
 
 func (t *timeline) feedUsage(r *reader, name string, usage func(sums []int64) int64) {
-	var ref build.SpaceRef
-	described := false
-	for i, sums := range t.sums {
-		bytes := usage(sums)
-		if !described && bytes == 0 {
-			continue // not used so far
-		}
-		if !described {
-			described = true
-			ref = r.addSpace(lifetime.SpaceInfo{Memory: name})
-		}
-		r.b.Total(ref, lifetime.Total{T: t.times[i] * 1000, Bytes: bytes, Measure: lifetime.Occupied})
+	first := slices.IndexFunc(t.sums, func(sums []int64) bool { return usage(sums) != 0 })
+	if first < 0 {
+		return
+	}
+	ref := r.addSpace(lifetime.SpaceInfo{Memory: name})
+	for i := first; i < len(t.sums); i++ {
+		r.b.Total(ref, lifetime.Total{T: t.times[i] * 1000, Bytes: usage(t.sums[i]), Measure: lifetime.Occupied})
 	}
 }

@@ -1,6 +1,9 @@
 package scan
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 const (
 	maxPath   = 1 << 10 // maximum length of a key; longer ones are skipped
@@ -185,14 +188,10 @@ func (s *scanner) headerScalar(i int) int {
 // wholeNumber returns the value of a text that is a whole number of up to 64 bits.
 func wholeNumber(text []byte) (int64, bool) {
 	d, ok := parseDecimal(bytes.TrimSpace(text))
-	if !ok {
-		return 0, false
+	if v, exact, fits := d.scaled(0); ok && exact && fits {
+		return signed(d.neg, v)
 	}
-	v, exact, fits := d.scaled(0)
-	if !fits || !exact {
-		return 0, false
-	}
-	return signed(d.neg, v)
+	return 0, false
 }
 
 // Sniff reports whether head may begin a trace: an object with a key that traces
@@ -218,12 +217,7 @@ func Sniff(head []byte) bool {
 		if len(rest) > 0 && rest[0] != '"' || bytes.Contains(head, []byte(`"memlane/`)) {
 			return false
 		}
-		for _, key := range headerKeys {
-			if hasKey(head, key) {
-				return true
-			}
-		}
-		return hasKey(head, `"ph"`)
+		return hasKey(head, `"ph"`) || slices.ContainsFunc(headerKeys, func(key string) bool { return hasKey(head, key) })
 	}
 	return false
 }

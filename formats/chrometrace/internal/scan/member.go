@@ -77,7 +77,6 @@ func (s *scanner) comma(i int) (next int, comma bool) {
 	return s.fail(i, ','), false
 }
 
-// member reads the value of a field at index i.
 func (s *scanner) member(f field, i int) int {
 	switch {
 	case f == other:
@@ -97,10 +96,9 @@ func (s *scanner) member(f field, i int) int {
 	case fieldPhase:
 		return s.phase(i)
 	case fieldAddr:
-		v, next, ok := s.address(i)
-		s.ev.Args.Addr = v
+		next, ok := 0, false
 		s.ev.Args.Has &^= HasAddr
-		if ok {
+		if s.ev.Args.Addr, next, ok = s.address(i); ok {
 			s.ev.Args.Has |= HasAddr
 		}
 		return next
@@ -115,8 +113,7 @@ func (s *scanner) intMember(f field, i int) int {
 		v, next, ok = s.integer(i, f < fieldSize)
 	}
 	bit := uint32(1) << (f - fieldBytes)
-	s.has |= bit
-	if !ok {
+	if s.has |= bit; !ok {
 		s.has &^= bit
 	}
 	if f < fieldSize {
@@ -174,7 +171,7 @@ func (s *scanner) readText(k, i int) int {
 func (s *scanner) rawText(k, i int) int {
 	dst := s.texts[k]
 	*dst = nil
-	s.captured.start(i)
+	s.captured = capture{true, i, s.captured.text[:0]}
 	next := s.skip(i)
 	if next < 0 {
 		s.captured.on = false

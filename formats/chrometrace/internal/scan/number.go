@@ -65,7 +65,7 @@ func parseDecimal(t []byte) (d decimal, ok bool) {
 
 func digitsAt(t []byte) int {
 	n := 0
-	for n < len(t) && t[n] >= '0' && t[n] <= '9' {
+	for n < len(t) && isDigit(t[n]) {
 		n++
 	}
 	return n
@@ -160,7 +160,6 @@ func quickTime(b []byte, i int) (ns int64, next int) {
 	return int64(v), i
 }
 
-// time reads a time at index i.
 func (s *scanner) time(i int, t *Time) int {
 	if ns, next := quickTime(s.b, i); next >= 0 {
 		*t = Time{ns, true}
@@ -194,7 +193,7 @@ func (s *scanner) decimal(i int, strict bool) (d decimal, next int, ok bool) {
 		if n < 0 {
 			return d, n, false
 		}
-		s.check(raw, f, n)
+		s.clean(&s.scratch, raw, f, n) // counts what it tolerates
 		text, next, length = bytes.TrimSpace(raw), n, len(raw)+2
 	case c == '{' || c == '[':
 		return d, s.skip(i), false
@@ -289,7 +288,7 @@ func (s *scanner) address(i int) (v uint64, next int, ok bool) {
 		if next < 0 {
 			return 0, next, false
 		}
-		s.check(raw, f, next)
+		s.clean(&s.scratch, raw, f, next)
 		v, err := strconv.ParseUint(string(bytes.TrimSpace(raw)), 0, 64)
 		if err != nil {
 			s.count(BadNumber, next-len(raw)-2)

@@ -1,6 +1,5 @@
 package scan
 
-// object is the event that is being read.
 type object struct {
 	ev    Event
 	level level
@@ -22,7 +21,6 @@ const (
 	maxNames    = 1 << 20
 )
 
-// init sets the targets of numbers and texts.
 func (o *object) init() {
 	e, a := &o.ev, &o.ev.Args
 	o.numbers = [numbers]*int64{
@@ -42,7 +40,6 @@ func (o *object) spill() {
 	}
 }
 
-// begin resets the object for the next event.
 func (o *object) begin() {
 	o.counters = o.ev.Args.Counters[:0]
 	o.ev = Event{}
@@ -51,7 +48,6 @@ func (o *object) begin() {
 	o.key, o.names = nil, o.names[:0]
 }
 
-// end sets the fields that depend on several members.
 func (o *object) end() {
 	args := &o.ev.Args
 	args.Has |= o.has & (HasAddr - 1)
@@ -67,7 +63,6 @@ func (o *object) end() {
 	}
 }
 
-// readEvent reads the object at index i.
 func (s *scanner) readEvent(i int) int {
 	s.begin()
 	i++
@@ -98,10 +93,8 @@ func (s *scanner) readEvent(i int) int {
 				}
 				f = closing
 				i++
-			} else {
-				if f, i = s.readKey(i); i < 0 {
-					return i
-				}
+			} else if f, i = s.readKey(i); i < 0 {
+				return i
 			}
 			if base == s.base && tolerated == s.tolerated {
 				last = s.learn(last, s.b[from:i], f)

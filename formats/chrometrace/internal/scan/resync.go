@@ -85,24 +85,18 @@ func looksEnd(b []byte, all bool) bool {
 	if len(rest) == 0 {
 		return all
 	}
-	if rest[0] == '}' {
-		return all && len(bytes.TrimLeft(rest[1:], " \t\r\n")) == 0
+	first, rest := rest[0], bytes.TrimLeft(rest[1:], " \t\r\n")
+	if first == '}' {
+		return all && len(rest) == 0
 	}
-	if rest[0] != ',' {
-		return false
-	}
-	rest = bytes.TrimLeft(rest[1:], " \t\r\n")
-	return slices.ContainsFunc(headerKeys, func(key string) bool { return bytes.HasPrefix(rest, []byte(key)) })
+	return first == ',' && slices.ContainsFunc(headerKeys, func(key string) bool { return bytes.HasPrefix(rest, []byte(key)) })
 }
 
 // looksArray reports whether b begins with the key of the event array.
 func looksArray(b []byte) bool {
-	rest, ok := bytes.CutPrefix(b, []byte(`"traceEvents"`))
-	if !ok {
-		return false
-	}
-	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`:`))
-	return ok && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`[`))
+	rest, isKey := bytes.CutPrefix(b, []byte(`"traceEvents"`))
+	rest, isMember := bytes.CutPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`:`))
+	return isKey && isMember && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`[`))
 }
 
 // headerKeys are keys that only the top-level object has.

@@ -24,8 +24,7 @@ func scan(in io.Reader, h Handler, window int) (Tolerated, error) {
 	}
 	t := Tolerated{Truncated: s.cut, End: s.base + int64(len(s.b))}
 	for k, m := range s.met {
-		if m.Count > 0 {
-			m.Kind = Kind(k)
+		if m.Kind = Kind(k); m.Count > 0 {
 			t.List = append(t.List, m)
 		}
 	}
@@ -34,7 +33,6 @@ func scan(in io.Reader, h Handler, window int) (Tolerated, error) {
 
 var byteOrderMark = []byte("\ufeff")
 
-// run reads the whole input.
 func (s *scanner) run() error {
 	s.look(0, len(byteOrderMark))
 	i := 0

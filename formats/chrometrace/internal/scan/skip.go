@@ -143,7 +143,11 @@ func (s *scanner) scalar(i int) int {
 	if next := quickNumber(s.b, i); next >= 0 {
 		return next
 	}
-	return s.word(i)
+	token, next := s.bare(i)
+	if next >= 0 {
+		s.classify(token, next)
+	}
+	return next
 }
 
 // skipKey skips a key and its colon. closed reports that the object ends instead; the index is then that of its

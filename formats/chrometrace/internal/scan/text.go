@@ -38,13 +38,6 @@ func (s *scanner) clean(dst *[]byte, raw []byte, f flags, next int) []byte {
 	return text
 }
 
-// check counts the tolerations of an unused string.
-func (s *scanner) check(raw []byte, f flags, next int) {
-	if f != 0 {
-		s.clean(&s.scratch, raw, f, next)
-	}
-}
-
 // validEscapes reports whether every backslash begins a valid escape. Otherwise the writer did not escape backslashes,
 // only perhaps quotes: C:\Users\new contains no line break.
 func validEscapes(raw []byte) bool {
@@ -88,9 +81,6 @@ func unescape(dst, raw []byte, escapes bool) ([]byte, bool) {
 			}
 			dst = utf8.AppendRune(dst, r)
 			i += n
-		case c < utf8.RuneSelf:
-			dst = append(dst, c)
-			i++
 		default:
 			r, n := utf8.DecodeRune(raw[i:])
 			if r == utf8.RuneError && n == 1 {

@@ -17,10 +17,8 @@ var class = func() (c [256]uint8) {
 		c[b] = number
 	}
 	for b := range 256 {
-		if b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b == '_' || b == '#' || b == '(' || b == ')' {
-			if c[b] == 0 {
-				c[b] = letter
-			}
+		if c[b] == 0 && (isLetter(byte(b)) || b == '_' || b == '#' || b == '(' || b == ')') {
+			c[b] = letter
 		}
 	}
 	return c
@@ -248,15 +246,6 @@ func kindOf(token []byte) bareKind {
 		return isNaN
 	}
 	return isWord
-}
-
-// word skips a bare token.
-func (s *scanner) word(i int) int {
-	token, next := s.bare(i)
-	if next >= 0 {
-		s.classify(token, next)
-	}
-	return next
 }
 
 // classify returns the kind of a bare token that ends at index next, and counts its tolerations.

@@ -42,7 +42,6 @@ type Tolerated struct {
 	End       int64        // offset of the end of the input, or of text after the JSON
 }
 
-// kindNames are the names of the kinds for users.
 var kindNames = [kinds]string{
 	NotANumber:     "NaN or Infinity",
 	ControlChar:    "control character in a string",

@@ -124,8 +124,6 @@ type capture struct {
 	text []byte // of earlier windows
 }
 
-func (c *capture) start(i int) { c.on, c.from, c.text = true, i, c.text[:0] }
-
 func (c *capture) keep(b []byte, i int) {
 	if c.on {
 		c.add(b[min(c.from, i):i])
