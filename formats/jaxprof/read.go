@@ -68,7 +68,6 @@ func (t *tables) names() string {
 	return strings.Join(names, ", ")
 }
 
-// reader passes the samples of a profile to a Builder.
 type reader struct {
 	b            *build.Builder
 	profile      []byte
@@ -83,7 +82,6 @@ type reader struct {
 	stack       []lifetime.FrameID // scratch
 }
 
-// owner identifies a space.
 type owner struct{ device, memory string }
 
 // sample passes on the buffers of a sample. A sample that cannot be used is recorded as a loss.
@@ -141,7 +139,6 @@ func (r *reader) decode(message wire.Span) (s sample, whole bool, err error) {
 	return s, true, nil
 }
 
-// executable is the label kind of compiled programs.
 const executable = "executable"
 
 // sample holds the values and labels of a sample.

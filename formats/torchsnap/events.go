@@ -112,7 +112,6 @@ func (r *reader) pool(region *lifetime.Region, id pickle.Value) {
 // requests up to (kMinBlockSize in c10/cuda/CUDACachingAllocator.cpp).
 const minBlock = 512
 
-// rounded returns the occupied bytes of a request.
 func rounded(requested int64) int64 {
 	if requested > math.MaxInt64-minBlock {
 		return requested
@@ -120,7 +119,6 @@ func rounded(requested int64) int64 {
 	return max(minBlock, (requested+minBlock-1)/minBlock*minBlock)
 }
 
-// trace returns the history for a list of events.
 func (r *reader) trace(list pickle.Value) *trace {
 	if r.lastTrace != nil && list == r.lastList {
 		return r.lastTrace

@@ -19,7 +19,6 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// errNoSnapshot is the error for other plain data.
 var errNoSnapshot = errors.New("a pickle, but not a memory snapshot: it has neither \"segments\" nor \"device_traces\"; " +
 	"write one with torch.cuda.memory._dump_snapshot(\"FILE\")")
 
@@ -89,7 +88,6 @@ func (r *reader) allocatorSettings(dict pickle.Value) {
 	slices.SortStableFunc(r.settings, func(x, y lifetime.Setting) int { return strings.Compare(x.Key, y.Key) })
 }
 
-// setting returns a value as text.
 func (r *reader) setting(v pickle.Value) (text string, ok bool) {
 	switch v.Kind() {
 	case pickle.Dict:
@@ -213,7 +211,6 @@ func (r *reader) endState(list pickle.Value, space func(segment) *trace) {
 	}
 }
 
-// live adds a block that is in use.
 func (r *reader) live(to build.SpaceRef, b *block, addr uint64) {
 	if b.state == inactive {
 		return

@@ -31,8 +31,6 @@ const (
 	keySegmentPoolID
 	keyIsExpandable
 	keyBlocks
-	keyAllocatedSize
-	keyActiveSize
 	// External annotations.
 	keyStage
 	// Top level.
@@ -40,21 +38,14 @@ const (
 	keyDeviceTraces
 	keyHostSegments
 	keyHostTraces
-	keyExternalAnnotations
 	keyAllocatorSettings
 	keyMemlane // of memlane's recorder: names of tensors
-	// Known but unused: torch.fx names of a frame, metadata of the allocator.
-	keyFxNodeOp
-	keyFxNodeName
-	keyFxNodeTarget
-	keyFxOriginalTrace
-	keyForwardFrames
-	keyInternalMetadata
-	keyVersion
-	keyCount
+	// Known but unused, ten keys: torch.fx names of a frame, metadata of the allocator.
+	keyUnused
+	keyCount = keyUnused + 10
 
 	// Actions.
-	actAlloc = iota - 1
+	actAlloc = iota + 8 // keyCount
 	actFreeRequested
 	actFreeCompleted
 	actSegmentAlloc
@@ -81,11 +72,11 @@ var known = [...]string{
 	keyName: "name", keyFilename: "filename", keyLine: "line",
 	keyAddress: "address", keyRequestedSize: "requested_size", keyState: "state", keyHistory: "history", keyRealSize: "real_size",
 	keyDevice: "device", keyTotalSize: "total_size", keySegmentType: "segment_type", keySegmentPoolID: "segment_pool_id",
-	keyIsExpandable: "is_expandable", keyBlocks: "blocks", keyAllocatedSize: "allocated_size", keyActiveSize: "active_size",
+	keyIsExpandable: "is_expandable", keyBlocks: "blocks",
 	keyStage: "stage", keySegments: "segments", keyDeviceTraces: "device_traces", keyHostSegments: "host_segments",
-	keyHostTraces: "host_traces", keyExternalAnnotations: "external_annotations", keyAllocatorSettings: "allocator_settings", keyMemlane: "memlane",
-	keyFxNodeOp: "fx_node_op", keyFxNodeName: "fx_node_name", keyFxNodeTarget: "fx_node_target",
-	keyFxOriginalTrace: "fx_original_trace", keyForwardFrames: "forward_frames", keyInternalMetadata: "internal_metadata", keyVersion: "version",
+	keyHostTraces: "host_traces", keyAllocatorSettings: "allocator_settings", keyMemlane: "memlane",
+	keyUnused: "fx_node_op", "fx_node_name", "fx_node_target", "fx_original_trace", "forward_frames", "internal_metadata", "version",
+	"allocated_size", "active_size", "external_annotations",
 	actAlloc: "alloc", actFreeRequested: "free_requested", actFreeCompleted: "free_completed", actSegmentAlloc: "segment_alloc",
 	actSegmentFree: "segment_free", actSegmentMap: "segment_map", actSegmentUnmap: "segment_unmap", actOOM: "oom",
 	actSnapshot: "snapshot", actAnnotate: "annotate",

@@ -71,9 +71,8 @@ func Read(file string, in io.Reader, b *build.Builder) error {
 
 // withAdvice adds to an error of the pickle what the user can do.
 func withAdvice(err error) error {
-	var bad *pickle.Error
-	switch {
-	case !errors.As(err, &bad):
+	switch bad, ok := errors.AsType[*pickle.Error](err); {
+	case !ok:
 		return err // a read error
 	case bad.Refused:
 		return fmt.Errorf("%w; a snapshot is plain data, as torch.cuda.memory._dump_snapshot(\"FILE\") writes it", err)

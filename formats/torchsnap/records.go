@@ -82,7 +82,6 @@ type frameKey struct {
 	line       int64
 }
 
-// knownFrame is a frame that a reader has seen.
 type knownFrame struct {
 	frame  frame.Frame
 	trains bool             // see reader
@@ -97,7 +96,6 @@ var idle sync.Pool
 // mostFrames is the number of frames that a reader may know when it waits.
 const mostFrames = 1 << 16
 
-// newReader returns a reader of one snapshot.
 func newReader(in io.Reader, b *build.Builder) *reader {
 	r, ok := idle.Get().(*reader)
 	if !ok {
@@ -120,7 +118,6 @@ func (r *reader) end() {
 	idle.Put(r)
 }
 
-// trace is the history of one device.
 type trace struct {
 	space    build.SpaceRef
 	events   int
@@ -265,7 +262,6 @@ func (r *reader) lose() pickle.Value {
 	return pickle.Forget
 }
 
-// stackOf returns the stack of a record's frames value.
 func stackOf(v pickle.Value) lifetime.StackID {
 	if v.IsRecord(int(kindStack)) {
 		return lifetime.StackID(v.Record())

@@ -76,7 +76,6 @@ func (s *nesting) enter(begin, duration, id int64) (entered bool) {
 	return true
 }
 
-// enter opens the current event of the line.
 func (l *line) enter() {
 	e, s := &l.event, l.nesting
 	if e.number(isAsync, 0) != 0 { // it ends anywhere

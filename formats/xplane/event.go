@@ -107,9 +107,6 @@ type event struct {
 	fragmentation float64
 }
 
-// clear resets e before the next event is decoded into it.
-func (e *event) clear() { e.meta, e.offset, e.duration, e.has = 0, 0, 0, 0 }
-
 func (e *event) is(kind statKind) bool { return e.has&(1<<kind) != 0 }
 
 // number returns the value of a statistic, or none if the event has no such statistic.
@@ -208,7 +205,7 @@ func metaOf(b []byte) int64 {
 
 // decode decodes the body of an event into e. It returns false if the body is damaged.
 func (d *decoder) decode(b []byte, e *event) bool {
-	e.clear()
+	e.meta, e.offset, e.duration, e.has = 0, 0, 0, 0
 	for i := 0; i < len(b); {
 		if b[i] == eventStats<<3|bytesType {
 			if i = d.commonStats(b, i, e); i == len(b) {
@@ -420,7 +417,6 @@ func (d *decoder) take(e *event, kind statKind, tag, v uint64, text []byte) {
 // twice, the last name counts.
 var overruled = [statCount]uint32{allocatorName: 1 << indexOnHost, indexOnHost: 1 << allocatorName}
 
-// set stores the value of a statistic.
 func (e *event) set(kind statKind, v int64) {
 	e.stats[kind] = v
 	e.has = e.has&^overruled[kind] | 1<<kind

@@ -56,13 +56,11 @@ type node struct {
 	group  int32 // -1: none
 }
 
-// gate is one side of a link.
 type gate struct {
 	link link
 	node int32
 }
 
-// mark is a node with a rule.
 type mark struct {
 	node     int32
 	level    int64

@@ -93,9 +93,9 @@ func (r *reader) readHost(p *plane) error {
 	for {
 		// Read again if a line must be sorted, or if the model needs all buffers.
 		err := h.merge(unordered)
-		var order *errOrder
+		_, order := errors.AsType[*errOrder](err)
 		switch {
-		case errors.As(err, &order):
+		case order:
 			// Find all unordered lines in one pass: there may be millions.
 			if unordered, err = h.unordered(); err != nil {
 				return err
@@ -119,8 +119,7 @@ func (h *host) unordered() (map[span]bool, error) {
 		l.nesting = nesting
 		l.window(windowBytes)
 		err := l.each(l.next, func() {})
-		var order *errOrder
-		if errors.As(err, &order) {
+		if _, order := errors.AsType[*errOrder](err); order {
 			found[l.body] = true
 			return nil
 		}
@@ -252,7 +251,6 @@ func (l *line) before(m *line) bool {
 	return l.body.at < m.body.at
 }
 
-// take records the current event of a line.
 func (h *host) take(l *line) {
 	e := &l.event
 	if e.is(isRoot) {
@@ -272,10 +270,8 @@ func (h *host) take(l *line) {
 	}
 }
 
-// reports reports whether e is an allocator event.
 func (h *host) reports(e *event) bool { return e.meta == h.allocation || e.meta == h.free }
 
-// report passes an allocator event to the builder.
 func (h *host) report(e *event, ns int64, site lifetime.SiteID, step int32) {
 	h.r.events++
 	e.report(&h.reported, e.meta == h.free)
@@ -283,7 +279,6 @@ func (h *host) report(e *event, ns int64, site lifetime.SiteID, step int32) {
 	h.r.b.Report(h.space(e), ns, &h.reported)
 }
 
-// space returns the space of an event.
 func (h *host) space(e *event) build.SpaceRef {
 	key := allocatorRef{e.text(allocatorName), e.number(indexOnHost, -1)}
 	if key == h.lastAllocator {
@@ -350,7 +345,11 @@ func (h *host) describe() error {
 	}
 	refs := h.refs()
 	for _, s := range h.spaces {
-		h.r.b.Describe(s.ref, h.identity(s))
+		info := lifetime.SpaceInfo{Source: h.r.source, Host: h.r.host, Allocator: s.name, Axis: lifetime.Time, Facts: lifetime.Clock}
+		if s.device >= 0 {
+			info.Device = strings.ToLower(cmp.Or(h.r.accelerator(), "device")) + ":" + strconv.FormatInt(s.device, 10)
+		}
+		h.r.b.Describe(s.ref, info)
 	}
 	for _, at := range h.tooLarge {
 		h.r.b.Lose(loss.IncompleteRecord, 1, 0, fmt.Sprintf("byte %d: event larger than 16 MiB", at))
@@ -360,21 +359,12 @@ func (h *host) describe() error {
 	return nil
 }
 
-// refs returns the spaces of the allocators.
 func (h *host) refs() []build.SpaceRef {
 	refs := make([]build.SpaceRef, len(h.spaces))
 	for i, s := range h.spaces {
 		refs[i] = s.ref
 	}
 	return refs
-}
-
-func (h *host) identity(s hostSpace) lifetime.SpaceInfo {
-	out := lifetime.SpaceInfo{Source: h.r.source, Host: h.r.host, Allocator: s.name, Axis: lifetime.Time, Facts: lifetime.Clock}
-	if s.device >= 0 {
-		out.Device = strings.ToLower(cmp.Or(h.r.accelerator(), "device")) + ":" + strconv.FormatInt(s.device, 10)
-	}
-	return out
 }
 
 // step is a root event: one iteration that the program marked, or a function that it called.

@@ -78,7 +78,6 @@ func (l *line) open() error {
 	}
 }
 
-// eventTag is the tag of an event in a line.
 const eventTag = lineEvents<<3 | bytesType
 
 // maxEvent bounds the body of an event.
@@ -206,7 +205,6 @@ func (l *line) enterPlain(b []byte, i, end int, meta int64) bool {
 	return true
 }
 
-// errOrder reports that the events of a line are not in order of time.
 type errOrder struct{ l *line }
 
 func (e *errOrder) Error() string { return "events are not in order" }
@@ -220,9 +218,6 @@ func (l *line) next() (bool, error) {
 		}
 		l.w.skip(l.sorted[0].at)
 		l.sorted = l.sorted[1:]
-		ok, err := l.scan()
-		l.at = after(l.stamp, l.event.offset)
-		return ok, err
 	}
 	ok, err := l.scan()
 	if !ok || err != nil {

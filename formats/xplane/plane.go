@@ -93,7 +93,6 @@ func (r *reader) settle(w *window, cut *bool) error {
 	return w.err
 }
 
-// entry is an entry of a metadata map.
 type entry struct {
 	id   int64
 	body span // of the XEventMetadata or XStatMetadata
@@ -171,7 +170,6 @@ type schema struct {
 	loops            bool                // the program has loops on the host; XProf forms no groups then
 }
 
-// schema reads the names of a plane.
 func (r *reader) schema(p *plane) (schema, error) {
 	s := schema{names: texts{in: r.in}, texts: texts{in: r.in}, allocation: -1, free: -1, groupRules: map[int64]groupRule{}}
 	err := r.entries(p, planeEventMeta, func(e entry, name []byte) error {
@@ -252,8 +250,10 @@ func (r *reader) runs(p *plane) error {
 	h := &host{r: r, p: p}
 	h.decoder.stats = &h.stats
 	return h.eachLine(func(l *line) error {
-		name, err := r.lineName(l.body)
-		if err != nil || name != modulesLine {
+		w := &r.look2
+		w.open(l.body)
+		_, name := readName(w, lineEvents) // it precedes the events
+		if err := r.settle(w, &r.truncated); err != nil || string(name) != modulesLine {
 			return err
 		}
 		l.window(windowBytes)
@@ -263,12 +263,4 @@ func (r *reader) runs(p *plane) error {
 			r.ran++
 		})
 	})
-}
-
-// lineName returns the name of a line. It precedes the events.
-func (r *reader) lineName(body span) (string, error) {
-	w := &r.look2
-	w.open(body)
-	_, name := readName(w, lineEvents)
-	return string(name), r.settle(w, &r.truncated)
 }

@@ -26,7 +26,6 @@ const windowBytes = 256 << 10
 // maxPlanes bounds the planes of a file.
 const maxPlanes = 100_000
 
-// reader reads one file.
 type reader struct {
 	b      *build.Builder
 	in     io.ReaderAt
@@ -52,7 +51,11 @@ func ReadAt(file string, in io.ReaderAt, size int64, b *build.Builder) error {
 	r.look1, r.look2 = r.window(windowBytes), r.window(4<<10)
 	err := r.top()
 	if err == nil {
-		r.source = b.Source(lifetime.Source{File: file, Format: "xplane", Producer: r.producer()})
+		producer := "XProf profiler"
+		if kind := r.accelerator(); kind != "" {
+			producer += " on " + kind
+		}
+		r.source = b.Source(lifetime.Source{File: file, Format: "xplane", Producer: producer})
 		err = r.content()
 	}
 	if err == nil && !r.truncated {
@@ -78,7 +81,6 @@ func (r *reader) window(n int) window {
 	return window{in: r.in, size: r.size, buf: make([]byte, 0, n)}
 }
 
-// top finds the planes of the file.
 func (r *reader) top() error {
 	w := r.window(windowBytes)
 	w.open(span{0, r.size})
@@ -122,14 +124,6 @@ func (r *reader) top() error {
 	return r.settle(&w, &cut)
 }
 
-// producer names the program that wrote the file, with the kind of device if it is known.
-func (r *reader) producer() string {
-	if kind := r.accelerator(); kind != "" {
-		return "XProf profiler on " + kind
-	}
-	return "XProf profiler"
-}
-
 // content reads the planes: allocator events, modules and runs.
 func (r *reader) content() error {
 	for i := range r.planes {
@@ -150,7 +144,6 @@ func (r *reader) content() error {
 	return nil
 }
 
-// report records what the file lacks.
 func (r *reader) report() {
 	if r.truncated {
 		where := fmt.Sprintf("byte %d", r.size)

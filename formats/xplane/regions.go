@@ -21,7 +21,6 @@ type region struct {
 	python   bool             // it is a function of Python
 }
 
-// region returns the frame of an event's name.
 func (h *host) region(meta int64) region {
 	s := &h.calls
 	dense := meta >= 0 && meta < maxDense

@@ -68,7 +68,6 @@ func converted(in io.ReaderAt, size int64) int {
 	return bytes.Index(head[:n], replacement)
 }
 
-// replacement is U+FFFD in UTF-8.
 var replacement = []byte("\ufffd")
 
 func looksConverted(head []byte) bool {

@@ -19,7 +19,6 @@ const (
 // span is a message in the file: the bytes [at, end).
 type span struct{ at, end int64 }
 
-// field is a tag and its value.
 type field struct {
 	number int
 	wire   int
@@ -53,7 +52,6 @@ type window struct {
 // tagRoom is the maximum size of a tag and the length after it.
 const tagRoom = 2 * binary.MaxVarintLen64
 
-// open starts reading a message.
 func (w *window) open(s span) {
 	w.base, w.buf, w.pos, w.end, w.err = s.at, w.buf[:0], 0, s.end, nil
 }
@@ -184,7 +182,6 @@ func (w *window) body(f field) (span, bool) {
 	return span{w.at(), w.at() + int64(f.value)}, true
 }
 
-// skip moves to an offset.
 func (w *window) skip(to int64) {
 	if ahead := to - w.base; 0 <= ahead && ahead <= int64(len(w.buf)) {
 		w.pos = int(ahead)

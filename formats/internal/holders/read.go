@@ -47,19 +47,18 @@ type table struct {
 // Read calls take with each tensor of a text, in order, and counts in b what it cannot read.
 func Read(text string, b *build.Builder, take func(e *Entry)) {
 	var t table
-	var mismatch *json.UnmarshalTypeError // the rest was read
 	err := json.Unmarshal([]byte(text), &t)
-	switch {
-	case err != nil && !errors.As(err, &mismatch):
+	_, mismatch := errors.AsType[*json.UnmarshalTypeError](err) // the rest was read
+	if err != nil {
 		b.Lose(loss.IncompleteRecord, 1, 0, "names of tensors")
+	}
+	switch {
+	case err != nil && !mismatch:
 		return
 	case t.Version > version:
 		b.Lose(loss.NamesIncomplete, 1, 0, fmt.Sprintf("version %d", t.Version))
 	case t.Note != "":
 		b.Lose(loss.NamesIncomplete, 1, 0, fmt.Sprintf("%.200q", t.Note))
-	}
-	if err != nil {
-		b.Lose(loss.IncompleteRecord, 1, 0, "names of tensors")
 	}
 	for i := range t.Address {
 		e, ok := t.entry(i)

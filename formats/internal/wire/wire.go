@@ -156,8 +156,7 @@ func (s *Scanner) Inside(name string, i int, err error) {
 	if i >= 0 {
 		name = fmt.Sprintf("%s[%d]", name, i)
 	}
-	var d *damage
-	if errors.As(err, &d) {
+	if d, ok := errors.AsType[*damage](err); ok {
 		d.path = name + "." + d.path
 	}
 	s.Err = err

@@ -254,7 +254,6 @@ func (d *Decoder) line() ([]byte, error) {
 	}
 }
 
-// text interns a string.
 func (d *Decoder) text(b []byte) Value {
 	id, ok := d.strIDs[string(b)]
 	if !ok {
@@ -266,7 +265,6 @@ func (d *Decoder) text(b []byte) Value {
 	return value(Str, id)
 }
 
-// number makes the Value of an integer.
 func (d *Decoder) number(n int64) Value {
 	if v := value(Int, int(n)); v.Int() == n {
 		return v
@@ -317,7 +315,6 @@ func (d *Decoder) popMark() ([]Value, error) {
 	return top, nil
 }
 
-// top returns the value on top of the stack.
 func (d *Decoder) top() (Value, error) {
 	if len(d.stack) <= d.floor() {
 		return 0, d.errorf("the stack is empty")
@@ -354,7 +351,6 @@ func (d *Decoder) put(i uint64) error {
 	return nil
 }
 
-// get pushes a value of the memo.
 func (d *Decoder) get(i uint64) error {
 	v, ok := d.recall(i)
 	if !ok {
@@ -371,11 +367,10 @@ func (d *Decoder) recall(i uint64) (v Value, ok bool) {
 	if entry == nil || *entry == 0 {
 		return 0, false
 	}
-	v = Value(*entry)
-	if !v.container() {
+	switch v = Value(*entry); {
+	case !v.container():
 		return v, true
-	}
-	if v.Kind() == spill {
+	case v.Kind() == spill:
 		return d.spilled[v.index()], true
 	}
 	if o := *d.objects.at(v.index()); o.state() >= records {

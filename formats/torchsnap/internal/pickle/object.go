@@ -20,7 +20,6 @@ func newObject(state, index int) object { return object(index<<stateBits | state
 func (o object) state() int { return int(o & (1<<stateBits - 1)) }
 func (o object) index() int { return int(o >> stateBits) }
 
-// create adds an open list or dict.
 func (d *Decoder) create(k Kind) (Value, error) {
 	if d.objects.n >= maxIndex {
 		return 0, d.errorf("more than %d objects", maxIndex)

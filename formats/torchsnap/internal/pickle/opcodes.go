@@ -191,7 +191,6 @@ var argBytes = [256]int{
 	opBinUnicode8: 8, opBinBytes8: 8, opBinFloat: 8, opFrame: 8,
 }
 
-// step runs any opcode except STOP.
 func (d *Decoder) step(op byte) error {
 	if width := argBytes[op]; width > 0 {
 		b, err := d.take(width)
@@ -230,7 +229,6 @@ func (d *Decoder) step(op byte) error {
 	return nil
 }
 
-// withArg runs the opcodes of argBytes.
 func (d *Decoder) withArg(op byte, arg []byte) error {
 	n := littleEndian(arg)
 	switch op {

@@ -1,8 +1,6 @@
 package pickle
 
-import (
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // repeats finds lists that were read before: a snapshot has a list of frames in each event, in the same bytes for the
 // same stack. Such a list is references to the memo, which do not change, so the record that replaced the first one
@@ -76,8 +74,8 @@ func (d *Decoder) list(b []byte) (size int, err error) {
 	if err := d.makeEmpty(opEmptyList); err != nil {
 		return 0, err
 	}
-	if refs != nil {
-		d.repeats.expect(d.stack[len(d.stack)-1], refs)
+	if r := &d.repeats; refs != nil {
+		r.list, r.refs = d.stack[len(d.stack)-1], append(r.refs[:0], refs...)
 	}
 	return 1, nil
 }
@@ -105,11 +103,6 @@ func (d *Decoder) repeat(b []byte) (size int, refs []byte, err error) {
 		err = d.put(uint64(binary.LittleEndian.Uint32(b[2:])))
 	}
 	return to + 1, nil, err
-}
-
-// expect remembers a list of references that was not known. refs is valid during the call only.
-func (r *repeats) expect(list Value, refs []byte) {
-	r.list, r.refs = list, append(r.refs[:0], refs...)
 }
 
 // learn keeps the record of the expected list, which has items.

@@ -80,7 +80,6 @@ func (d *Decoder) ownItems(k Kind, items []Value, marked bool) int {
 	return len(items)
 }
 
-// isOpen reports whether v is an open container.
 func (d *Decoder) isOpen(v Value) bool {
 	return (v.Kind() == List || v.Kind() == Dict) && d.objects.at(v.index()).state() == open
 }
