@@ -1,7 +1,6 @@
 package hlo
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -15,6 +14,7 @@ import (
 type planner struct {
 	*origins
 	names  *sites
+	d      *donor // the schedule, and what reads what
 	color  int64
 	blocks []block
 	stacks map[int64][]stack // that loops fill, by the instruction of the loop
@@ -25,6 +25,7 @@ type planner struct {
 // stack is memory that a loop fills, a part in each round.
 type stack struct {
 	value  int32
+	memory item  // of it
 	path   int64 // in the state of the loop
 	stored item  // what a round stores
 	bytes  int64
@@ -35,22 +36,24 @@ type stack struct {
 
 // changes returns the peaks that a memory space would have.
 func (p *program) changes(color int64, blocks []block, names *sites) (all []compiled.Change) {
-	if c, ok := p.donation(color, blocks, names); ok {
-		all = append(all, c)
+	d := &donor{origins: &names.origins, budget: p.graph.budget, color: color, uses: map[use]int{}}
+	add := func(c compiled.Change, ok bool) {
+		if ok {
+			all = append(all, c)
+		}
 	}
-	x := planner{origins: &names.origins, names: names, color: color, blocks: blocks, stacks: map[int64][]stack{}}
+	scheduled := d.read()
+	if scheduled {
+		add(d.donation(blocks, names))
+	}
+	x := planner{origins: &names.origins, names: names, d: d, color: color, blocks: blocks, stacks: map[int64][]stack{}}
 	x.find()
 	for _, id := range x.order {
-		loop := p.graph.places[id]
-		if c, ok := x.inPlace(loop, x.stacks[id]); ok {
-			all = append(all, c)
-		}
-		if c, ok := x.checkpoint(loop, x.stacks[id]); ok {
-			all = append(all, c)
-		}
+		add(x.inPlace(p.graph.places[id], x.stacks[id]))
+		add(x.checkpoint(p.graph.places[id], x.stacks[id]))
 	}
-	if c, ok := x.layered(); ok {
-		all = append(all, c)
+	if d.budget, d.uses = p.graph.budget, map[use]int{}; scheduled {
+		add(x.layered())
 	}
 	return all
 }
@@ -74,8 +77,8 @@ func (x *planner) find() {
 			continue
 		}
 		loop, ok := x.filler(at)
-		shape, err := x.p.shapeAt(at.operation().shape)
-		if !ok || loop.operation().opcode != "while" || len(loop.path) == 0 || err != nil || len(shape.dimensions) == 0 || shape.dimensions[0] < 2 {
+		shape, _ := x.p.shapeAt(at.operation().shape)
+		if !ok || loop.operation().opcode != "while" || len(loop.path) == 0 || len(shape.dimensions) == 0 || shape.dimensions[0] < 2 {
 			continue
 		}
 		body := x.bodyOf(loop.operation())
@@ -87,7 +90,7 @@ func (x *planner) find() {
 		if x.stacks[of] == nil {
 			x.order = append(x.order, of)
 		}
-		x.stacks[of] = append(x.stacks[of], stack{k.root, loop.path[0], stored, v.size, shape.dimensions[0], k.end, memory.operation().named && memory.operation().opcode == "fusion"})
+		x.stacks[of] = append(x.stacks[of], stack{k.root, at, loop.path[0], stored, v.size, shape.dimensions[0], k.end, memory.operation().named && memory.operation().opcode == "fusion"})
 	}
 }
 
@@ -158,7 +161,7 @@ func (x *planner) inPlace(loop place, stacks []stack) (c compiled.Change, ok boo
 			continue
 		}
 		start := item{loop, read.path}
-		if start, ok = x.operand(start, 0, read.path); !ok || x.shapeOf(x.raw(start)) != x.valueShape(s.value) {
+		if start, ok = x.operand(start, 0, read.path); !ok || x.shapeOf(x.raw(start)) != x.shapeOf(s.memory) {
 			continue
 		}
 		without[s.value] = 0
@@ -234,12 +237,7 @@ func (x *planner) inputs(loop place, body *computation, end int64) (all []span) 
 	for k := range body.ops[body.root].operands {
 		path := []int64{int64(k)}
 		if from, ok := x.operand(item{loop, path}, 0, path); ok && !x.changing(body, path) {
-			read[x.follow(from, func(v item) (item, bool) {
-				if passes(v.operation().opcode) && v.operation().opcode != "while" {
-					return x.before(v)
-				}
-				return v, false
-			}).place] = true
+			read[x.raw(from).place] = true
 		}
 	}
 	for _, k := range x.blocks {
@@ -300,10 +298,8 @@ func (x *planner) carry(loop place, body *computation, stacks []stack) (bytes in
 		if of := x.inside(item{place{body, body.root}, path}, body).operation(); of.opcode == "dynamic-slice" || x.isEmpty(of) {
 			continue // fetched for the next round, or without content
 		}
-		if s, err := x.p.shapeAt(body.ops[root.operands[k]].shape); err == nil && len(s.dimensions) > 0 {
-			if n, known := s.bytes(); known {
-				bytes = units.AddSat(bytes, n*stacks[0].rounds)
-			}
+		if a, _ := x.p.array(body.ops[root.operands[k]].shape); a.rank > 0 && a.known {
+			bytes = units.AddSat(bytes, a.unpadded*stacks[0].rounds)
 		}
 	}
 	return bytes
@@ -346,16 +342,7 @@ func (x *planner) onlyBackward(loop place, path int64) bool {
 
 // shapeOf returns the shape of a value without its layout.
 func (x *planner) shapeOf(v item) string {
-	at, ok, err := x.names.part(v.operation().shape, v.path)
-	if s, failed := x.p.shapeAt(at); ok && err == nil && failed == nil {
-		return fmt.Sprint(s.element, s.dimensions)
-	}
-	return ""
-}
-
-func (x *planner) valueShape(value int32) string {
-	if at, ok := x.p.itemOf(&x.p.values[value]); ok {
-		return x.shapeOf(at)
-	}
-	return ""
+	at, _, _ := x.names.part(v.operation().shape, v.path)
+	a, _ := x.p.array(at)
+	return a.plain
 }

@@ -16,13 +16,13 @@ import (
 // before the result, it computes the result elsewhere and copies it. A compiler also lets other values use the memory
 // of a result before the result is there: they keep needing memory.
 type donor struct {
-	*graph
+	*origins
 	budget int
 	color  int64
 	pos    []int // positions in the schedule
 	users  [][]int32
 	uses   map[use]int // results of lastUse
-	values map[part]int32
+	values map[use]int32
 	ranges []memory // of values in memory that is not in use for the whole run
 	whole  int64    // bytes that are
 }
@@ -31,12 +31,6 @@ type donor struct {
 type use struct{ op, path int32 }
 
 const wholeResult = -1
-
-// part is an instruction by its ID, and a part of its result.
-type part struct {
-	id   int64
-	path int32
-}
 
 // memory is a range of an allocation that a value uses at positions from begin to end.
 type memory struct {
@@ -61,20 +55,16 @@ type tensor struct {
 	shape             string
 }
 
-// donation returns what the memory space of a color would need with more donated arguments; ok is false if that is
+// donation returns what the memory space would need with more donated arguments; ok is false if that is
 // not certain. blocks are those of the heap trace.
-func (p *program) donation(color int64, blocks []block, names *sites) (c compiled.Change, ok bool) {
-	d := donor{graph: &p.graph, budget: p.graph.budget, color: color, uses: map[use]int{}}
-	if p.schedule == (wire.Span{}) || !d.read() {
-		return c, false
-	}
+func (d *donor) donation(blocks []block, names *sites) (c compiled.Change, ok bool) {
 	pairs, ok := d.pairs()
 	if !ok || len(pairs) == 0 || !d.place() {
 		return c, false
 	}
-	peak := p.heapPeak(color, blocks, nil)
+	peak := d.p.heapPeak(d.color, blocks, nil)
 	now, with := d.peak(nil, false), d.peak(pairs, false)
-	if !p.tiled() { // on TPU the compiler decides on copies when the schedule is known
+	if !d.p.tiled() { // on TPU the compiler decides on copies when the schedule is known
 		with = max(with, d.peak(pairs, true))
 	}
 	if off := now - peak; d.budget < 0 || max(off, -off) > peak/uncertain {
@@ -87,7 +77,7 @@ func (p *program) donation(color int64, blocks []block, names *sites) (c compile
 	low := peak // if the compiler orders the last use of each argument before its result
 	for _, x := range pairs {
 		what = append(what, names.label(place{d.main, x.argument}))
-		low -= p.values[x.result.value].size
+		low -= d.p.values[x.result.value].size
 	}
 	peak -= now - with
 	return compiled.Change{Kind: compiled.Donate, What: strings.Join(what, ", "), Low: min(max(low, 0), peak, with), High: peak}, true
@@ -102,56 +92,31 @@ func (p *program) tiled() bool {
 // uncertain is the share of the peak by which live ranges and the heap trace may differ.
 const uncertain = 100
 
-func isArgument(a *allocation) bool {
-	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForParameter &&
-		a.uses&(compiled.ForThreadLocal|compiled.ForTuple) == 0
-}
-
-func isResult(a *allocation) bool {
-	return a.uses&(compiled.ForParameter|compiled.ForOutput) == compiled.ForOutput &&
-		a.uses&(compiled.ForThreadLocal|compiled.ForTuple|compiled.ForConstant) == 0
-}
-
-// read reads the computations and the schedule of the entry computation. It reports whether all is there.
+// read reads the schedule of the entry computation. It reports whether all is there.
 func (d *donor) read() bool {
 	if d.main == nil || d.main.root < 0 {
 		return false
 	}
-	order, ok := d.order()
-	if !ok {
-		return false
+	var sequences []wire.Span
+	err := wire.Read(d.p.proto, d.p.schedule, wire.Into{{scheduleSequences, &sequences}})
+	order := map[int64]int{}
+	for _, at := range sequences {
+		key, sequence, ids := int64(0), wire.Span{}, []int64(nil)
+		if err = cmp.Or(err, wire.Read(d.p.proto, at, wire.Into{{sequenceKey, &key}, {sequenceValue, &sequence}})); key == d.p.entryID && len(order) == 0 {
+			err = cmp.Or(err, wire.Read(d.p.proto, sequence, wire.Into{{sequenceIDs, &ids}}))
+			for i, id := range ids {
+				order[id] = i
+			}
+		}
 	}
 	d.pos, d.users = make([]int, len(d.main.ops)), d.main.usersOf()
 	for i := range d.main.ops {
-		op := &d.main.ops[i]
+		op, ok := &d.main.ops[i], false
 		if d.pos[i], ok = order[op.id]; !ok || slices.Contains(op.operands, -1) {
 			return false
 		}
 	}
-	return d.budget >= 0
-}
-
-// order returns the positions of the instructions of the entry computation.
-func (d *donor) order() (map[int64]int, bool) {
-	schedule := wire.Scan(d.p.proto, d.p.schedule)
-	for f, ok := schedule.Next(); ok; f, ok = schedule.Next() {
-		if f.Tag != scheduleSequences {
-			continue
-		}
-		key, sequence := int64(0), wire.Span{}
-		err := wire.Read(d.p.proto, f.Body, wire.Into{{sequenceKey, &key}, {sequenceValue, &sequence}})
-		if key != d.p.entryID {
-			continue
-		}
-		var ids []int64
-		err = cmp.Or(err, wire.Read(d.p.proto, sequence, wire.Into{{sequenceIDs, &ids}}))
-		order := make(map[int64]int, len(ids))
-		for i, id := range ids {
-			order[id] = i
-		}
-		return order, err == nil
-	}
-	return nil, false
+	return err == nil && d.budget >= 0
 }
 
 // place finds the ranges of memory of the values and when they are in use. It reports whether all are known.
@@ -163,22 +128,21 @@ func (d *donor) place() bool {
 		}
 		if a.uses.Whole() {
 			d.whole = units.AddSat(d.whole, a.size)
-			if !isResult(a) {
+			if a.uses != compiled.ForOutput {
 				continue
 			}
 		}
 		for _, v := range a.values {
 			value := &d.p.values[v]
-			id, path := d.definition(value)
+			from, _ := d.p.itemOf(value)
 			m := memory{allocation: int32(i), value: v, from: uint64(value.offset), to: addTo(uint64(value.offset), value.size)}
-			from := d.places[id]
-			at, ok := d.executor(from)
+			at, ok := d.executor(from.place)
 			if !ok {
 				return false
 			}
 			m.begin, m.end = d.pos[at.op], d.pos[at.op]
-			if opcode := at.operation().opcode; at == from {
-				m.end = d.lastUse(use{at.op, path}, 0)
+			if opcode := at.operation().opcode; at == from.place {
+				m.end = d.lastUse(useOf(from), 0)
 			} else if opcode == "conditional" || opcode == "call" {
 				m.end = d.lastUse(use{at.op, wholeResult}, 0)
 			}
@@ -188,16 +152,12 @@ func (d *donor) place() bool {
 	return d.budget >= 0
 }
 
-// definition returns the instruction that defines a value, and the part of its result.
-func (d *donor) definition(v *value) (id int64, path int32) {
-	id, name, at, _ := d.p.definedAt(v)
-	if i, ok := d.p.instruction(id, name); ok {
-		id = d.p.instructions[i].id
+// useOf returns the part of a result that a value is.
+func useOf(v item) use {
+	if len(v.path) == 0 {
+		return use{v.op, wholeResult}
 	}
-	if len(at) == 0 {
-		return id, wholeResult
-	}
-	return id, int32(at[0])
+	return use{v.op, int32(v.path[0])}
 }
 
 // lastUse returns the last position at which a result is in use; len(pos) if it is a result of the program.
@@ -258,7 +218,7 @@ func (d *donor) pairs() (all []pair, ok bool) {
 	byShape := map[string][]tensor{}
 	for i := range d.main.ops {
 		if op := &d.main.ops[i]; op.opcode == "parameter" {
-			if t, ok := d.tensor(use{int32(i), wholeResult}, int32(i)); ok && isArgument(&d.p.allocations[t.allocation]) {
+			if t, ok := d.tensor(use{int32(i), wholeResult}, int32(i)); ok && d.p.allocations[t.allocation].uses == compiled.ForParameter {
 				byShape[t.shape] = append(byShape[t.shape], t)
 			}
 		}
@@ -266,12 +226,7 @@ func (d *donor) pairs() (all []pair, ok bool) {
 	for _, list := range byShape {
 		slices.SortFunc(list, func(x, y tensor) int { return cmp.Compare(d.main.ops[x.op].number, d.main.ops[y.op].number) })
 	}
-	root := &d.main.ops[d.main.root]
-	results := []int32{d.main.root}
-	if root.opcode == "tuple" {
-		results = root.operands
-	}
-	left := map[string]int{}
+	results, left := d.results(), map[string]int{}
 	for _, o := range results {
 		left[d.shape(o)]++
 	}
@@ -282,11 +237,11 @@ func (d *donor) pairs() (all []pair, ok bool) {
 		if len(inputs) == 0 {
 			continue
 		}
-		t, ok := d.tensor(d.maker(use{o, wholeResult}), o)
+		t, ok := d.tensor(d.maker(o), o)
 		switch {
-		case !ok || isArgument(&d.p.allocations[t.allocation]):
+		case !ok || d.p.allocations[t.allocation].uses == compiled.ForParameter:
 			return nil, false
-		case !isResult(&d.p.allocations[t.allocation]):
+		case d.p.allocations[t.allocation].uses != compiled.ForOutput:
 			continue // it has the memory of an argument already
 		}
 		chosen := 0
@@ -306,25 +261,16 @@ func (d *donor) pairs() (all []pair, ok bool) {
 }
 
 // maker returns what begins to use the memory of a result.
-func (d *donor) maker(p use) use {
-	for range maxPasses {
-		op := &d.main.ops[p.op]
-		switch {
-		case len(op.operands) == 0:
-			return p
-		case op.opcode == "tuple" && p.path >= 0 && int(p.path) < len(op.operands):
-			p = use{op.operands[p.path], wholeResult}
-			continue
-		case op.opcode == "get-tuple-element" && p.path == wholeResult:
-			p.path = int32(op.number)
-		case op.opcode == "copy-done":
-			p.path = 0
-		case op.opcode != "while" && op.opcode != "opt-barrier" && op.opcode != "bitcast":
-			return p
+func (d *donor) maker(of int32) use {
+	return useOf(d.follow(item{place{d.main, of}, nil}, func(v item) (item, bool) {
+		switch v.operation().opcode {
+		case "tuple", "get-tuple-element", "copy-done":
+			return d.before(v)
+		case "while", "opt-barrier", "bitcast":
+			return d.operand(v, 0, v.path)
 		}
-		p.op = op.operands[0]
-	}
-	return p
+		return v, false
+	}))
 }
 
 func (d *donor) pair(argument, result *tensor) pair {
@@ -338,15 +284,16 @@ func (d *donor) pair(argument, result *tensor) pair {
 // tensor returns the value of a part of a result. shape is the instruction that has its shape.
 func (d *donor) tensor(p use, shape int32) (t tensor, ok bool) {
 	if d.values == nil {
-		d.values = map[part]int32{}
+		d.values = map[use]int32{}
 		for i := range d.p.values {
 			if v := &d.p.values[i]; v.allocation >= 0 && d.p.allocations[v.allocation].color == d.color {
-				id, path := d.definition(v)
-				d.values[part{id, path}] = int32(i)
+				if at, _ := d.p.itemOf(v); at.in == d.main {
+					d.values[useOf(at)] = int32(i)
+				}
 			}
 		}
 	}
-	v, ok := d.values[part{d.main.ops[p.op].id, p.path}]
+	v, ok := d.values[p]
 	if !ok {
 		return t, false
 	}
@@ -355,12 +302,8 @@ func (d *donor) tensor(p use, shape int32) (t tensor, ok bool) {
 
 // shape returns the shape of a result as text, with its layout.
 func (g *graph) shape(op int32) string {
-	s, err := g.p.shapeAt(g.main.ops[op].shape)
-	if err != nil {
-		return ""
-	}
-	text, _ := g.p.appendShape(nil, &s, 0)
-	return string(text)
+	a, _ := g.p.array(g.main.ops[op].shape)
+	return a.text
 }
 
 // inTime reports whether the compiler knows that a result comes after the last use of an argument: each use leads to
@@ -390,8 +333,10 @@ func (d *donor) inTime(argument, result *tensor) bool {
 			}
 			seen[u] = true
 			d.budget--
-			if !before[u] || u == result.op && u != copied && !d.elementwise(from, u) {
-				return false
+			for k, o := range d.main.ops[u].operands {
+				if !before[u] || o == from && u == result.op && u != copied && !d.elementwise(&d.main.ops[u], k) {
+					return false
+				}
 			}
 			if passes(d.main.ops[u].opcode) || u == copied && u != result.op {
 				uses = append(uses, u)
@@ -417,24 +362,14 @@ func (d *donor) copyOf(argument, result *tensor) int32 {
 
 // valueOf returns the value of the result of an instruction, -1 if there is none.
 func (d *donor) valueOf(op int32) int32 {
-	if v, ok := d.values[part{d.main.ops[op].id, wholeResult}]; ok {
+	if v, ok := d.values[use{op, wholeResult}]; ok {
 		return v
 	}
 	return -1
 }
 
 // elementwise reports whether an instruction can write its result over an operand while it reads it.
-func (d *donor) elementwise(operand, user int32) bool {
-	op := &d.main.ops[user]
-	for k, o := range op.operands {
-		if o == operand && !d.over(op, k) {
-			return false
-		}
-	}
-	return true
-}
-
-func (d *donor) over(op *operation, operand int) bool {
+func (d *donor) elementwise(op *operation, operand int) bool {
 	switch {
 	case op.opcode == "dynamic-update-slice" || op.opcode == "scatter":
 		return operand == 0

@@ -1,8 +1,8 @@
 package hlo
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/formats/internal/wire"
 	"github.com/memlane/memlane/lifetime/compiled"
@@ -221,9 +221,8 @@ func (x *flows) roles(next map[int]set, parameters map[int]*operation) map[int64
 
 // tensor returns the type and the dimensions of an array of floating-point numbers; "" for others.
 func (x *flows) tensor(at wire.Span) string {
-	s, err := x.p.shapeAt(at)
-	if d := s.dtype(); err == nil && len(s.dimensions) > 0 && (d[0] == 'f' || d[0] == 'b') {
-		return fmt.Sprint(d, s.dimensions)
+	if a, err := x.p.array(at); err == nil && a.rank > 0 && strings.ContainsAny(a.text[:1], "fb") {
+		return a.plain
 	}
 	return ""
 }

@@ -21,26 +21,17 @@ type frameRecord struct{ location, parent int64 }
 
 func (p *program) readFrames(at wire.Span) error {
 	x := &p.frames
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case framesFileNames:
-			x.files = append(x.files, f.Body)
-		case framesFunctionNames:
-			x.functions = append(x.functions, f.Body)
-		case framesLocations:
-			var l location
-			err := wire.Read(p.proto, f.Body, wire.Into{
-				{locationFile, &l.file}, {locationFunction, &l.function}, {locationLine, &l.line}, {locationColumn, &l.column}})
-			m.Inside("file_locations", len(x.locations), err)
-			x.locations = append(x.locations, l)
-		case framesFrames:
-			var fr frameRecord
-			err := wire.Read(p.proto, f.Body, wire.Into{{frameLocation, &fr.location}, {frameParent, &fr.parent}})
-			m.Inside("stack_frames", len(x.frames), err)
-			x.frames = append(x.frames, fr)
-		}
-	}
+	var locations, frames []wire.Span
+	m := wire.Scanner{Err: wire.Read(p.proto, at, wire.Into{{framesFileNames, &x.files}, {framesFunctionNames, &x.functions},
+		{framesLocations, &locations}, {framesFrames, &frames}})}
+	x.locations, x.frames = make([]location, len(locations)), make([]frameRecord, len(frames))
+	m.Each("file_locations", locations, func(i int, at wire.Span) error {
+		l := &x.locations[i]
+		return wire.Read(p.proto, at, wire.Into{{locationFile, &l.file}, {locationFunction, &l.function}, {locationLine, &l.line}, {locationColumn, &l.column}})
+	})
+	m.Each("stack_frames", frames, func(i int, at wire.Span) error {
+		return wire.Read(p.proto, at, wire.Into{{frameLocation, &x.frames[i].location}, {frameParent, &x.frames[i].parent}})
+	})
 	return m.Err
 }
 
@@ -93,4 +84,17 @@ func (s *sites) frame(id int64) frame.Frame {
 	}
 	f.Kind = frame.KindOf(f.Function, f.File)
 	return f
+}
+
+// calls returns the calls of the program's own code that a stack frame is in, itself first.
+func (s *sites) calls(id int64) (all []int64) {
+	for frames := s.p.frames.frames; id > 0 && id <= int64(len(frames)); id = frames[id-1].parent {
+		if s.frame(id).Kind == frame.User {
+			all = append(all, id)
+		}
+		if frames[id-1].parent >= id { // a damaged file
+			break
+		}
+	}
+	return all
 }

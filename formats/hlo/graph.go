@@ -92,26 +92,18 @@ var (
 // read reads a computation, also where its instructions are. left is the number of words that all may have.
 func (g *graph) read(at wire.Span, left *int) error {
 	c := &computation{}
-	id, root, n := int64(0), int64(0), 0
-	g.p.instructions = slices.Grow(g.p.instructions, wire.Count(g.p.proto, at, computationInstructions))
-	m := wire.Scan(g.p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case computationID:
-			id = int64(f.Value)
-		case computationRoot:
-			root = int64(f.Value)
-		case computationInstructions:
-			op, err := g.readOp(f.Body, c)
-			m.Inside("instructions", n, err)
-			n++
-			if *left -= wordsOfOp; *left < 0 {
-				continue
-			}
+	id, root := int64(0), int64(0)
+	var instructions []wire.Span
+	m := wire.Scanner{Err: wire.Read(g.p.proto, at, wire.Into{{computationID, &id}, {computationRoot, &root}, {computationInstructions, &instructions}})}
+	g.p.instructions = slices.Grow(g.p.instructions, len(instructions))
+	m.Each("instructions", instructions, func(_ int, at wire.Span) error {
+		op, err := g.readOp(at, c)
+		if *left -= wordsOfOp; *left >= 0 {
 			g.places[op.id] = place{c, int32(len(c.ops))}
 			c.ops = append(c.ops, op)
 		}
-	}
+		return err
+	})
 	c.root = g.within(c, root)
 	g.computations[id] = c
 	return m.Err
@@ -167,6 +159,14 @@ func (c *computation) usersOf() [][]int32 {
 		}
 	}
 	return c.users
+}
+
+// results returns the instructions that make the results of the program.
+func (g *graph) results() []int32 {
+	if root := &g.main.ops[g.main.root]; root.opcode == "tuple" {
+		return root.operands
+	}
+	return []int32{g.main.root}
 }
 
 // passes reports whether the result of an instruction is memory of its operands.

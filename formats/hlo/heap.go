@@ -13,15 +13,13 @@ const (
 // allocation of the color that has one and is not reserved for the whole program, otherwise the trace with the
 // most events of the color. A color without a trace is not in the map.
 func (p *program) chooseTraces() map[int64]int {
-	chosen := map[int64]int{}
+	chosen, most := map[int64]int{}, map[int64]int{}
 	for i := range p.allocations {
 		a := &p.allocations[i]
-		if _, ok := chosen[a.color]; !ok && !a.uses.Whole() && a.trace >= 0 {
-			chosen[a.color] = int(a.trace)
+		if most[a.color] == 0 && !a.uses.Whole() && a.trace >= 0 {
+			chosen[a.color], most[a.color] = int(a.trace), math.MaxInt
 		}
 	}
-	most := map[int64]int{}
-	best := map[int64]int{}
 	for i, t := range p.traces {
 		events := map[int64]int{}
 		for _, e := range t.events {
@@ -31,13 +29,8 @@ func (p *program) chooseTraces() map[int64]int {
 		}
 		for color, n := range events { // order does not matter: each color is independent
 			if n > most[color] {
-				most[color], best[color] = n, i
+				chosen[color], most[color] = i, n
 			}
-		}
-	}
-	for color, i := range best {
-		if _, ok := chosen[color]; !ok {
-			chosen[color] = i
 		}
 	}
 	return chosen

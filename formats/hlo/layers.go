@@ -9,14 +9,12 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/compiled"
-	"github.com/memlane/memlane/lifetime/frame"
 )
 
 // layers finds the layers of a forward pass that the program repeats without a loop. All that is later in a stream of data depends on what a cut makes:
 // jax.checkpoint around each layer keeps that. The stretches between cuts that come from one call are the layers.
 type layers struct {
 	*planner
-	d     *donor   // the schedule, and what reads what
 	steps []step   // by instruction of the entry computation
 	lines []string // of the calls, by layer from 1
 }
@@ -32,8 +30,8 @@ type step struct {
 // layered returns the peak if jax.checkpoint were around each layer. Compilers for other devices than TPUs may merge what is computed again with
 // what was computed first.
 func (x *planner) layered() (c compiled.Change, ok bool) {
-	l := layers{planner: x, d: &donor{graph: x.graph, budget: x.graph.budget, color: x.color, uses: map[use]int{}}, lines: []string{""}}
-	if !x.graph.backward || !x.p.tiled() || !l.d.read() {
+	l := layers{planner: x, lines: []string{""}}
+	if !x.graph.backward || !x.p.tiled() {
 		return c, false
 	}
 	l.cuts(l.link())
@@ -158,16 +156,9 @@ func (l *layers) stretches(stream []int32, n int32) int32 {
 }
 
 // calls returns the lines of the program's own code that a call comes from, itself first.
-func (l *layers) calls(id int64) (all []int64) {
-	for frames := l.p.frames.frames; id > 0 && id <= int64(len(frames)) && l.d.budget > 0; id = frames[id-1].parent {
-		l.d.budget--
-		if l.names.frame(id).Kind == frame.User {
-			all = append(all, id)
-		}
-		if frames[id-1].parent >= id { // a damaged file
-			break
-		}
-	}
+func (l *layers) calls(id int64) []int64 {
+	all := l.names.calls(id)
+	l.d.budget -= len(all)
 	return all
 }
 
@@ -245,22 +236,16 @@ func (l *layers) name() {
 	}
 }
 
-// held is memory that only the backward pass reads after the layer that makes it.
-type held struct {
-	layer int32
-	span  // from then to when it is read
-}
-
 // peaks returns the peak if each layer kept only what later ones read, and the backward pass computed the rest of it at once when it begins to read it.
 func (l *layers) peaks() (c compiled.Change, ok bool) {
 	at := slices.Repeat([]int64{math.MaxInt64}, len(l.steps)+1) // positions in the heap trace, by those in the schedule
 	made := make([]use, len(l.blocks))
 	for i := range l.blocks {
-		id, path := l.d.definition(&l.p.values[l.blocks[i].root])
-		in, known := l.executor(l.places[id])
-		if made[i] = (use{in.op, path}); !known {
+		of, _ := l.p.itemOf(&l.p.values[l.blocks[i].root])
+		in, known := l.executor(of.place)
+		if made[i] = useOf(of); !known {
 			return c, false
-		} else if in != l.places[id] { // in a round of a loop
+		} else if in != of.place { // in a round of a loop
 			made[i].op = l.main.root
 		}
 		at[l.d.pos[in.op]] = min(at[l.d.pos[in.op]], l.blocks[i].begin)
@@ -268,8 +253,8 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 	for i := len(at) - 2; i >= 0; i-- {
 		at[i] = min(at[i], at[i+1])
 	}
-	var all []held
-	again, lines := map[int32]int64{}, map[string]map[int32]bool{}
+	held := map[int32][]span{} // memory of a layer that only the backward pass reads after it, from then to when it is read
+	again := map[int32]int64{} // when the backward pass begins to read a layer
 	for i, u := range made {
 		k, v, layer := &l.blocks[i], &l.p.values[l.blocks[i].root], l.steps[l.made(u).op].layer
 		if a := &l.p.allocations[v.allocation]; a.color != l.color || a.uses.Whole() || layer == 0 || l.steps[u.op].back {
@@ -288,30 +273,30 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 				read = len(l.steps)
 			}
 		})
-		if read == len(l.steps) {
-			continue
+		if read < len(l.steps) {
+			held[layer] = append(held[layer], span{min(at[used+1], k.end), min(at[read], k.end), v.size})
+			again[layer] = min(cmp.Or(again[layer], math.MaxInt64), at[read])
 		}
-		all = append(all, held{layer, span{min(at[used+1], k.end), min(at[read], k.end), v.size}})
-		again[layer] = min(cmp.Or(again[layer], math.MaxInt64), at[read])
-		if lines[l.lines[layer]] == nil {
-			lines[l.lines[layer]] = map[int32]bool{}
-		}
-		lines[l.lines[layer]][layer] = true
 	}
-	maps.DeleteFunc(lines, func(_ string, of map[int32]bool) bool { return len(of) < 2 })
+	lines := map[string]int{} // with the number of their layers
+	for layer := range held {
+		lines[l.lines[layer]]++
+	}
+	maps.DeleteFunc(lines, func(_ string, n int) bool { return n < 2 })
 	var less, more []span
 	largest := int64(0)
-	for _, h := range all {
-		if lines[l.lines[h.layer]] != nil {
-			less = append(less, span{h.begin, max(h.begin, min(again[h.layer], h.end)), -h.bytes})
-			largest = max(largest, h.bytes)
+	for _, layer := range slices.Sorted(maps.Keys(held)) {
+		for _, h := range held[layer] {
+			if lines[l.lines[layer]] > 0 {
+				less = append(less, span{h.begin, max(h.begin, min(again[layer], h.end)), -h.bytes})
+				largest = max(largest, h.bytes)
+			}
 		}
 	}
 	for i := range l.p.values { // what the backward pass makes in faster memory
 		v := &l.p.values[i]
-		id, path := l.d.definition(v)
-		if in := l.places[id]; in.in == l.main && v.allocation >= 0 && l.p.allocations[v.allocation].color == fasterMemory && l.steps[in.op].back && !handsOn(in.operation()) {
-			more = append(more, span{at[l.d.pos[in.op]], at[min(l.d.lastUse(use{in.op, path}, 0)+1, len(l.steps))], v.size})
+		if in, _ := l.p.itemOf(v); in.in == l.main && v.allocation >= 0 && l.p.allocations[v.allocation].color == fasterMemory && l.steps[in.op].back && !handsOn(in.operation()) {
+			more = append(more, span{at[l.d.pos[in.op]], at[min(l.d.lastUse(useOf(in), 0)+1, len(l.steps))], v.size})
 		}
 	}
 	now, low := l.p.heapPeak(l.color, l.blocks, nil), l.p.heapPeak(l.color, l.blocks, nil, slices.Clone(less)...)

@@ -13,13 +13,19 @@ type item struct {
 	path []int64
 }
 
+// part is a part of the result of an instruction.
+type part struct {
+	place
+	path int64
+}
+
 // maxSteps bounds the instructions that pass a value on.
 const maxSteps = 1 << 10
 
 // origins follow values to what they are, whatever the compiler made of them.
 type origins struct {
 	*graph
-	loops  map[part]item // values of loops; those in work have no place
+	loops  map[part]item // values of loops, by their first part; those in work have no place
 	depth  int
 	budget int // values that may still be looked at: the ways to a value may double with each instruction
 }
@@ -206,7 +212,7 @@ func (g *origins) loop(v item) (item, bool) {
 	if len(v.path) == 0 || body == nil {
 		return item{}, false
 	}
-	key := part{v.operation().id, int32(v.path[0])}
+	key := part{v.place, v.path[0]}
 	if known, ok := g.loops[key]; ok {
 		return known, known.in != nil
 	}

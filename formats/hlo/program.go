@@ -26,6 +26,7 @@ type program struct {
 	byName       map[string]int32 // built when an old file needs it
 	graph        graph
 	opcodes      map[string]string // interned: programs use about a hundred
+	shapes       map[string]array  // by their bytes in the proto
 	frames       frameIndex
 	shardings    shardings
 	roles        map[int64]compiled.Role // of arguments, by instruction
@@ -82,18 +83,16 @@ type event struct {
 
 // parse reads an HloProto.
 func parse(proto []byte) (*program, error) {
-	p := &program{proto: proto}
-	m := wire.Scan(proto, wire.Span{End: len(proto)})
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case protoModule:
-			m.Inside("hlo_module", -1, p.readModule(f.Body))
-		case protoAssignment:
-			p.assigned = true
-			m.Inside("buffer_assignment", -1, p.readAssignment(f.Body))
-		}
+	p := &program{proto: proto, byID: map[int64]int32{}, opcodes: map[string]string{}, shapes: map[string]array{}}
+	var modules, assignments []wire.Span
+	m := wire.Scanner{Err: wire.Read(proto, wire.Span{End: len(proto)}, wire.Into{{protoModule, &modules}, {protoAssignment, &assignments}})}
+	for _, at := range modules {
+		m.Inside("hlo_module", -1, p.readModule(at))
 	}
-	if m.Err != nil {
+	for _, at := range assignments {
+		m.Inside("buffer_assignment", -1, p.readAssignment(at))
+	}
+	if p.assigned = len(assignments) > 0; m.Err != nil {
 		return nil, m.Err
 	}
 	// Of two with the same id the last counts, as in XProf.
@@ -103,73 +102,42 @@ func parse(proto []byte) (*program, error) {
 }
 
 func (p *program) readModule(message wire.Span) error {
-	m := wire.Scan(p.proto, message)
-	n := 0
+	var name, entry, frames, aliased, devices wire.Span
+	var computations, aliases []wire.Span
+	m := wire.Scanner{Err: wire.Read(p.proto, message, wire.Into{{moduleName, &name}, {moduleEntry, &entry}, {moduleID, &p.id}, {moduleFrames, &frames},
+		{moduleEntryID, &p.entryID}, {moduleSchedule, &p.schedule}, {moduleAliases, &aliased}, {moduleOutputs, &p.shardings.results},
+		{moduleParameters, &p.shardings.parameters}, {moduleDevices, &devices}, {moduleComputations, &computations}})}
+	p.name, p.entry = p.text(name), p.text(entry)
 	p.graph = graph{p: p, computations: map[int64]*computation{}, places: map[int64]place{}, callers: map[*computation]place{},
 		budget: leastBudget + (message.End-message.At)*wordsOfByte}
 	left := p.graph.budget
-	var aliases []wire.Span
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case moduleName:
-			p.name = p.text(f.Body)
-		case moduleEntry:
-			p.entry = p.text(f.Body)
-		case moduleID:
-			p.id = int64(f.Value)
-		case moduleFrames:
-			m.Inside("stack_frame_index", -1, p.readFrames(f.Body))
-		case moduleEntryID:
-			p.entryID = int64(f.Value)
-		case moduleSchedule:
-			p.schedule = f.Body
-		case moduleAliases:
-			m.Inside("input_output_alias", -1, wire.Read(p.proto, f.Body, wire.Into{{aliasEntries, &aliases}}))
-		case moduleOutputs:
-			p.shardings.results = f.Body
-		case moduleParameters:
-			p.shardings.parameters = append(p.shardings.parameters, f.Body)
-		case moduleDevices:
-			m.Inside("device_assignment", -1,
-				wire.Read(p.proto, f.Body, wire.Into{{devicesComputations, &p.shardings.devices}}))
-		case moduleComputations:
-			m.Inside("computations", n, p.graph.read(f.Body, &left))
-			n++
-		}
+	m.Inside("stack_frame_index", -1, p.readFrames(frames))
+	m.Inside("input_output_alias", -1, wire.Read(p.proto, aliased, wire.Into{{aliasEntries, &aliases}}))
+	m.Inside("device_assignment", -1, wire.Read(p.proto, devices, wire.Into{{devicesComputations, &p.shardings.devices}}))
+	m.Each("computations", computations, func(_ int, at wire.Span) error { return p.graph.read(at, &left) })
+	if m.Err != nil {
+		return m.Err
 	}
-	if m.Err == nil {
-		if left >= 0 {
-			p.graph.link(p.entryID)
-		}
-		m.Inside("computations", -1, p.readShardings())
+	if left >= 0 {
+		p.graph.link(p.entryID)
 	}
-	if m.Err == nil {
+	if m.Inside("computations", -1, p.readShardings()); m.Err == nil {
 		m.Err = p.readFlows(aliases)
 	}
 	return m.Err
 }
 
 func (p *program) readAssignment(at wire.Span) error {
-	m := wire.Scan(p.proto, at)
-	n := wire.Count(p.proto, at, assignmentBuffers)
-	if p.values = slices.Grow(p.values, n); p.byID == nil {
-		p.byID = make(map[int64]int32, n)
-	}
-	p.allocations = slices.Grow(p.allocations, wire.Count(p.proto, at, assignmentAllocations))
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case assignmentBuffers:
-			m.Inside("logical_buffers", len(p.values), p.readValue(f.Body))
-		case assignmentAllocations:
-			m.Inside("buffer_allocations", len(p.allocations), p.readAllocation(f.Body))
-		case assignmentTraces:
-			m.Inside("heap_simulator_traces", len(p.traces), p.readTrace(f.Body))
-		}
-	}
+	var values, allocations, traces []wire.Span
+	m := wire.Scanner{Err: wire.Read(p.proto, at, wire.Into{{assignmentBuffers, &values}, {assignmentAllocations, &allocations}, {assignmentTraces, &traces}})}
+	p.values, p.allocations = slices.Grow(p.values, len(values)), slices.Grow(p.allocations, len(allocations))
+	m.Each("logical_buffers", values, p.readValue)
+	m.Each("buffer_allocations", allocations, p.readAllocation)
+	m.Each("heap_simulator_traces", traces, p.readTrace)
 	return m.Err
 }
 
-func (p *program) readValue(at wire.Span) error {
+func (p *program) readValue(_ int, at wire.Span) error {
 	v := value{allocation: -1}
 	err := wire.Read(p.proto, at, wire.Into{{bufferID, &v.id}, {bufferSize, &v.size}, {bufferDefinedAt, &v.definedAt}, {bufferColor, &v.color}})
 	v.size = max(v.size, 0)
@@ -178,7 +146,7 @@ func (p *program) readValue(at wire.Span) error {
 	return err
 }
 
-func (p *program) readAllocation(at wire.Span) error {
+func (p *program) readAllocation(_ int, at wire.Span) error {
 	a := allocation{trace: -1, assigned: make([]wire.Span, 0, wire.Count(p.proto, at, allocationAssigned))}
 	var uses [5]int64 // in the order of compiled.Uses
 	err := wire.Read(p.proto, at, wire.Into{{allocationIndex, &a.index}, {allocationSize, &a.size}, {allocationColor, &a.color},
@@ -194,18 +162,14 @@ func (p *program) readAllocation(at wire.Span) error {
 	return err
 }
 
-func (p *program) readTrace(at wire.Span) error {
-	t := trace{events: make([]event, 0, wire.Count(p.proto, at, traceEvents))}
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		if f.Tag != traceEvents {
-			continue
-		}
-		var e event
-		m.Inside("events", len(t.events), wire.Read(p.proto, f.Body, wire.Into{{eventKind, &e.kind}, {eventBuffer, &e.buffer},
-			{eventCanonical, &e.canonical}, {eventInstruction, &e.instruction}}))
-		t.events = append(t.events, e)
-	}
+func (p *program) readTrace(_ int, at wire.Span) error {
+	var events []wire.Span
+	m := wire.Scanner{Err: wire.Read(p.proto, at, wire.Into{{traceEvents, &events}})}
+	t := trace{make([]event, len(events))}
+	m.Each("events", events, func(i int, at wire.Span) error {
+		e := &t.events[i]
+		return wire.Read(p.proto, at, wire.Into{{eventKind, &e.kind}, {eventBuffer, &e.buffer}, {eventCanonical, &e.canonical}, {eventInstruction, &e.instruction}})
+	})
 	p.traces = append(p.traces, t)
 	return m.Err
 }
@@ -219,14 +183,11 @@ func (p *program) link() error {
 			p.skip("buffer_allocations: index %d twice", a.index)
 		}
 		a.values = make([]int32, 0, len(a.assigned))
-		for k, at := range a.assigned {
-			if err := p.assign(int32(i), at); err != nil {
-				m := wire.Scanner{}
-				m.Inside("assigned", k, err)
-				m.Inside("buffer_allocations", i, m.Err)
-				m.Inside("buffer_assignment", -1, m.Err)
-				return m.Err
-			}
+		m := wire.Scanner{}
+		m.Each("assigned", a.assigned, func(_ int, at wire.Span) error { return p.assign(int32(i), at) })
+		if m.Inside("buffer_allocations", i, m.Err); m.Err != nil {
+			m.Inside("buffer_assignment", -1, m.Err)
+			return m.Err
 		}
 	}
 	for i := range p.values {
@@ -287,9 +248,6 @@ const maxName = 512
 func (p *program) interned(at wire.Span) string {
 	text, ok := p.opcodes[string(p.proto[at.At:at.End])]
 	if !ok {
-		if p.opcodes == nil {
-			p.opcodes = map[string]string{}
-		}
 		text = p.text(at)
 		p.opcodes[string(p.proto[at.At:at.End])] = text
 	}

@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"strconv"
@@ -52,26 +53,14 @@ type layout struct {
 }
 
 // shapeAt reads the ShapeProto at a place.
-func (p *program) shapeAt(at wire.Span) (shape, error) {
-	var s shape
-	m := wire.Scan(p.proto, at)
-	for f, ok := m.Next(); ok; f, ok = m.Next() {
-		switch f.Tag {
-		case shapeElement:
-			s.element = f.Value
-		case shapeDimension, shapeDimensions:
-			s.dimensions = m.Ints(s.dimensions, f)
-		case shapeDynamicFlag, shapeDynamicFlags:
-			s.dynamic = m.Ints(s.dynamic, f)
-		case shapeTupleShapes:
-			s.parts = append(s.parts, f.Body)
-		case shapeLayout:
-			var l layout
-			m.Inside("layout", -1, wire.Read(p.proto, f.Body, wire.Into{{layoutMinorToMajor, &l.minorToMajor}, {layoutTiles, &l.tiles},
-				{layoutElementBits, &l.elementBits}, {layoutMemorySpace, &l.memorySpace}, {layoutTailPadding, &l.tailPadding}, {layoutSplit, &l.splits}}))
-			s.layout, s.hasLayout = l, true
-		}
-	}
+func (p *program) shapeAt(at wire.Span) (s shape, err error) {
+	var layout wire.Span
+	m := wire.Scanner{Err: wire.Read(p.proto, at, wire.Into{{shapeElement, &s.element}, {shapeDimensions, &s.dimensions}, {shapeDynamicFlags, &s.dynamic},
+		{shapeTupleShapes, &s.parts}, {shapeLayout, &layout}})}
+	l := &s.layout
+	s.hasLayout = layout.End > 0
+	m.Inside("layout", -1, wire.Read(p.proto, layout, wire.Into{{layoutMinorToMajor, &l.minorToMajor}, {layoutTiles, &l.tiles},
+		{layoutElementBits, &l.elementBits}, {layoutMemorySpace, &l.memorySpace}, {layoutTailPadding, &l.tailPadding}, {layoutSplit, &l.splits}}))
 	return s, m.Err
 }
 
@@ -163,19 +152,19 @@ func appendDimension(text []byte, d int64, none byte) []byte {
 	return strconv.AppendInt(text, d, 10)
 }
 
-// appendLayout appends the order of the dimensions, minor first, then after a colon the tiles, the tail padding, the
-// element bits, the memory space and where dimensions are split between cores. A scalar has a layout only if it has one
+// appendLayout appends the order of the dimensions, minor first, then after a colon the tiles ("*" marks a dimension that is combined with the
+// next), the tail padding, the element bits, the memory space and where dimensions are split between cores. A scalar has a layout only if it has one
 // of those.
 func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, error) {
 	var extra []byte
+	var err error
 	if len(l.tiles) > 0 {
 		extra = append(extra, 'T')
 	}
 	for _, at := range l.tiles {
-		var err error
-		if extra, err = p.appendTile(extra, at); err != nil {
-			return text, err
-		}
+		var dimensions []int64
+		err = cmp.Or(err, wire.Read(p.proto, at, wire.Into{{tileDimensions, &dimensions}}))
+		extra = append(appendList(append(extra, '('), dimensions), ')')
 	}
 	for _, k := range []struct {
 		name        string
@@ -186,10 +175,14 @@ func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, err
 		}
 	}
 	for _, at := range l.splits {
-		var err error
-		if extra, err = p.appendSplit(extra, at); err != nil {
-			return text, err
-		}
+		var dimension int64
+		var indices []int64
+		err = cmp.Or(err, wire.Read(p.proto, at, wire.Into{{splitDimension, &dimension}, {splitIndices, &indices}}))
+		extra = strconv.AppendInt(append(extra, "SC("...), dimension, 10)
+		extra = append(appendList(append(extra, ':'), indices), ')')
+	}
+	if err != nil {
+		return text, err
 	}
 	if scalar && len(l.minorToMajor)+len(extra) == 0 {
 		return text, nil
@@ -199,22 +192,6 @@ func (p *program) appendLayout(text []byte, l *layout, scalar bool) ([]byte, err
 		text = append(append(text, ':'), extra...)
 	}
 	return append(text, '}'), nil
-}
-
-// appendSplit appends a dimension and the indices at which it is split.
-func (p *program) appendSplit(text []byte, at wire.Span) ([]byte, error) {
-	var dimension int64
-	var indices []int64
-	err := wire.Read(p.proto, at, wire.Into{{splitDimension, &dimension}, {splitIndices, &indices}})
-	text = strconv.AppendInt(append(text, "SC("...), dimension, 10)
-	return append(appendList(append(text, ':'), indices), ')'), err
-}
-
-// appendTile appends the dimensions of a tile in parentheses; "*" marks a dimension that is combined with the next.
-func (p *program) appendTile(text []byte, at wire.Span) ([]byte, error) {
-	var dimensions []int64
-	err := wire.Read(p.proto, at, wire.Into{{tileDimensions, &dimensions}})
-	return append(appendList(append(text, '('), dimensions), ')'), err
 }
 
 // appendList appends numbers, "*" for math.MinInt64.

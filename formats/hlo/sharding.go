@@ -66,10 +66,7 @@ func (p *program) readShardings() error {
 	if main.root < 0 {
 		return m.Err
 	}
-	results := []int32{main.root}
-	if root := main.ops[main.root]; root.opcode == "tuple" {
-		results = root.operands
-	}
+	results := p.graph.results()
 	if len(results) != len(leaves) || slices.Contains(results, -1) {
 		return m.Err
 	}

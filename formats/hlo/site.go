@@ -20,9 +20,8 @@ type definition struct {
 	shape                wire.Span
 	stack, source        lifetime.StackID
 	role                 compiled.Role
-	frame                int64           // of its source
-	leaf                 frame.Frame     // line
-	parts                map[string]site // of the parts of the result, by path: "{0,1}"
+	frame                int64       // of its source
+	leaf                 frame.Frame // line
 }
 
 // site is the site of a value in the model.
@@ -31,16 +30,15 @@ type site struct {
 	unpadded int64 // bytes
 	stack    bool
 	known    bool // the instruction and the part of its result exist
-	made     bool
 }
 
 // array is the part of a site that depends on its shape. A program has some hundred shapes and tens of
 // thousands of values.
 type array struct {
-	dtype, text string
-	rank        int // number of dimensions
-	unpadded    int64
-	known       bool
+	dtype, text, plain string // plain: without its layout
+	rank               int    // number of dimensions
+	unpadded           int64
+	known              bool
 }
 
 // scope is a part of an op_name, with the parts before it as its callers.
@@ -52,22 +50,20 @@ type scope struct {
 
 // sites creates the sites of values, each once.
 type sites struct {
-	p           *program
-	b           *build.Builder
-	whole       []site                    // of the whole results, by instruction
-	definitions map[int32]*definition     // of instructions whose parts are values; most instructions have one value
-	once        definition                // of others
-	tuples      map[wire.Span][]wire.Span // parts of the tuples read so far
-	shapes      map[string]array          // by their bytes in the proto
-	path        []scope                   // the scopes of the last op_name, outermost first, but for its own
-	sources     map[int64]source
-	origins     origins
+	p       *program
+	b       *build.Builder
+	made    map[origin]site
+	last    definition                // of the last of them: values of one instruction follow each other
+	lastOf  int32                     // its instruction, -1: none
+	tuples  map[wire.Span][]wire.Span // parts of the tuples read so far
+	path    []scope                   // the scopes of the last op_name, outermost first, but for its own
+	sources map[int64]source
+	origins origins
 }
 
 func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, whole: make([]site, len(p.instructions)), definitions: map[int32]*definition{},
-		tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
-		shapes: map[string]array{}, origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
+	return &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), lastOf: -1, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
+		origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
 }
 
 // definedAt returns the instruction that defines a value, by its ID or its name, and the part of its result.
@@ -87,47 +83,25 @@ func (s *sites) of(v *value) (site, error) {
 		s.p.skip("logical buffer %d: no such instruction", v.id)
 		return site{unpadded: v.size}, nil
 	}
-	found, err := s.at(i, path)
-	if err != nil {
-		return site{}, err
+	at := origin{s.p.instructions[i].id, braced(path)}
+	found, ok := s.made[at]
+	if !ok {
+		if s.lastOf != i {
+			err, s.lastOf = s.define(&s.last, i), i
+		}
+		if err == nil {
+			found, err = s.make(&s.last, at.path, path)
+		}
+		if err != nil {
+			return site{}, err
+		}
+		s.made[at] = found
 	}
 	if !found.known {
 		s.p.skip("logical buffer %d: its instruction has no such part or type in its result", v.id)
 		found.unpadded = v.size
 	}
 	return found, nil
-}
-
-// at returns the site of a part of an instruction's result.
-func (s *sites) at(instruction int32, path []int64) (site, error) {
-	if len(path) == 0 && s.whole[instruction].made {
-		return s.whole[instruction], nil
-	}
-	index := braced(path)
-	d := s.definitions[instruction]
-	if d == nil {
-		d = &definition{}
-		if len(path) == 0 {
-			d = &s.once
-		}
-		if err := s.define(d, instruction); err != nil {
-			return site{}, err
-		}
-	}
-	if found, ok := d.parts[index]; ok {
-		return found, nil
-	}
-	made, err := s.make(d, index, path)
-	made.made = true
-	if len(path) == 0 {
-		s.whole[instruction] = made
-		return made, err
-	}
-	if d.parts == nil {
-		d.parts = map[string]site{}
-	}
-	d.parts[index], s.definitions[instruction] = made, d
-	return made, err
 }
 
 // braced returns a path through tuples in XLA's notation.
@@ -186,7 +160,7 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 				part = d.shape
 			}
 		}
-		a, err := s.array(part)
+		a, err := s.p.array(part)
 		if err != nil {
 			return site{}, err
 		}
@@ -201,23 +175,22 @@ func (s *sites) make(d *definition, index string, path []int64) (site, error) {
 }
 
 // array returns the properties of the shape at a place.
-func (s *sites) array(at wire.Span) (array, error) {
-	bytes := s.p.proto[at.At:at.End]
-	if found, ok := s.shapes[string(bytes)]; ok {
+func (p *program) array(at wire.Span) (array, error) {
+	bytes := p.proto[at.At:at.End]
+	if found, ok := p.shapes[string(bytes)]; ok {
 		return found, nil
 	}
-	shape, err := s.p.shapeAt(at)
+	shape, err := p.shapeAt(at)
 	if err != nil {
 		return array{}, err
 	}
-	text, err := s.p.appendShape(nil, &shape, 0)
-	if err != nil {
-		return array{}, err
-	}
+	text, err := p.appendShape(nil, &shape, 0)
 	made := array{dtype: shape.dtype(), text: string(text), rank: len(shape.dimensions)}
 	made.unpadded, made.known = shape.bytes()
-	s.shapes[string(bytes)] = made
-	return made, nil
+	if made.plain, _, _ = strings.Cut(made.text, "{"); err == nil {
+		p.shapes[string(bytes)] = made
+	}
+	return made, err
 }
 
 // part follows a path through the tuples of a shape.
@@ -240,37 +213,28 @@ func (s *sites) part(where wire.Span, path []int64) (wire.Span, bool, error) {
 	return where, true, nil
 }
 
-// define reads an instruction.
+// define reads an instruction, its scopes and its place in the Python program.
 func (s *sites) define(d *definition, instruction int32) error {
 	in := s.p.instructions[instruction]
 	*d = definition{id: in.id, role: s.p.roles[in.id]}
-	var name, opcode, metadata wire.Span
-	err := wire.Read(s.p.proto, in.at, wire.Into{{instructionName, &name}, {instructionOpcode, &opcode}, {instructionShape, &d.shape},
-		{instructionMetadata, &metadata}})
-	d.name, d.opcode = s.p.upTo(maxName, name), s.p.interned(opcode)
-	m := wire.Scanner{Err: err}
-	m.Inside("metadata", -1, s.describe(d, metadata))
+	var name, opcode, metadata, op, file wire.Span
+	var line, column int64
+	m := wire.Scanner{Err: wire.Read(s.p.proto, in.at, wire.Into{{instructionName, &name}, {instructionOpcode, &opcode}, {instructionShape, &d.shape},
+		{instructionMetadata, &metadata}})}
+	m.Inside("metadata", -1, wire.Read(s.p.proto, metadata, wire.Into{{metadataOpName, &op}, {metadataSourceFile, &file}, {metadataSourceLine, &line},
+		{metadataSourceColumn, &column}, {metadataStackFrame, &d.frame}}))
+	d.name, d.opcode, d.opName = s.p.upTo(maxName, name), s.p.interned(opcode), s.p.text(op)
+	from := s.source(d.frame)
+	if file.End > file.At { // the older form, which XProf prefers
+		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
+	}
+	d.stack, d.source, d.leaf = s.scopes(d, from.leaf), from.stack, from.leaf
 	return m.Err
 }
 
 func (s *sites) definePlace(d *definition, at place) error {
 	i, _ := s.p.instruction(at.operation().id, wire.Span{})
 	return s.define(d, i)
-}
-
-// describe reads an OpMetadata: the scopes of the instruction and its place in the Python program.
-func (s *sites) describe(d *definition, metadata wire.Span) error {
-	var op, file wire.Span
-	var line, column, fr int64
-	err := wire.Read(s.p.proto, metadata, wire.Into{{metadataOpName, &op}, {metadataSourceFile, &file}, {metadataSourceLine, &line},
-		{metadataSourceColumn, &column}, {metadataStackFrame, &fr}})
-	d.opName = s.p.text(op)
-	from := s.source(fr)
-	if file.End > file.At { // the older form, which XProf prefers
-		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
-	}
-	d.stack, d.source, d.frame, d.leaf = s.scopes(d, from.leaf), from.stack, fr, from.leaf
-	return err
 }
 
 // label returns the name of an argument, or the line of the program that an instruction comes from, or else its name.
@@ -282,13 +246,8 @@ func (s *sites) label(at place) string {
 	if d.opcode == "parameter" {
 		return cmp.Or(d.opName, d.name)
 	}
-	for id := d.frame; id > 0 && id <= int64(len(s.p.frames.frames)); id = s.p.frames.frames[id-1].parent {
-		if f := s.frame(id); f.Kind == frame.User {
-			return f.Place()
-		}
-		if s.p.frames.frames[id-1].parent >= id { // a damaged file
-			break
-		}
+	if all := s.calls(d.frame); len(all) > 0 {
+		return s.frame(all[0]).Place()
 	}
 	return cmp.Or(d.opName, d.name)
 }

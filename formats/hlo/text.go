@@ -344,22 +344,12 @@ var elementBits = func() map[string]uint64 {
 // arrayOf returns the type and the bytes of a shape as XLA writes it: "f32[64,64]{1,0}"; the bytes of a tuple are its
 // pointers.
 func arrayOf(text string) (dtype string, unpadded int64, known bool) {
-	if strings.HasPrefix(text, "(") {
-		depth, n := 0, int64(1)
-		for _, c := range text {
-			switch {
-			case c == '(' || c == '[' || c == '{':
-				depth++
-			case c == ')' || c == ']' || c == '}':
-				depth--
-			case c == ',' && depth == 1:
-				n++
-			}
-		}
+	if parts, ok := strings.CutPrefix(text, "("); ok {
+		n := len(shapesOf(strings.TrimSuffix(parts, ")")))
 		if text == "()" {
 			n = 0
 		}
-		return "", n * pointerBytes, true
+		return "", int64(n) * pointerBytes, true
 	}
 	m := arrayText.FindStringSubmatch(text)
 	if m == nil {
@@ -500,19 +490,12 @@ const roundingShare = 0.05
 // bytesOfText reads a size as XLA prints it: "4.3KiB", "512B", "64.50GiB".
 func bytesOfText(text string) int64 {
 	digits := strings.TrimRight(text, "KMGTPEiB")
-	x, err := strconv.ParseFloat(digits, 64)
-	if err != nil || x < 0 {
-		return 0
+	x, _ := strconv.ParseFloat(digits, 64)
+	unit := strings.Index("BKMGTPE", strings.TrimRight(text[len(digits):], "iB"))
+	if bytes := math.Round(math.Ldexp(max(x, 0), 10*max(unit, 0))); bytes < math.MaxInt64 {
+		return int64(bytes)
 	}
-	unit := strings.TrimSuffix(strings.TrimSuffix(text[len(digits):], "B"), "i")
-	bytes := x * math.Exp2(10*float64(strings.Index("KMGTPE", unit)+1))
-	if unit == "" {
-		bytes = x
-	}
-	if bytes >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(math.Round(bytes))
+	return math.MaxInt64
 }
 
 // humanBytes prints a size as XLA does (HumanReadableNumBytes in xla/tsl/platform/numbers.cc).

@@ -37,7 +37,6 @@ const (
 	sequenceValue     = 2<<3 | packed
 	sequenceIDs       = 1<<3 | packed
 
-	computationName         = 1<<3 | packed
 	computationInstructions = 2<<3 | packed
 	computationID           = 5<<3 | number
 	computationRoot         = 6<<3 | number
@@ -112,11 +111,9 @@ const (
 
 	shapeElement      = 2<<3 | number
 	shapeDimensions   = 3<<3 | packed
-	shapeDimension    = 3<<3 | number
 	shapeTupleShapes  = 4<<3 | packed
 	shapeLayout       = 5<<3 | packed
 	shapeDynamicFlags = 6<<3 | packed
-	shapeDynamicFlag  = 6<<3 | number
 
 	layoutMinorToMajor = 1<<3 | packed
 	layoutTiles        = 6<<3 | packed

@@ -162,6 +162,13 @@ func (s *Scanner) Inside(name string, i int, err error) {
 	s.Err = err
 }
 
+// Each reads the messages of a repeated field, up to the first error.
+func (s *Scanner) Each(name string, messages []Span, read func(i int, at Span) error) {
+	for i := 0; i < len(messages) && s.Err == nil; i++ {
+		s.Inside(name, i, read(i, messages[i]))
+	}
+}
+
 // damage is a place where the proto violates the wire format.
 type damage struct {
 	path string // names of the fields that contain it, each followed by "."
