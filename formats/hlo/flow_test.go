@@ -29,6 +29,9 @@ func step(id int64, instructions ...string) message {
 		if words[0] == "scalar" {
 			ins = message{}.text(1, fmt.Sprint("i", i)).text(2, "parameter").put(3, array(f32))
 		}
+		if words[0] == "table" {
+			ins = message{}.text(1, fmt.Sprint("i", i)).text(2, "parameter").put(3, array(tuple, 8))
+		}
 		var operands, called []int64
 		for _, w := range words[1:] {
 			var n int64
@@ -66,6 +69,7 @@ func TestRoles(t *testing.T) {
 		want    string
 	}{
 		{"momentum", 2, step(0, arguments, "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5 3"), nil, "trained state -"},
+		{"a tuple with dimensions", 1, step(0, "table; parameter #1; parameter #2", "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5"), nil, "- - -"},
 		{"not overwritten", 1, step(0, arguments, "dot 0 2 >", "dot 3 2 <", "add 1 4", "subtract 0 5", "tuple 6 5"), nil, "trained - -"},
 		{"in fusions", 2, step(0, arguments, "dot 0 2 >", "fusion 0 1 3 @1 <", part+"4", part+"4 #1", "tuple 5 6"),
 			[]message{step(1, arguments, "dot 2 2 <", "add 1 3", "subtract 0 4", "tuple 5 4")}, "trained state -"},
