@@ -36,7 +36,7 @@ type stack struct {
 
 // changes returns the peaks that a memory space would have.
 func (p *program) changes(color int64, blocks []block, names *sites) (all []compiled.Change) {
-	d := &donor{origins: &names.origins, budget: p.graph.budget, color: color, uses: map[use]int{}}
+	d := &donor{origins: &names.origins, budget: p.graph.budget, color: color, uses: map[use]int{}, values: map[use]int32{}}
 	add := func(c compiled.Change, ok bool) {
 		if ok {
 			all = append(all, c)

@@ -116,6 +116,13 @@ func (d *donor) read() bool {
 			return false
 		}
 	}
+	for i := range d.p.values {
+		if v := &d.p.values[i]; v.allocation >= 0 && d.p.allocations[v.allocation].color == d.color {
+			if at, _ := d.p.itemOf(v); at.in == d.main {
+				d.values[useOf(at)] = int32(i)
+			}
+		}
+	}
 	return err == nil && d.budget >= 0
 }
 
@@ -283,21 +290,11 @@ func (d *donor) pair(argument, result *tensor) pair {
 
 // tensor returns the value of a part of a result. shape is the instruction that has its shape.
 func (d *donor) tensor(p use, shape int32) (t tensor, ok bool) {
-	if d.values == nil {
-		d.values = map[use]int32{}
-		for i := range d.p.values {
-			if v := &d.p.values[i]; v.allocation >= 0 && d.p.allocations[v.allocation].color == d.color {
-				if at, _ := d.p.itemOf(v); at.in == d.main {
-					d.values[useOf(at)] = int32(i)
-				}
-			}
-		}
-	}
 	v, ok := d.values[p]
-	if !ok {
-		return t, false
+	if ok {
+		t = tensor{op: p.op, value: v, allocation: d.p.values[v].allocation, shape: d.shape(shape)}
 	}
-	return tensor{op: p.op, value: v, allocation: d.p.values[v].allocation, shape: d.shape(shape)}, true
+	return t, ok
 }
 
 // shape returns the shape of a result as text, with its layout.
@@ -374,7 +371,7 @@ func (d *donor) elementwise(op *operation, operand int) bool {
 	case op.opcode == "dynamic-update-slice" || op.opcode == "scatter":
 		return operand == 0
 	case op.opcode != "fusion":
-		return elementwiseOps[op.opcode]
+		return slices.Contains(elementwiseOps, op.opcode)
 	case !op.loop || len(op.called) != 1 || d.computations[op.called[0]] == nil:
 		return false
 	}
@@ -391,7 +388,7 @@ func (d *donor) elementwise(op *operation, operand int) bool {
 			if o < 0 || !from[o] {
 				continue
 			}
-			if root := int32(i) == c.root; !elementwiseOps[in.opcode] &&
+			if root := int32(i) == c.root; !slices.Contains(elementwiseOps, in.opcode) &&
 				!(root && (in.opcode == "tuple" || in.opcode == "dynamic-update-slice" && k == 0)) {
 				return false
 			}
@@ -402,17 +399,9 @@ func (d *donor) elementwise(op *operation, operand int) bool {
 }
 
 // elementwiseOps are the instructions each of whose elements depends on the same element of the operands.
-var elementwiseOps = setOf("abs add and atan2 cbrt ceil clamp clz compare complex convert copy cosine divide erf exponential exponential-minus-one floor imag is-finite log " +
+var elementwiseOps = strings.Fields("abs add and atan2 cbrt ceil clamp clz compare complex convert copy cosine divide erf exponential exponential-minus-one floor imag is-finite log " +
 	"log-plus-one logistic maximum minimum multiply negate not or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt " +
 	"select shift-left shift-right-arithmetic shift-right-logical sign sine sqrt stochastic-convert subtract tan tanh xor")
-
-func setOf(words string) map[string]bool {
-	all := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		all[w] = true
-	}
-	return all
-}
 
 // peak returns the peak with donated arguments. A result with an argument's memory needs none; other values in its
 // allocation do, if they begin before the last use of the argument. Of a pair that needs a copy the compiler copies the result, when is not known, at

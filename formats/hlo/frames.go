@@ -24,13 +24,15 @@ func (p *program) readFrames(at wire.Span) error {
 	var locations, frames []wire.Span
 	m := wire.Scanner{Err: wire.Read(p.proto, at, wire.Into{{framesFileNames, &x.files}, {framesFunctionNames, &x.functions},
 		{framesLocations, &locations}, {framesFrames, &frames}})}
-	x.locations, x.frames = make([]location, len(locations)), make([]frameRecord, len(frames))
-	m.Each("file_locations", locations, func(i int, at wire.Span) error {
-		l := &x.locations[i]
+	m.Each("file_locations", locations, func(_ int, at wire.Span) error {
+		x.locations = append(x.locations, location{})
+		l := &x.locations[len(x.locations)-1]
 		return wire.Read(p.proto, at, wire.Into{{locationFile, &l.file}, {locationFunction, &l.function}, {locationLine, &l.line}, {locationColumn, &l.column}})
 	})
-	m.Each("stack_frames", frames, func(i int, at wire.Span) error {
-		return wire.Read(p.proto, at, wire.Into{{frameLocation, &x.frames[i].location}, {frameParent, &x.frames[i].parent}})
+	m.Each("stack_frames", frames, func(_ int, at wire.Span) error {
+		x.frames = append(x.frames, frameRecord{})
+		f := &x.frames[len(x.frames)-1]
+		return wire.Read(p.proto, at, wire.Into{{frameLocation, &f.location}, {frameParent, &f.parent}})
 	})
 	return m.Err
 }

@@ -2,7 +2,6 @@ package hlo
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/formats/internal/wire"
@@ -33,7 +32,7 @@ type operation struct {
 	loop       bool // a fusion that computes its elements one by one
 	id         int64
 	frame      int64 // of its line
-	shape      wire.Span
+	at, shape  wire.Span
 }
 
 // computation is one of a graph. Operands come before their users.
@@ -95,7 +94,6 @@ func (g *graph) read(at wire.Span, left *int) error {
 	id, root := int64(0), int64(0)
 	var instructions []wire.Span
 	m := wire.Scanner{Err: wire.Read(g.p.proto, at, wire.Into{{computationID, &id}, {computationRoot, &root}, {computationInstructions, &instructions}})}
-	g.p.instructions = slices.Grow(g.p.instructions, len(instructions))
 	m.Each("instructions", instructions, func(_ int, at wire.Span) error {
 		op, err := g.readOp(at, c)
 		if *left -= wordsOfOp; *left >= 0 {
@@ -123,7 +121,7 @@ func (g *graph) readOp(at wire.Span, c *computation) (op operation, err error) {
 	err = wire.Read(g.p.proto, at, wire.Into{{instructionOpcode, &opcode}, {instructionShape, &op.shape}, {instructionMetadata, &metadata},
 		{instructionFusion, &fusion}, {instructionParameter, &op.number}, {instructionTupleIndex, &op.number}, {instructionID, &op.id},
 		{instructionOperands, &operands}, {instructionCalls, &op.called}, {instructionBackend, &backend}})
-	g.p.instructions = append(g.p.instructions, instruction{op.id, at})
+	op.at = at
 	if g.p.target == "" && bytes.Contains(g.p.proto[backend.At:backend.End], gpuConfig) {
 		g.p.target = "gpu"
 	}

@@ -71,13 +71,6 @@ func (p *program) replay(t trace) *heap {
 	for i := range h.lives {
 		h.lives[i] = life{end: -1, root: int32(i), block: -1}
 	}
-	allocs := 0
-	for i := range t.events {
-		if t.events[i].kind == eventAlloc {
-			allocs++
-		}
-	}
-	h.blocks = make([]block, 0, allocs)
 	for k, e := range t.events {
 		v, ok := p.byID[e.buffer]
 		if !ok {

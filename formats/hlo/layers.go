@@ -236,12 +236,13 @@ func (l *layers) name() {
 	}
 }
 
-// peaks returns the peak if each layer kept only what later ones read, and the backward pass computed the rest of it at once when it begins to read it.
+// peaks returns the peak if each layer kept only what later ones read: at most, the backward pass computes the rest of a layer at once when it begins to
+// read it, at least as a part of what reads it, so that it is never in memory.
 func (l *layers) peaks() (c compiled.Change, ok bool) {
 	at := slices.Repeat([]int64{math.MaxInt64}, len(l.steps)+1) // positions in the heap trace, by those in the schedule
 	made := make([]use, len(l.blocks))
 	for i := range l.blocks {
-		of, _ := l.p.itemOf(&l.p.values[l.blocks[i].root])
+		of, _ := l.p.itemOf(&l.p.values[l.blocks[i].value])
 		in, known := l.executor(of.place)
 		if made[i] = useOf(of); !known {
 			return c, false
@@ -253,7 +254,7 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 	for i := len(at) - 2; i >= 0; i-- {
 		at[i] = min(at[i], at[i+1])
 	}
-	held := map[int32][]span{} // memory of a layer that only the backward pass reads after it, from then to when it is read
+	held := map[int32][]span{} // memory of a layer that only the backward pass reads after it, from then on
 	again := map[int32]int64{} // when the backward pass begins to read a layer
 	for i, u := range made {
 		k, v, layer := &l.blocks[i], &l.p.values[l.blocks[i].root], l.steps[l.made(u).op].layer
@@ -274,7 +275,7 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 			}
 		})
 		if read < len(l.steps) {
-			held[layer] = append(held[layer], span{min(at[used+1], k.end), min(at[read], k.end), v.size})
+			held[layer] = append(held[layer], span{min(at[used+1], k.end), k.end, v.size})
 			again[layer] = min(cmp.Or(again[layer], math.MaxInt64), at[read])
 		}
 	}
@@ -283,12 +284,13 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 		lines[l.lines[layer]]++
 	}
 	maps.DeleteFunc(lines, func(_ string, n int) bool { return n < 2 })
-	var less, more []span
+	var less, least, more []span
 	largest := int64(0)
 	for _, layer := range slices.Sorted(maps.Keys(held)) {
 		for _, h := range held[layer] {
 			if lines[l.lines[layer]] > 0 {
 				less = append(less, span{h.begin, max(h.begin, min(again[layer], h.end)), -h.bytes})
+				least = append(least, span{h.begin, h.end, -h.bytes})
 				largest = max(largest, h.bytes)
 			}
 		}
@@ -299,15 +301,12 @@ func (l *layers) peaks() (c compiled.Change, ok bool) {
 			more = append(more, span{at[l.d.pos[in.op]], at[min(l.d.lastUse(useOf(in), 0)+1, len(l.steps))], v.size})
 		}
 	}
-	now, low := l.p.heapPeak(l.color, l.blocks, nil), l.p.heapPeak(l.color, l.blocks, nil, slices.Clone(less)...)
-	c = compiled.Change{Kind: compiled.Layers, What: strings.Join(slices.Sorted(maps.Keys(lines)), ", "), Low: low - low/measuredBelow,
+	now := l.p.heapPeak(l.color, l.blocks, nil)
+	c = compiled.Change{Kind: compiled.Layers, What: strings.Join(slices.Sorted(maps.Keys(lines)), ", "), Low: l.p.heapPeak(l.color, l.blocks, nil, least...),
 		High: units.AddSat(l.p.heapPeak(l.color, l.blocks, nil, append(less, more...)...), largest)}
 	return c, l.d.budget >= 0 && len(lines) > 0 && c.High < now-now/leastSaved
 }
 
-// Programs that were changed and compiled again needed at most 5 % less than the arithmetic, but for one of 14, and at most one value of a layer more, with
-// what the backward pass makes in faster memory.
-const (
-	measuredBelow = 16
-	leastSaved    = 50 // less is not worth it
-)
+// leastSaved is the share of the peak below which a change is not worth it. Programs that were changed and compiled again needed at most one value of a layer
+// more than the arithmetic, with what the backward pass makes in faster memory.
+const leastSaved = 50

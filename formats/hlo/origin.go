@@ -32,13 +32,8 @@ type origins struct {
 
 // itemOf returns where a value is defined; ok is false if that is missing.
 func (p *program) itemOf(v *value) (at item, ok bool) {
-	id, name, path, err := p.definedAt(v)
-	i, ok := p.instruction(id, name)
-	if err != nil || !ok {
-		return item{}, false
-	}
-	in, ok := p.graph.places[p.instructions[i].id]
-	return item{in, path}, ok
+	at, err := p.definedAt(v)
+	return at, err == nil && at.in != nil
 }
 
 // follow returns the last value to which next leads from v.
@@ -343,7 +338,7 @@ func (s *sites) origin(v *value, own site) site {
 		line = s.origins.lined(of.place)
 	}
 	var d, from, near definition
-	if !moved && line == at.place || s.definePlace(&d, at.place) != nil || s.definePlace(&from, of.place) != nil || s.definePlace(&near, line) != nil {
+	if !moved && line == at.place || s.define(&d, at.place) != nil || s.define(&from, of.place) != nil || s.define(&near, line) != nil {
 		return own
 	}
 	if d.opName = from.opName; line != of.place {

@@ -22,14 +22,13 @@ type program struct {
 	entryID  int64
 	target   string // kind of device that it was compiled for; "" = not known
 
-	instructions []instruction    // by id
-	byName       map[string]int32 // built when an old file needs it
-	graph        graph
-	opcodes      map[string]string // interned: programs use about a hundred
-	shapes       map[string]array  // by their bytes in the proto
-	frames       frameIndex
-	shardings    shardings
-	roles        map[int64]compiled.Role // of arguments, by instruction
+	graph     graph
+	byName    map[string]place  // instructions; built when an old file needs it
+	opcodes   map[string]string // interned: programs use about a hundred
+	shapes    map[string]array  // by their bytes in the proto
+	frames    frameIndex
+	shardings shardings
+	roles     map[int64]compiled.Role // of arguments, by instruction
 
 	assigned    bool // there is a buffer assignment
 	values      []value
@@ -43,12 +42,6 @@ type program struct {
 	sum          int64 // bytes of all allocations
 	skipped      int64 // records that refer to something missing
 	firstSkipped string
-}
-
-// instruction is an HloInstructionProto.
-type instruction struct {
-	id int64
-	at wire.Span
 }
 
 // value is a LogicalBufferProto.
@@ -84,7 +77,8 @@ type event struct {
 // parse reads an HloProto.
 func parse(proto []byte) (*program, error) {
 	p := &program{proto: proto, byID: map[int64]int32{}, opcodes: map[string]string{}, shapes: map[string]array{}}
-	var modules, assignments []wire.Span
+	p.graph = graph{p: p, computations: map[int64]*computation{}, places: map[int64]place{}, callers: map[*computation]place{}, budget: leastBudget}
+	var modules, assignments []wire.Span // a message may come in pieces
 	m := wire.Scanner{Err: wire.Read(proto, wire.Span{End: len(proto)}, wire.Into{{protoModule, &modules}, {protoAssignment, &assignments}})}
 	for _, at := range modules {
 		m.Inside("hlo_module", -1, p.readModule(at))
@@ -96,7 +90,6 @@ func parse(proto []byte) (*program, error) {
 		return nil, m.Err
 	}
 	// Of two with the same id the last counts, as in XProf.
-	slices.SortStableFunc(p.instructions, func(x, y instruction) int { return cmp.Compare(x.id, y.id) })
 	slices.SortStableFunc(p.allocations, func(x, y allocation) int { return cmp.Compare(x.index, y.index) })
 	return p, p.link()
 }
@@ -107,9 +100,8 @@ func (p *program) readModule(message wire.Span) error {
 	m := wire.Scanner{Err: wire.Read(p.proto, message, wire.Into{{moduleName, &name}, {moduleEntry, &entry}, {moduleID, &p.id}, {moduleFrames, &frames},
 		{moduleEntryID, &p.entryID}, {moduleSchedule, &p.schedule}, {moduleAliases, &aliased}, {moduleOutputs, &p.shardings.results},
 		{moduleParameters, &p.shardings.parameters}, {moduleDevices, &devices}, {moduleComputations, &computations}})}
-	p.name, p.entry = p.text(name), p.text(entry)
-	p.graph = graph{p: p, computations: map[int64]*computation{}, places: map[int64]place{}, callers: map[*computation]place{},
-		budget: leastBudget + (message.End-message.At)*wordsOfByte}
+	p.name, p.entry = cmp.Or(p.text(name), p.name), cmp.Or(p.text(entry), p.entry)
+	p.graph.budget += (message.End - message.At) * wordsOfByte
 	left := p.graph.budget
 	m.Inside("stack_frame_index", -1, p.readFrames(frames))
 	m.Inside("input_output_alias", -1, wire.Read(p.proto, aliased, wire.Into{{aliasEntries, &aliases}}))

@@ -2,7 +2,8 @@ package hlo
 
 import (
 	"cmp"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,56 +42,52 @@ type array struct {
 	known              bool
 }
 
-// scope is a part of an op_name, with the parts before it as its callers.
-type scope struct {
-	name  string
-	frame lifetime.FrameID
-	stack lifetime.StackID
-}
-
 // sites creates the sites of values, each once.
 type sites struct {
 	p       *program
 	b       *build.Builder
 	made    map[origin]site
 	last    definition                // of the last of them: values of one instruction follow each other
-	lastOf  int32                     // its instruction, -1: none
+	lastOf  place                     // its instruction
 	tuples  map[wire.Span][]wire.Span // parts of the tuples read so far
-	path    []scope                   // the scopes of the last op_name, outermost first, but for its own
+	scoped  []lifetime.FrameID        // of an op_name, innermost first
 	sources map[int64]source
 	origins origins
 }
 
 func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), lastOf: -1, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
+	return &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
 		origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
 }
 
-// definedAt returns the instruction that defines a value, by its ID or its name, and the part of its result.
-func (p *program) definedAt(v *value) (id int64, name wire.Span, path []int64, err error) {
-	err = wire.Read(p.proto, v.definedAt, wire.Into{{definedInstructionID, &id}, {definedInstructionName, &name}, {definedShapeIndex, &path}})
-	return id, name, path, err
+// definedAt returns the instruction that defines a value, by its ID or in old files its name, and the part of its result. It is nowhere if that is missing.
+func (p *program) definedAt(v *value) (at item, err error) {
+	id, name := int64(0), wire.Span{}
+	err = wire.Read(p.proto, v.definedAt, wire.Into{{definedInstructionID, &id}, {definedInstructionName, &name}, {definedShapeIndex, &at.path}})
+	if at.place = p.graph.places[id]; id == 0 && name.End > name.At {
+		at.place = p.named()[p.text(name)]
+	}
+	return at, err
 }
 
 // of returns the site of a value. If its instruction is missing, only the size is known.
 func (s *sites) of(v *value) (site, error) {
-	id, name, path, err := s.p.definedAt(v)
+	from, err := s.p.definedAt(v)
 	if err != nil {
 		return site{}, err
 	}
-	i, ok := s.p.instruction(id, name)
-	if !ok {
+	if from.in == nil {
 		s.p.skip("logical buffer %d: no such instruction", v.id)
 		return site{unpadded: v.size}, nil
 	}
-	at := origin{s.p.instructions[i].id, braced(path)}
+	at := origin{from.operation().id, braced(from.path)}
 	found, ok := s.made[at]
 	if !ok {
-		if s.lastOf != i {
-			err, s.lastOf = s.define(&s.last, i), i
+		if s.lastOf != from.place {
+			err, s.lastOf = s.define(&s.last, from.place), from.place
 		}
 		if err == nil {
-			found, err = s.make(&s.last, at.path, path)
+			found, err = s.make(&s.last, at.path, from.path)
 		}
 		if err != nil {
 			return site{}, err
@@ -119,24 +116,14 @@ func braced(path []int64) string {
 	return string(append(text, '}'))
 }
 
-// instruction finds an instruction by id, or by name in old files.
-func (p *program) instruction(id int64, name wire.Span) (int32, bool) {
-	if id == 0 && name.End > name.At {
-		i, ok := p.named()[p.text(name)]
-		return i, ok
-	}
-	i := sort.Search(len(p.instructions), func(i int) bool { return p.instructions[i].id > id }) - 1
-	return int32(i), i >= 0 && p.instructions[i].id == id
-}
-
-// named returns the indexes of the instructions by name.
-func (p *program) named() map[string]int32 {
+// named returns the instructions by name.
+func (p *program) named() map[string]place {
 	if p.byName == nil {
-		p.byName = map[string]int32{}
-		for i := range p.instructions {
+		p.byName = map[string]place{}
+		for _, id := range slices.Sorted(maps.Keys(p.graph.places)) {
 			var name wire.Span
-			if wire.Read(p.proto, p.instructions[i].at, wire.Into{{instructionName, &name}}) == nil {
-				p.byName[p.text(name)] = int32(i)
+			if at := p.graph.places[id]; wire.Read(p.proto, at.operation().at, wire.Into{{instructionName, &name}}) == nil {
+				p.byName[p.text(name)] = at
 			}
 		}
 	}
@@ -214,16 +201,15 @@ func (s *sites) part(where wire.Span, path []int64) (wire.Span, bool, error) {
 }
 
 // define reads an instruction, its scopes and its place in the Python program.
-func (s *sites) define(d *definition, instruction int32) error {
-	in := s.p.instructions[instruction]
-	*d = definition{id: in.id, role: s.p.roles[in.id]}
-	var name, opcode, metadata, op, file wire.Span
+func (s *sites) define(d *definition, at place) error {
+	in := at.operation()
+	*d = definition{id: in.id, role: s.p.roles[in.id], opcode: in.opcode, shape: in.shape, frame: in.frame}
+	var name, metadata, op, file wire.Span
 	var line, column int64
-	m := wire.Scanner{Err: wire.Read(s.p.proto, in.at, wire.Into{{instructionName, &name}, {instructionOpcode, &opcode}, {instructionShape, &d.shape},
-		{instructionMetadata, &metadata}})}
+	m := wire.Scanner{Err: wire.Read(s.p.proto, in.at, wire.Into{{instructionName, &name}, {instructionMetadata, &metadata}})}
 	m.Inside("metadata", -1, wire.Read(s.p.proto, metadata, wire.Into{{metadataOpName, &op}, {metadataSourceFile, &file}, {metadataSourceLine, &line},
-		{metadataSourceColumn, &column}, {metadataStackFrame, &d.frame}}))
-	d.name, d.opcode, d.opName = s.p.upTo(maxName, name), s.p.interned(opcode), s.p.text(op)
+		{metadataSourceColumn, &column}}))
+	d.name, d.opName = s.p.upTo(maxName, name), s.p.text(op)
 	from := s.source(d.frame)
 	if file.End > file.At { // the older form, which XProf prefers
 		from.leaf = frame.Frame{File: s.p.text(file), Line: int(line), Column: int(column)}
@@ -232,15 +218,10 @@ func (s *sites) define(d *definition, instruction int32) error {
 	return m.Err
 }
 
-func (s *sites) definePlace(d *definition, at place) error {
-	i, _ := s.p.instruction(at.operation().id, wire.Span{})
-	return s.define(d, i)
-}
-
 // label returns the name of an argument, or the line of the program that an instruction comes from, or else its name.
 func (s *sites) label(at place) string {
 	var d definition
-	if s.definePlace(&d, at) != nil {
+	if s.define(&d, at) != nil {
 		return ""
 	}
 	if d.opcode == "parameter" {
@@ -253,41 +234,24 @@ func (s *sites) label(at place) string {
 }
 
 // scopes returns the parts of an op_name as a stack; the innermost one carries the source location. Without an op_name
-// the instruction itself is the scope, if the location is known. It looks up only the scopes that are not those of the
-// instruction before.
-func (s *sites) scopes(d *definition, leaf frame.Frame) lifetime.StackID {
-	op := strings.TrimRight(d.opName, "/")
-	if op == "" {
-		if leaf.File == "" {
-			return 0
-		}
-		leaf.Function, leaf.Kind = d.name, frame.Scope
+// the instruction itself is the scope, if the location is known.
+func (s *sites) scopes(d *definition, leaf frame.Frame) (stack lifetime.StackID) {
+	names := strings.TrimRight(d.opName, "/")
+	switch leaf.Kind = frame.Scope; {
+	case names == "" && leaf.File == "":
+		return 0
+	case names == "":
+		leaf.Function = d.name
 		return s.b.Call(s.b.Frame(leaf), 0)
 	}
-	shared := 0 // scopes of the instruction before
-	path := s.path[:0]
-	for at := strings.IndexByte(op, '/'); at >= 0; at = strings.IndexByte(op, '/') {
-		name := op[:at]
-		if op = op[at+1:]; name == "" {
-			continue
-		}
-		if n := len(path); n == shared && n < len(s.path) && s.path[n].name == name {
-			path, shared = s.path[:n+1], n+1
-		} else {
-			path = append(path, scope{name: name})
-		}
+	for s.scoped = s.scoped[:0]; names != ""; leaf = (frame.Frame{Kind: frame.Scope}) {
+		at := strings.LastIndexByte(names, '/')
+		leaf.Function = names[at+1:]
+		s.scoped = append(s.scoped, s.b.Frame(leaf))
+		names = strings.TrimRight(names[:max(at, 0)], "/")
 	}
-	s.path = path
-	own := s.b.Frame(frame.Frame{Function: op, Kind: frame.Scope, File: leaf.File, Line: leaf.Line, Column: leaf.Column})
-	for i := len(path) - 1; i >= shared; i-- {
-		path[i].frame = s.b.Frame(frame.Frame{Function: path[i].name, Kind: frame.Scope})
+	for _, f := range slices.Backward(s.scoped) {
+		stack = s.b.Call(f, stack)
 	}
-	outer := lifetime.StackID(0)
-	for i := range path {
-		if i >= shared {
-			path[i].stack = s.b.Call(path[i].frame, outer)
-		}
-		outer = path[i].stack
-	}
-	return s.b.Call(own, outer)
+	return stack
 }

@@ -40,7 +40,7 @@ func addSpaces(p *program, b *build.Builder, m Module) error {
 	}
 	sites := newSites(p, b)
 	x.names = sites
-	b.GrowSites(min(len(p.values), len(p.instructions))) // few values are parts of the results of others
+	b.GrowSites(min(len(p.values), len(p.graph.places))) // few values are parts of the results of others
 	for i := range p.values[len(p.ofText):] {
 		var err error
 		if x.sites[i], err = sites.of(&p.values[i]); err != nil {
@@ -139,7 +139,8 @@ func (x *builder) space(color int64, t trace) {
 // scoped returns the instruction whose backend configuration has most faster memory for itself, the first of equals.
 func (p *program) scoped() (most int64, instruction string) {
 	first := 0
-	for _, in := range p.instructions {
+	for _, at := range p.graph.places {
+		in := at.operation()
 		var name, backend wire.Span
 		var config struct {
 			Used []struct {

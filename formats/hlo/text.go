@@ -195,29 +195,30 @@ func (t *textReader) allocation(m []string, report bool) error {
 		}
 	}
 	t.index[a.index] = int32(len(t.p.allocations))
-	if report {
-		t.sized(&a, m[2], m[4])
-	} else {
-		a.size = naturalOf(m[2])
+	a.size = naturalOf(m[2])
+	if t.p.allocations = append(t.p.allocations, a); report {
+		t.sized(m[2], m[4])
 	}
-	t.p.allocations = append(t.p.allocations, a)
 	return nil
 }
 
 // value adds a value to the last allocation.
 func (t *textReader) value(m []string) {
-	v := value{id: naturalOf(m[1]), size: naturalOf(m[5]), color: naturalOf(m[4]), offset: naturalOf(m[6]),
-		allocation: int32(len(t.p.allocations) - 1)}
-	a := &t.p.allocations[v.allocation]
+	v := value{id: naturalOf(m[1]), size: naturalOf(m[5]), color: naturalOf(m[4]), offset: naturalOf(m[6])}
+	a := &t.p.allocations[len(t.p.allocations)-1]
 	if _, twice := t.p.byID[v.id]; twice || v.size > a.size || v.offset > a.size-v.size {
 		t.p.skip("value %d: it does not fit its allocation, or is listed twice", v.id)
 		return
 	}
-	i := int32(len(t.p.values))
-	t.p.byID[v.id] = i
-	a.values = append(a.values, i)
-	t.p.values = append(t.p.values, v)
-	t.p.ofText = append(t.p.ofText, textValue{strings.TrimSuffix(m[2], "{}"), m[7], m[3] != ""})
+	t.add(v, textValue{strings.TrimSuffix(m[2], "{}"), m[7], m[3] != ""})
+}
+
+func (t *textReader) add(v value, text textValue) {
+	i, last := int32(len(t.p.values)), len(t.p.allocations)-1
+	a := &t.p.allocations[last]
+	v.allocation = int32(last)
+	t.p.byID[v.id], a.values = i, append(a.values, i)
+	t.p.values, t.p.ofText = append(t.p.values, v), append(t.p.ofText, text)
 }
 
 // liveRange takes "arg_tuple.5{0}:5-9".
@@ -370,19 +371,20 @@ func arrayOf(text string) (dtype string, unpadded int64, known bool) {
 // Reports.
 
 // sized sets the size of an allocation of a report: exact if it is that of its shape, else as rounded as it is printed.
-func (t *textReader) sized(a *allocation, printed, rest string) {
+func (t *textReader) sized(printed, rest string) {
+	a := &t.p.allocations[len(t.p.allocations)-1]
 	a.size = bytesOfText(printed)
 	if m := reportShape.FindStringSubmatch(rest); m != nil {
 		if _, n, known := arrayOf(m[1]); known && humanBytes(n) == printed {
 			a.size = n
-			t.reportValue(a, int64(len(t.p.values)), m[1], n, 0)
+			t.add(value{id: int64(len(t.p.values)), size: n, color: a.color}, textValue{shape: m[1]})
 			return
 		}
 	}
 	if !strings.HasSuffix(printed, "iB") {
 		return // exact
 	}
-	t.inexact = append(t.inexact, int32(len(t.p.allocations)))
+	t.inexact = append(t.inexact, int32(len(t.p.allocations)-1))
 }
 
 // table begins an allocation of a newer report, which does not number them.
@@ -414,16 +416,7 @@ func (t *textReader) row(m []string) {
 	if n := len(t.inexact); !exact && (n == 0 || t.inexact[n-1] != last) {
 		t.inexact = append(t.inexact, last)
 	}
-	t.reportValue(a, int64(len(t.p.values)), shape, size, offset)
-}
-
-func (t *textReader) reportValue(a *allocation, id int64, shape string, size, offset int64) {
-	i := int32(len(t.p.values))
-	a.values = append(a.values, i)
-	t.p.byID[id] = i
-	allocation := t.index[a.index]
-	t.p.values = append(t.p.values, value{id: id, size: size, color: a.color, offset: offset, allocation: allocation})
-	t.p.ofText = append(t.p.ofText, textValue{"", shape, false})
+	t.add(value{id: int64(len(t.p.values)), size: size, color: a.color, offset: offset}, textValue{shape: shape})
 }
 
 // shapesOf splits "bf16[8,16], 2×s32[8]" at the commas between shapes.
