@@ -65,12 +65,13 @@ type Failure struct {
 	Buffers   []FailureBuffer `json:"buffers"`   // buffers that the text lists, in its order
 	Beside    []DeviceBytes   `json:"beside"`    // what other devices of the program had in use then; empty if none was recorded, or if it survived
 
-	Reason     string  `json:"reason"`     // why it failed: see "Reasons" below
-	Confidence float64 `json:"confidence"` // of the reason, 0 to 1
-	How        string  `json:"how"`        // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
-	Advice     string  `json:"advice"`     // one thing to do
-	Proof      *string `json:"proof"`      // how it is known that the advice helps; null if it is not
-	Next       string  `json:"next"`       // command that shows more, or how to record more
+	Reason     string   `json:"reason"`            // why it failed: see "Reasons" below
+	Confidence float64  `json:"confidence"`        // of the reason, 0 to 1
+	How        string   `json:"how"`               // how it is known: recorded, derived from recorded facts by arithmetic or an exact replay, or inferred
+	Advice     string   `json:"advice"`            // one thing to do
+	Proof      *string  `json:"proof"`             // how it is known that the advice helps; null if it is not
+	Sure       *float64 `json:"advice_confidence"` // of the peak that a compiled program has with the advice, 0 to 1; null if it was not measured
+	Next       string   `json:"next"`              // command that shows more, or how to record more
 
 	Past       *WhatIfScenario `json:"past"`       // cheapest change with which the last request fits when the recording is replayed; null if none is known
 	Unfinished bool            `json:"unfinished"` // past is until the recording ends, in the middle of a pass: the rest may need more
@@ -288,6 +289,9 @@ func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	out.ReleasedBytes, out.Retries = d.Released, d.Retries
 	if d.Proof != "" {
 		out.Proof = &d.Proof
+	}
+	if d.Sure > 0 {
+		out.Sure = &d.Sure
 	}
 	if l := d.Leak; l != nil {
 		out.Leak = &failureLeak{siteName(t, &s.SpaceInfo, l.Site), int64(l.PerStep), l.Amount}

@@ -276,7 +276,7 @@ func TestRemedies(t *testing.T) {
 	}{
 		{"donate", "Donate 1 input", "with donated inputs at best 10.0 GiB instead of 20.0 GiB", []buffer{
 			{-1, 9, 10 * gib, 10 * gib, lifetime.Parameter, "bf16[5]"}, {-1, 9, 10 * gib, 10 * gib, lifetime.Output, "bf16[5]"}}},
-		{"donate, which loses nothing", "Donate 1 input", "with donated inputs at best 10.0 GiB instead of 19.0 GiB, with half as wide floats 9.50 GiB", []buffer{
+		{"donate, which loses nothing", "Donate 1 input", "with donated inputs at best 10.0 GiB instead of 19.0 GiB (confidence 50 %), with half as wide floats 9.50 GiB", []buffer{
 			{-1, 9, 9 * gib, 9 * gib, lifetime.Parameter, "f32[5]"}, {-1, 9, 9 * gib, 9 * gib, lifetime.Output, "f32[5]"}, {0, 4, gib, gib, lifetime.Temporary, "f32[7]{0:T(512)}"}}},
 		{"padding", "Make dimension 1 (3) of f32[65536,3] a multiple of 128, or put a longer one last: it has 17.0 GiB of padding.", "peak without padding 1.00 GiB instead of 18.0 GiB",
 			[]buffer{{-1, 9, 18 * gib, 1 * gib, lifetime.Temporary, "f32[65536,3]{1,0:T(8,128)}"}}},
@@ -322,6 +322,9 @@ func TestRemedies(t *testing.T) {
 		if len(all) != 1 || !strings.HasPrefix(all[0].Advice, c.advice) {
 			t.Errorf("%s: %+v", c.name, all)
 			continue
+		}
+		if all[0].Reason == "larger_than_device" && all[0].Confidence < .9 {
+			t.Errorf("%s: the reason has the confidence of the advice: %v", c.name, all[0].Confidence)
 		}
 		proof := ""
 		if all[0].Proof != nil {

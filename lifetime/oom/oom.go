@@ -26,6 +26,7 @@ type Diagnosis struct {
 	Confidence float64 // of the reason, 0 to 1, as measured
 	Words      string  // the reason as a clause
 	Advice     string  // one thing to do
+	Sure       float64 // confidence that a plan needs as little with the advice as Proof says, as measured; 0 if it is not
 	Proof      string  // how it is known that the advice helps; "" if it is not
 
 	Inferred bool // no failed request was recorded: a peak is compared with a limit

@@ -19,7 +19,7 @@ type remedy struct {
 	edit        string  // as whatif names it
 	sizes       []int64 // that the buffers would have
 	peak, low   int64   // if it is known without them; low is 0 if it is that or less
-	sure        float64 // confidence that the program would have that peak; 0 = that of the reason
+	sure        float64 // confidence that the program would have that peak; 0 = not measured
 	cost        int     // 0: nothing; a change of the program, time, precision and devices cost more
 }
 
@@ -75,9 +75,9 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 	})
 	switch {
 	case len(all) > 0 && (tooMuch(all[0]) == 0 || d.Reason == Padding):
-		d.Advice, d.Confidence = all[0].advice, cmp.Or(all[0].sure, d.Confidence)
+		d.Advice, d.Sure = all[0].advice, all[0].sure
 	case len(all) > 0 && all[0].sure > untried: // it needs more devices only for what is left
-		d.Advice = fmt.Sprintf("%s Then shard it over %s times as many devices.", all[0].advice, units.Count((all[0].peak+capacity-1)/max(capacity, 1)))
+		d.Sure, d.Advice = all[0].sure, fmt.Sprintf("%s Then shard it over %s times as many devices.", all[0].advice, units.Count((all[0].peak+capacity-1)/max(capacity, 1)))
 	case d.Reason != Padding:
 		d.Advice = spread(t, s, d.Mark.Begin, needed, capacity)
 	}
@@ -87,7 +87,10 @@ func (d *Diagnosis) remedies(t *lifetime.Tables) {
 		if low := units.Bytes(r.low); r.low > 0 && low != with {
 			with = low + " to " + with
 		}
-		parts = append(parts, fmt.Sprintf("%s %s instead of %s", r.how, with, units.Bytes(needed)))
+		if with += " instead of " + units.Bytes(needed); r.sure > 0 {
+			with += fmt.Sprintf(" (confidence %.0f %%)", 100*r.sure)
+		}
+		parts = append(parts, r.how+" "+with)
 	}
 	if parts != nil {
 		d.Proof = "peak " + strings.Join(parts, ", ")

@@ -172,6 +172,7 @@ class Failure(TypedDict):
     how: str
     advice: str
     proof: str | None
+    advice_confidence: float | None
     next: str
     past: WhatIfScenario | None
     unfinished: bool
