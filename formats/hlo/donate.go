@@ -251,17 +251,16 @@ func (d *donor) pairs() (all []pair, ok bool) {
 		case d.p.allocations[t.allocation].uses != compiled.ForOutput:
 			continue // it has the memory of an argument already
 		}
-		chosen := 0
-		for i := range inputs[:max(len(inputs)-left[shape], 1)] {
-			if d.inTime(&inputs[i], &t) {
-				chosen = i
-				break
-			}
-		}
-		if d.lastUse(use{inputs[chosen].op, wholeResult}, 0) >= len(d.pos) {
+		chosen := max(slices.IndexFunc(inputs[:max(len(inputs)-left[shape], 1)], func(of tensor) bool { return d.inTime(&of, &t) }), 0)
+		of := &inputs[chosen]
+		p := pair{argument: of.op, result: t, inTime: d.inTime(of, &t), free: d.lastUse(use{of.op, wholeResult}, 0), copied: -1}
+		if p.free >= len(d.pos) {
 			return nil, false // the argument is a result
 		}
-		all = append(all, d.pair(&inputs[chosen], &t))
+		if u := d.copyOf(of, &t); u >= 0 && u != t.op {
+			p.free, p.copied = max(p.free, d.lastUse(use{u, wholeResult}, 0)), d.valueOf(u)
+		}
+		all = append(all, p)
 		byShape[shape] = inputs[chosen+1:]
 	}
 	return all, d.budget >= 0
@@ -278,14 +277,6 @@ func (d *donor) maker(of int32) use {
 		}
 		return v, false
 	}))
-}
-
-func (d *donor) pair(argument, result *tensor) pair {
-	p := pair{argument: argument.op, result: *result, inTime: d.inTime(argument, result), free: d.lastUse(use{argument.op, wholeResult}, 0), copied: -1}
-	if u := d.copyOf(argument, result); u >= 0 && u != result.op {
-		p.free, p.copied = max(p.free, d.lastUse(use{u, wholeResult}, 0)), d.valueOf(u)
-	}
-	return p
 }
 
 // tensor returns the value of a part of a result. shape is the instruction that has its shape.
@@ -367,15 +358,15 @@ func (d *donor) valueOf(op int32) int32 {
 
 // elementwise reports whether an instruction can write its result over an operand while it reads it.
 func (d *donor) elementwise(op *operation, operand int) bool {
+	c := d.inner(op)
 	switch {
 	case op.opcode == "dynamic-update-slice" || op.opcode == "scatter":
 		return operand == 0
 	case op.opcode != "fusion":
 		return slices.Contains(elementwiseOps, op.opcode)
-	case !op.loop || len(op.called) != 1 || d.computations[op.called[0]] == nil:
+	case !op.loop || c == nil:
 		return false
 	}
-	c := d.computations[op.called[0]]
 	d.budget -= len(c.ops)
 	from := make([]bool, len(c.ops))
 	for i := range c.ops {

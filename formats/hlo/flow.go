@@ -18,18 +18,14 @@ func (s set) with(o set) set {
 	if len(s) == 0 {
 		return o
 	}
-	var sum set
+	sum, shared := s, true
 	for i := range o {
 		if o[i]&^s[i] != 0 {
-			sum = slices.Clone(s)
-			break
+			if shared {
+				sum, shared = slices.Clone(s), false
+			}
+			sum[i] |= o[i]
 		}
-	}
-	if sum == nil {
-		return s
-	}
-	for i := range o {
-		sum[i] |= o[i]
 	}
 	return sum
 }
@@ -285,8 +281,8 @@ func (x *flows) step(op *operation, operands, arguments []flow) flow {
 			return flow{set: operands[0].of(op.number)}
 		}
 	case "fusion", "call", "async-start":
-		if len(op.called) == 1 {
-			return x.of(x.computations[op.called[0]], operands)
+		if c := x.inner(op); c != nil {
+			return x.of(c, operands)
 		}
 	case "copy", "copy-start", "copy-done", "async-update", "async-done", "opt-barrier":
 		if len(operands) == 1 {

@@ -159,6 +159,14 @@ func (c *computation) usersOf() [][]int32 {
 	return c.users
 }
 
+// inner returns the only computation that an instruction calls; nil if it calls none or several.
+func (g *graph) inner(op *operation) *computation {
+	if len(op.called) != 1 {
+		return nil
+	}
+	return g.computations[op.called[0]]
+}
+
 // results returns the instructions that make the results of the program.
 func (g *graph) results() []int32 {
 	if root := &g.main.ops[g.main.root]; root.opcode == "tuple" {

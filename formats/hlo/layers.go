@@ -155,13 +155,6 @@ func (l *layers) stretches(stream []int32, n int32) int32 {
 	return n
 }
 
-// calls returns the lines of the program's own code that a call comes from, itself first.
-func (l *layers) calls(id int64) []int64 {
-	all := l.names.calls(id)
-	l.d.budget -= len(all)
-	return all
-}
-
 // call is a line of the program: its instructions in each stretch, with 0 for those in a fusion of another line, and what it calls.
 type call struct {
 	stretches map[int32]int
@@ -174,7 +167,7 @@ func (l *layers) name() {
 	all, ends, of := map[int64]*call{0: {stretches: map[int32]int{}}}, map[int32]int64{}, map[int32]int32{}
 	add := func(op *operation, stretch int32, n int) {
 		inner := int64(0)
-		for _, id := range append(l.calls(op.frame), 0) {
+		for _, id := range append(l.names.calls(op.frame), 0) {
 			if all[id] == nil {
 				all[id] = &call{stretches: map[int32]int{}}
 			}
@@ -183,7 +176,7 @@ func (l *layers) name() {
 			if c.stretches[stretch] += n; inner != 0 && !slices.Contains(c.inner, inner) {
 				c.inner = append(c.inner, inner)
 			}
-			l.d.budget -= len(c.inner)
+			l.d.budget -= 1 + len(c.inner)
 			inner = id
 		}
 	}
@@ -196,15 +189,18 @@ func (l *layers) name() {
 		if s.cut {
 			ends[s.stretch] = op.frame
 		}
-		if op.opcode == "fusion" && len(op.called) == 1 && l.computations[op.called[0]] != nil {
-			for k := range l.computations[op.called[0]].ops {
-				add(&l.computations[op.called[0]].ops[k], s.stretch, 0)
+		if in := l.inner(op); in != nil && op.opcode == "fusion" {
+			for k := range in.ops {
+				add(&in.ops[k], s.stretch, 0)
 			}
 		}
 	}
 	named := map[int64]bool{}
 	for _, id := range slices.Sorted(maps.Keys(all)) { // calls have higher numbers than their callers
-		c, n, most, least, outer := all[id], 0, 0, len(l.steps), l.calls(id)
+		c, n, most, least, outer := all[id], 0, 0, len(l.steps), l.names.calls(id)
+		if l.d.budget -= len(outer); l.d.budget < 0 {
+			return
+		}
 		for _, inner := range c.inner { // what is only in fusions of other lines does not count, unless the call has all of the forward pass
 			if all[inner].own > 0 || c.own == all[0].own {
 				n, most, least = n+1, max(most, len(all[inner].stretches)), min(least, len(all[inner].stretches))
@@ -217,7 +213,7 @@ func (l *layers) name() {
 		mine := slices.DeleteFunc(slices.Sorted(maps.Keys(c.stretches)), func(s int32) bool { return 2*c.stretches[s] < all[0].stretches[s] })
 		times, last := map[int64]int{}, int64(-1) // layers end in the line that most stretches end in
 		for _, s := range mine {
-			if times[ends[s]]++; times[ends[s]] >= times[last] && slices.Contains(l.calls(ends[s]), id) {
+			if times[ends[s]]++; times[ends[s]] >= times[last] && slices.Contains(l.names.calls(ends[s]), id) {
 				last = ends[s]
 			}
 		}

@@ -155,10 +155,10 @@ func (g *origins) operand(v item, n int64, path []int64) (item, bool) {
 
 // result returns the part at a path of what the only computation that an instruction calls returns, before bitcasts.
 func (g *origins) result(op *operation, path []int64) (item, bool) {
-	if len(op.called) != 1 || g.computations[op.called[0]] == nil || g.computations[op.called[0]].root < 0 {
+	c := g.inner(op)
+	if c == nil || c.root < 0 {
 		return item{}, false
 	}
-	c := g.computations[op.called[0]]
 	return g.follow(item{place{c, c.root}, path}, func(v item) (item, bool) {
 		if opcode := v.operation().opcode; opcode != "bitcast" && opcode != "tuple" {
 			return v, false
@@ -194,8 +194,7 @@ func (g *graph) isArgument(v item) bool { return v.in == g.main && v.operation()
 
 // isEmpty reports whether an instruction makes memory to be filled.
 func (g *graph) isEmpty(op *operation) bool {
-	if op.opcode == "fusion" && len(op.called) == 1 { // on CPU
-		c := g.computations[op.called[0]]
+	if c := g.inner(op); op.opcode == "fusion" { // on CPU
 		return c != nil && c.root >= 0 && c.ops[c.root].opcode == "broadcast" && (!op.named || len(c.ops) == 2) // of an argument of the fusion
 	}
 	return op.opcode == "custom-call" && len(op.operands) == 0 || op.opcode == "broadcast"
@@ -368,10 +367,8 @@ func (g *origins) lined(at place) place {
 		if op.lined {
 			return near[i]
 		}
-		if op.opcode == "fusion" && len(op.called) == 1 {
-			if c := g.computations[op.called[0]]; c != nil && c.root >= 0 {
-				near = append(near, place{c, c.root})
-			}
+		if c := g.inner(op); op.opcode == "fusion" && c != nil && c.root >= 0 {
+			near = append(near, place{c, c.root})
 		}
 		for _, o := range op.operands {
 			if o >= 0 {

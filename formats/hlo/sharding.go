@@ -1,6 +1,7 @@
 package hlo
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,13 +90,10 @@ func (p *program) leaves(at wire.Span) (all []compiled.Sharding, err error) {
 		return []compiled.Sharding{whole}, err
 	}
 	for _, part := range parts {
-		s, _, err := p.sharding(part)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
+		s, _, failed := p.sharding(part)
+		all, err = append(all, s), cmp.Or(err, failed)
 	}
-	return all, nil
+	return all, err
 }
 
 // sharding reads an OpSharding: that of an array, or the places of those of a tuple's parts.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/memlane/memlane/formats/internal/wire"
@@ -106,14 +105,7 @@ func braced(path []int64) string {
 	if len(path) == 0 {
 		return ""
 	}
-	text := []byte{'{'}
-	for i, n := range path {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, n, 10)
-	}
-	return string(append(text, '}'))
+	return "{" + string(appendList(nil, path)) + "}"
 }
 
 // named returns the instructions by name.

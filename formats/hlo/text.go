@@ -122,8 +122,7 @@ func (t *textReader) read() error {
 			}
 		case line == "InstructionSequence:", line == "BufferLiveRange:":
 			part = line
-		case strings.HasPrefix(line, "Live ranges at "), line == "Used values:", strings.HasPrefix(line,
-			"Allocations sorted by size with"):
+		case strings.HasPrefix(line, "Live ranges at "), line == "Used values:", strings.HasPrefix(line, "Allocations sorted by size with"):
 			part = "rest"
 		case part == "InstructionSequence:":
 			if n, name, ok := strings.Cut(line, ":"); ok {
@@ -188,8 +187,7 @@ func (t *textReader) allocation(m []string, report bool) error {
 	for _, use := range []struct {
 		word string
 		use  compiled.Uses
-	}{{", parameter ", compiled.ForParameter}, {", maybe-live-out", compiled.ForOutput}, {", constant",
-		compiled.ForConstant}, {", thread-local", compiled.ForThreadLocal}} {
+	}{{", parameter ", compiled.ForParameter}, {", maybe-live-out", compiled.ForOutput}, {", constant", compiled.ForConstant}, {", thread-local", compiled.ForThreadLocal}} {
 		if strings.Contains(m[4], use.word) {
 			a.uses |= use.use
 		}
