@@ -34,22 +34,27 @@ func setNames(t *lifetime.Tables, s *lifetime.Space, at func(lifetime.SiteID) *p
 // pairNamed pairs the places whose buffers have the same names, unless other places have them too: code moves to other
 // lines, functions and files, a parameter keeps its name.
 func pairNamed(before, after []*placeSum, pair func(b, a *placeSum)) {
-	only := func(places []*placeSum) map[string]*placeSum {
-		index := map[string]*placeSum{}
+	pairOnly(before, after, func(p *placeSum) (string, bool) { return p.names, p.names != "" }, pair)
+}
+
+// pairOnly pairs the places with a key that no other place of their side has.
+func pairOnly[K comparable](before, after []*placeSum, key func(p *placeSum) (k K, ok bool), pair func(b, a *placeSum)) {
+	only := func(places []*placeSum) map[K]*placeSum {
+		index := map[K]*placeSum{}
 		for _, p := range places {
-			if _, several := index[p.names]; several {
-				index[p.names] = nil
-			} else {
-				index[p.names] = p
+			if k, ok := key(p); ok {
+				if _, several := index[k]; several {
+					p = nil
+				}
+				index[k] = p
 			}
 		}
-		delete(index, "")
 		return index
 	}
 	was, is := only(before), only(after)
 	for _, b := range before {
-		if a := is[b.names]; a != nil && was[b.names] == b {
-			pair(b, a)
+		if k, _ := key(b); is[k] != nil && was[k] == b {
+			pair(b, is[k])
 		}
 	}
 }

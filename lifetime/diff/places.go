@@ -10,7 +10,6 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 )
 
-// placeSum has the figures of a place on one side.
 type placeSum struct {
 	Figures
 	place  lifetime.Place
@@ -68,7 +67,6 @@ func placesOf(c *judge.Capture, side *Side, lines bool) (all []*placeSum) {
 	return all
 }
 
-// comparedPlace returns what places are compared by: with their lines or without.
 func comparedPlace(p lifetime.Place, lines bool) lifetime.Place {
 	p.Frame.Column, p.Inferred = 0, false
 	if !lines {
@@ -195,29 +193,7 @@ func pairEqual(before, after []*placeSum, pair func(b, a *placeSum)) {
 		sizes  uint64
 		unseen bool
 	}
-	keyOf := func(p *placeSum) key { return key{p.Figures, p.sizes, p.unseen} }
-	only := func(places []*placeSum) map[key]*placeSum {
-		index := map[key]*placeSum{}
-		for _, p := range places {
-			k := keyOf(p)
-			if p.taken || !p.mixed {
-				continue
-			}
-			if _, several := index[k]; several {
-				index[k] = nil
-			} else {
-				index[k] = p
-			}
-		}
-		return index
-	}
-	was, is := only(before), only(after)
-	for _, b := range before {
-		k := keyOf(b)
-		if a := is[k]; a != nil && was[k] == b {
-			pair(b, a)
-		}
-	}
+	pairOnly(before, after, func(p *placeSum) (key, bool) { return key{p.Figures, p.sizes, p.unseen}, !p.taken && p.mixed }, pair)
 }
 
 // inLineOrder returns places sorted by line; the sort is stable.

@@ -47,11 +47,11 @@ type Pass struct {
 	fragmented bool                     // other words say why memory is free but missing: a failed allocation, or idle memory of private pools
 
 	// Computed when first needed.
-	traced    callPaths         // with one name for all traces of a tf.function
-	python    callPaths         // without native frames
-	reserved  []lifetime.Region // reserved at the end of the window, by address
-	releases  []int64           // when regions were given back to the device, sorted
-	levels    []lifetime.Level  // of the space, in occupied bytes
+	traced    callPaths        // with one name for all traces of a tf.function
+	python    callPaths        // without native frames
+	streams   func(int) int64  // see streamOf
+	releases  []int64          // when regions were given back to the device, sorted
+	levels    []lifetime.Level // of the space, in occupied bytes
 	peak      *lifetime.Level
 	survived  func(*lifetime.Mark) bool  // see oom.Survivors
 	results   map[int]int                // by step; see ofGraph
@@ -74,7 +74,6 @@ func newPass(c *program.Program, s *lifetime.Space, settings Settings) *Pass {
 // dynamic reports whether the space has a history of allocations and frees.
 func (p *Pass) dynamic() bool { return p.Space.Facts&lifetime.History != 0 && !p.compiled() }
 
-// compiled reports whether the space belongs to a compiled program.
 func (p *Pass) compiled() bool { return p.Space.Axis == lifetime.ProgramOrder }
 
 // unexplained yields the selected sites that no earlier rule has explained, with their histories.
@@ -96,7 +95,6 @@ func (p *Pass) selected(site lifetime.SiteID) bool {
 	return p.matches(site)
 }
 
-// anyFrame reports whether is returns true for a frame on the stack of a site.
 func (p *Pass) anyFrame(site lifetime.SiteID, is func(*frame.Frame) bool) bool {
 	for f := range p.FramesOf(p.Sites[site].Stack) {
 		if is(f) {
@@ -116,7 +114,6 @@ func (p *Pass) ofPyTorch() bool {
 		func(name string) bool { return strings.HasPrefix(producer, name) })
 }
 
-// advice returns advice for PyTorch, or for other frameworks.
 func (p *Pass) advice(torch, others string) []string {
 	if p.ofPyTorch() {
 		return []string{torch}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/purpose"
+	"github.com/memlane/memlane/lifetime/region"
 )
 
 // The bounds of set-up.
@@ -33,7 +34,6 @@ func (p *Pass) survivors(h *history) []int {
 	return h.survivors
 }
 
-// setUp returns the buffers of a site that are set-up, in order.
 func (p *Pass) setUp(h *history) []int {
 	if h.setUp == nil {
 		h.setUp = p.findSetUp(h)
@@ -50,7 +50,7 @@ func (p *Pass) findSetUp(h *history) []int {
 	seen, early := map[int64]int{}, map[int64]bool{} // buffers so far by stream; sizes of set-up
 	for _, i := range h.buffers[:min(len(all), 1)*len(h.buffers)] {
 		b := &p.Space.Buffers[i]
-		on := p.streamOf(b)
+		on := p.streamOf(i)
 		seen[on]++
 		early[b.Requested] = early[b.Requested] || seen[on] <= earliest
 	}
@@ -133,7 +133,7 @@ func (p *Pass) fewPerStream(h *history) map[int64][]int {
 	for _, i := range h.open {
 		b := &p.Space.Buffers[i]
 		made, seen := few[b.Requested]
-		on := slices.DeleteFunc(slices.Clone(made), func(k int) bool { return p.streamOf(&p.Space.Buffers[k]) != p.streamOf(b) })
+		on := slices.DeleteFunc(slices.Clone(made), func(k int) bool { return p.streamOf(k) != p.streamOf(i) })
 		if n := len(on); seen && made == nil || n == minRises-1 || n > 0 && !p.isWorkspace(i) &&
 			sort.SearchInts(h.buffers, i)-sort.SearchInts(h.buffers, on[n-1]) < leastRun {
 			few[b.Requested] = nil
@@ -151,20 +151,10 @@ func (p *Pass) fewPerStream(h *history) map[int64][]int {
 	return few
 }
 
-// streamOf returns the stream of the region that contains a live buffer, 0 if there is none.
-func (p *Pass) streamOf(b *lifetime.Buffer) int64 {
-	if p.reserved == nil {
-		p.reserved = []lifetime.Region{}
-		for _, r := range p.Space.Regions {
-			if r.Edge&lifetime.EndOpen != 0 {
-				p.reserved = append(p.reserved, r)
-			}
-		}
-		slices.SortFunc(p.reserved, func(x, y lifetime.Region) int { return cmp.Compare(x.Addr, y.Addr) })
+// streamOf returns the stream of a buffer.
+func (p *Pass) streamOf(buffer int) int64 {
+	if p.streams == nil {
+		p.streams = region.StreamsOfBuffers(p.Space)
 	}
-	after := sort.Search(len(p.reserved), func(i int) bool { return p.reserved[i].Addr > b.Addr })
-	if after == 0 {
-		return 0
-	}
-	return p.reserved[after-1].Stream
+	return p.streams(buffer)
 }

@@ -59,7 +59,7 @@ func (p *Program) evidenceOf(s *lifetime.Space) Evidence {
 		until, bytes int64 // end of the last buffer; of all
 		holds        bool
 	}
-	stream, index, of := streamsOf(s), map[chain]int32{}, make([]int32, len(s.Buffers))
+	stream, index, of := region.StreamsOfBuffers(s), map[chain]int32{}, make([]int32, len(s.Buffers))
 	var chains []use
 	streams := map[int64]bool{} // whether one of their chains holds
 	for i := range s.Buffers {
@@ -95,22 +95,4 @@ func (p *Program) evidenceOf(s *lifetime.Space) Evidence {
 		return Evidence{}
 	}
 	return Evidence{before}
-}
-
-// streamsOf returns a function that returns the stream of a buffer.
-func streamsOf(s *lifetime.Space) func(i int) int64 {
-	several := false
-	for i := range s.Regions {
-		several = several || s.Regions[i].Stream != s.Regions[0].Stream
-	}
-	if !several {
-		return func(int) int64 { return 0 }
-	}
-	regions := region.OfBuffers(s)
-	return func(i int) int64 {
-		if regions[i] == region.None {
-			return 0
-		}
-		return s.Regions[regions[i]].Stream
-	}
 }

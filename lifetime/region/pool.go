@@ -73,6 +73,15 @@ func PoolsOfBuffers(s *lifetime.Space) func(buffer int) PoolID {
 	return func(buffer int) PoolID { return poolOf(s, of[buffer]) }
 }
 
+// StreamsOfBuffers returns a function that returns the stream of a buffer, given as an index into Buffers; 0 if it is not known.
+func StreamsOfBuffers(s *lifetime.Space) func(buffer int) int64 {
+	if !slices.ContainsFunc(s.Regions, func(r lifetime.Region) bool { return r.Stream != s.Regions[0].Stream }) {
+		return func(int) int64 { return 0 }
+	}
+	pools := PoolsOfBuffers(s)
+	return func(buffer int) int64 { return pools(buffer).Stream }
+}
+
 func poolOf(s *lifetime.Space, region int32) PoolID {
 	if region == None {
 		return PoolID{NoRegion: true}
@@ -141,7 +150,6 @@ func aliveAt(r *lifetime.Region, t int64) bool {
 	return r.Begin <= t && (r.End > t || r.Edge&lifetime.EndOpen != 0) && r.Uses&compiled.ForThreadLocal == 0
 }
 
-// regionsAt returns the indexes of the regions at t, by address.
 func regionsAt(s *lifetime.Space, t int64) (open spans.Map[int32]) {
 	for i := range s.Regions {
 		if r := &s.Regions[i]; aliveAt(r, t) {
@@ -209,7 +217,6 @@ type regionCursor struct {
 	open  spans.Map[int32]
 }
 
-// next advances to t.
 func (c *regionCursor) next(t int64) {
 	for {
 		begin, end := int64(math.MaxInt64), int64(math.MaxInt64)

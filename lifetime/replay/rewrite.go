@@ -6,15 +6,15 @@ import (
 )
 
 // CallKind is the kind of a Call.
-type CallKind uint8
+type CallKind = op
 
 // Kinds of calls.
 const (
-	Allocate    CallKind = iota
-	RequestFree          // the program freed a request, other streams may still use it
-	Free
-	Fail  // a request that failed
-	Empty // torch.cuda.empty_cache(); it has no request
+	Allocate    = opAlloc
+	RequestFree = opRequest // the program freed a request, other streams may still use it
+	Free        = opFree
+	Fail        = opFull  // a request that failed
+	Empty       = opEmpty // torch.cuda.empty_cache(); it has no request
 )
 
 // Call is what a program asks of the allocator. Request is an index of the buffers of the space; failed requests come
@@ -27,10 +27,9 @@ type Call struct {
 // Calls yields what the recorded program asked of the allocator, in order. What was allocated before the recording is
 // not in it.
 func (h *History) Calls() iter.Seq[Call] {
-	kinds := map[op]CallKind{opAlloc: Allocate, opRequest: RequestFree, opFree: Free, opFull: Fail, opEmpty: Empty}
 	return func(yield func(Call) bool) {
 		for _, e := range h.events {
-			if kind, ok := kinds[e.op]; ok && !yield(Call{kind, int(e.of)}) {
+			if e.op != opSegment && e.op != opRelease && !yield(Call{e.op, int(e.of)}) {
 				return
 			}
 		}
@@ -55,7 +54,6 @@ type Request struct {
 // Rewrite returns a program that makes other requests, in another order. What was cached at the start of the recording
 // stays. Instants of the result are indexes of calls.
 func (h *History) Rewrite(requests []Request, calls []Call) *History {
-	ops := [...]op{Allocate: opAlloc, RequestFree: opRequest, Free: opFree, Fail: opFull, Empty: opEmpty}
 	w := &History{
 		Settings: h.Settings, requests: make([]request, len(requests)), segments: h.segments, events: make([]event, len(calls)),
 		startSegments: h.startSegments, addresses: h.addresses, pools: h.pools, poolsUnknown: h.poolsUnknown,
@@ -74,7 +72,7 @@ func (h *History) Rewrite(requests []Request, calls []Call) *History {
 		}
 	}
 	for i, c := range calls {
-		w.events[i] = event{ops[c.Kind], int32(c.Request)}
+		w.events[i] = event{c.Kind, int32(c.Request)}
 		switch r := &w.requests[min(c.Request, len(requests)-1)]; c.Kind {
 		case Allocate, Fail:
 			r.begin, r.number, w.allocations = int64(i), int32(i), w.allocations+1
