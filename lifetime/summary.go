@@ -98,7 +98,6 @@ func (s *Space) Sums() (sum Summary) {
 	return sum
 }
 
-// any reports whether the site has a buffer.
 func (r *SiteSummary) any() bool { return r.Allocated.Count+r.Freed.Count+r.AtEnd.Count > 0 }
 
 // Row is one line of a breakdown: the live buffers of one site, kind and purpose, or bytes that belong to no buffer.
@@ -153,7 +152,6 @@ func (s *Space) Breakdown(t int64) []Row {
 	return rows
 }
 
-// rowKey is what the buffers of a row have in common.
 type rowKey struct {
 	site    SiteID
 	purpose PurposeID

@@ -18,7 +18,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// schema is the version of the JSON.
 const schema = "memlane/1"
 
 // howKnown returns how in JSON: that of a statement that was recorded, or that follows from what was.

@@ -140,7 +140,6 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 	return out
 }
 
-// codeOf returns the line of the program of a site.
 func codeOf(t *lifetime.Tables, site lifetime.SiteID) code {
 	f, ok := t.FrameOf(site)
 	if !ok || f.File == "" || f.Kind != frame.User {

@@ -278,7 +278,6 @@ func unjudgedNotes(c *lifetime.Capture, spaces []*lifetime.Space) (notes []strin
 	return notes
 }
 
-// listed returns up to maxIDs names as a list.
 func listed(names []string) string {
 	if more := len(names) - maxIDs; more > 0 {
 		names = append(names[:maxIDs:maxIDs], units.Count(int64(more))+" more (memlane info lists them)")
@@ -305,7 +304,6 @@ func whyUnjudged(c *lifetime.Capture, s *lifetime.Space) string {
 	return why
 }
 
-// functionsOf returns the changes by matching functions, for every space in which there are any.
 func functionsOf(c *judge.Capture, function *regexp.Regexp) (all []Function) {
 	matches := selection.Matching(&c.Tables, function)
 	for i, s := range c.Spaces {

@@ -154,7 +154,6 @@ type FailureBuffer struct {
 	PaddingBytes *int64 `json:"padding_bytes"` // padding in a compiled program; null for others
 }
 
-// maxHeld limits the holders and buffers of a failure.
 const maxHeld = 20
 
 // OOMsOf describes the failed allocations of some spaces of a capture, and the compiled programs that are larger than
@@ -280,7 +279,6 @@ func figureOf(n int64) *int64 {
 	return &n
 }
 
-// failureOf describes one failure.
 func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	t, s, m := &c.Tables, d.Space, d.Mark
 	out := figuresOf(t, s, m, &d.Failure)
@@ -311,7 +309,6 @@ func failureOf(c *judge.Capture, d *oom.Diagnosis) Failure {
 	return out
 }
 
-// figuresOf returns a failure with its figures and its requester.
 func figuresOf(t *lifetime.Tables, s *lifetime.Space, m *lifetime.Mark, state *failure.Failure) Failure {
 	out := Failure{
 		File: t.Sources[s.Source].File, Space: s.ID(), Source: cmp.Or(state.Source, "recording"),
@@ -410,7 +407,6 @@ func (f *Failure) holders(t *lifetime.Tables, s *lifetime.Space, rows []lifetime
 	}
 }
 
-// sumCategories sums up the holders by category.
 func (f *Failure) sumCategories() {
 	const most = 4
 	var all sums
@@ -423,7 +419,6 @@ func (f *Failure) sumCategories() {
 	f.Categories = f.Categories[:min(len(f.Categories), most)]
 }
 
-// holderName returns the name of a holder.
 func holderName(t *lifetime.Tables, s *lifetime.Space, id lifetime.SiteID) string {
 	if !static(&s.SpaceInfo) || t.Sites[id].Shape == "" {
 		return siteName(t, &s.SpaceInfo, id)
@@ -431,7 +426,6 @@ func holderName(t *lifetime.Tables, s *lifetime.Space, id lifetime.SiteID) strin
 	return oom.BufferName(t, id)
 }
 
-// bySize sums up buffers by size.
 func bySize(s *lifetime.Space, live []int) (all []SizeHeld) {
 	counts := map[int64]int64{}
 	for _, i := range live {

@@ -248,7 +248,6 @@ func (g grouped) arrays(t *lifetime.Tables, rows []lifetime.Row) (largest lifeti
 	return largest, len(known)
 }
 
-// partsOf sums up rows by what they are for.
 func partsOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) Parts {
 	return Parts{
 		Inferred: slices.ContainsFunc(rows, func(r lifetime.Row) bool {
@@ -269,7 +268,6 @@ func partsOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, ro
 	}
 }
 
-// categoriesOf sums up rows by category.
 func categoriesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Part {
 	return partsBy(rows, func(r *lifetime.Row) (string, purpose.How) {
 		return t.Category(s, r.Kind, r.Site, r.Purpose), t.Purpose(r.Purpose).HowNamed()
@@ -291,13 +289,11 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) (string, purpose.Ho
 	return all.parts()
 }
 
-// rowNames are the names of rows without buffers.
 var rowNames = map[lifetime.Kind]string{
 	lifetime.FromBase: purpose.Words(lifetime.FromBase.String()), lifetime.FromStack: "stack of compiled programs",
 	lifetime.FromUsage: "(only the total was recorded)",
 }
 
-// placesOf sums up rows by name.
 func placesOf(t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row, of grouped, paths bool) (total lifetime.Amount, places []Place) {
 	type key struct {
 		name, shape, category string

@@ -93,7 +93,6 @@ func (r *Ranks) addTo(g rankGroup, rank string, f *finding.Finding) {
 // Known reports whether there are several ranks and every capture has one.
 func (r *Ranks) Known() bool { return r != nil && !r.unknown && len(r.names) > 1 }
 
-// rows returns a row for each rank.
 func (r *Ranks) rows() (rows []Rank) {
 	for _, name := range r.names {
 		row, leaked := Rank{Rank: name}, int64(0)

@@ -251,7 +251,6 @@ func sameSettings(x, y *replay.Trial) bool {
 	return slices.EqualFunc(x.Outcomes, y.Outcomes, func(a, b replay.Outcome) bool { return a.Settings == b.Settings })
 }
 
-// row adds a trial to the answer.
 func (t *Tuning) row(out *Tune, conf string, trial *replay.Trial) {
 	own := trial.Recorded && t.Capacity == 0 && t.Fraction == 0 // the figures are the recorded ones
 	total := TuneSetting{Conf: conf, Outcome: "ok", Exact: true, Recorded: trial.Recorded, HighBytes: new(int64)}

@@ -26,7 +26,6 @@ const (
 	maxLinear = 1 << 10
 )
 
-// add adds [lo, hi).
 func (c *coverage) add(lo, hi uint64) {
 	const prime = 0x9E3779B97F4A7C15
 	recent := &c.recent[lo*prime>>(64-recentBits)]

@@ -21,7 +21,6 @@ type keptTotals struct {
 	any                   bool
 }
 
-// add takes the next total.
 func (k *keptTotals) add(t *lifetime.Total) {
 	if k.last.HasFragmentation && !t.HasFragmentation {
 		return
@@ -34,7 +33,6 @@ func (k *keptTotals) add(t *lifetime.Total) {
 	}
 }
 
-// list returns the totals in order of time.
 func (k *keptTotals) list() (list []lifetime.Total) {
 	if k.any {
 		list = append(list, k.last)
@@ -124,7 +122,6 @@ func (f *fold) event(e *event) {
 	}
 }
 
-// keep stores a buffer.
 func (f *fold) keep(b *lifetime.Buffer) (i int) {
 	f.addresses = f.addresses || b.Addr != 0
 	f.stacks = f.stacks || f.log.b.capture.Sites[b.Site].Stack != 0

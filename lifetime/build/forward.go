@@ -123,7 +123,6 @@ func (c *nodeCalls) each(n int) []lifetime.SiteID {
 	return calls
 }
 
-// made returns the site of a node that the site of an operator made.
 func (n *forwardNames) made(node, operator lifetime.SiteID) lifetime.SiteID {
 	site := n.b.capture.Sites[node]
 	site.Source = n.b.capture.Sites[operator].Stack

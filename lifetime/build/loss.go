@@ -6,7 +6,6 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// counted is a loss of one space.
 type counted struct{ loss.Loss }
 
 // add counts one case. It calls where for the first one only.

@@ -18,7 +18,6 @@ import (
 // notRequested marks an open buffer whose free was not requested.
 const notRequested = math.MinInt64
 
-// openBuffer is a buffer that has not ended.
 type openBuffer struct {
 	index     int
 	requested int64 // time of its FreeRequested, or notRequested
@@ -105,7 +104,6 @@ func (p *pairing) event(e *event) {
 	}
 }
 
-// delayed notes when the free of a buffer was requested.
 func (p *pairing) delayed(o openBuffer) {
 	if o.requested != notRequested {
 		if p.late == nil {
@@ -153,7 +151,6 @@ func (e *event) buffer(begin int64) lifetime.Buffer {
 	return lifetime.Buffer{Begin: begin, Addr: e.addr, Size: e.occupied, Requested: e.size, Edge: inferred(e.inferred)}
 }
 
-// inferred returns the edge of a buffer whose size was computed.
 func inferred(yes bool) lifetime.Edge {
 	if yes {
 		return lifetime.SizeInferred
@@ -161,7 +158,6 @@ func inferred(yes bool) lifetime.Edge {
 	return 0
 }
 
-// begin opens a buffer.
 func (p *pairing) begin(b lifetime.Buffer) openBuffer {
 	o := openBuffer{p.bufs.N, notRequested}
 	p.open[b.Addr] = o
@@ -169,7 +165,6 @@ func (p *pairing) begin(b lifetime.Buffer) openBuffer {
 	return o
 }
 
-// add adds a buffer.
 func (p *pairing) add(b lifetime.Buffer) {
 	p.bufs.Add(b)
 	p.freeSites.Add(0)

@@ -24,7 +24,6 @@ type regionPairing struct {
 	classOf map[lifetime.Region]int64
 }
 
-// class returns the index of the class of r.
 func (p *regionPairing) class(r *lifetime.Region) int64 {
 	class := lifetime.Region{Kind: r.Kind, Small: r.Small, Stream: r.Stream, Pool: r.Pool, Edge: r.Edge & lifetime.PoolUnknown}
 	i, ok := p.classOf[class]
@@ -40,7 +39,6 @@ func (p *regionPairing) class(r *lifetime.Region) int64 {
 	return i
 }
 
-// event takes the next event.
 func (p *regionPairing) event(e *event) {
 	hi := spans.End(e.addr, e.size)
 	r := p.classes[e.occupied]

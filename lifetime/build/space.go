@@ -122,7 +122,6 @@ func (log *spaceLog) overflows() bool {
 	return sum == math.MaxInt64
 }
 
-// levelOverflows reports whether a level of a space saturates.
 func levelOverflows(s *lifetime.Space) bool {
 	var requested, occupied units.Sum
 	for c := range s.Changes() {
@@ -209,7 +208,6 @@ func (log *spaceLog) replay() {
 // windowGiven reports whether the description has a window. Then it has Facts and Base, too.
 func (log *spaceLog) windowGiven() bool { return log.space.End > log.space.Begin }
 
-// finish makes the space.
 func (log *spaceLog) finish() *lifetime.Space {
 	log.replay()
 	s := log.space

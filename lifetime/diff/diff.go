@@ -28,7 +28,6 @@ type Result struct {
 	pairs map[located]int // number of the pair of places, from 1; 0 = one side lacks it
 }
 
-// located is a place of a space.
 type located struct {
 	space *lifetime.Space
 	place lifetime.Place
@@ -136,7 +135,6 @@ func Compare(before, after *judge.Capture) *Result {
 	return r
 }
 
-// sideOf returns the figures of a space.
 func sideOf(c *judge.Capture, s *lifetime.Space) *Side {
 	sum := s.Summary()
 	side := &Side{Space: s, Peak: sum.Peak.Bytes, PeakRequested: sum.PeakRequested.Bytes, End: units.AddSat(s.Base, sum.Live.Bytes),
@@ -160,7 +158,6 @@ func sideOf(c *judge.Capture, s *lifetime.Space) *Side {
 	return side
 }
 
-// compareSpaces adds the rows of a pair.
 func (r *Result) compareSpaces(pair int) {
 	p := &r.Pairs[pair]
 	before, after := placesOf(r.Before, p.Before, r.Lines), placesOf(r.After, p.After, r.Lines)

@@ -74,7 +74,6 @@ func agreement(b, a *placeSum) int {
 	return n
 }
 
-// meanSize returns the mean of the requested bytes of its buffers.
 func (p *placeSum) meanSize() int64 {
 	amount := p.Allocated
 	if amount.Count == 0 {

@@ -81,7 +81,6 @@ func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 	return pairs
 }
 
-// number returns the number of a device, "" if it has none.
 func number(s *lifetime.Space) string {
 	_, n, _ := strings.Cut(s.Device, ":")
 	return n

@@ -12,7 +12,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// maxNamed is the maximum number of places in a verdict.
 const maxNamed = 3
 
 // Verdict returns the main differences in one line: the peak, the places that changed most there, and new and fixed
@@ -105,7 +104,6 @@ func (p *Pair) Moves() bool {
 	return p.Before != nil && p.After != nil && p.Before.Phase != p.After.Phase && p.Before.Phase.Words() != "" && p.After.Phase.Words() != ""
 }
 
-// place says where in a step the peak is, and of what there is most.
 func (s *Side) place() string {
 	text := fmt.Sprintf("the %s (%s", s.Phase.Words(), units.Bytes(s.Peak))
 	if len(s.Categories) > 0 {

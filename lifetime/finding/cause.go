@@ -101,14 +101,12 @@ func (g *causeGroup) mostly(p *Pass, is func(lifetime.SiteID) bool) bool {
 	return bytes > 0 && bytes >= all/2
 }
 
-// ofGradients reports whether a backward pass allocated the buffers.
 func (p *Pass) ofGradients(g *causeGroup) bool {
 	return g.mostly(p, func(site lifetime.SiteID) bool {
 		return strings.EqualFold(p.Sites[site].Region, "gradient") || p.isBackward(site)
 	})
 }
 
-// ofHook reports whether a hook allocated the buffers.
 func (p *Pass) ofHook(g *causeGroup) bool {
 	return g.mostly(p, func(site lifetime.SiteID) bool { return p.program.At(site).Hook })
 }
@@ -235,7 +233,6 @@ func (p *Pass) saved(i int) bool {
 	return p.savesFor(site) && (!p.over[i] || p.computing[site])
 }
 
-// function is a function of the program.
 type function struct{ name, file string }
 
 func (p *Pass) functionOf(site lifetime.SiteID) function {
@@ -291,7 +288,6 @@ func (p *Pass) findOver() {
 	}
 }
 
-// isBackward reports whether a backward pass allocated the buffers of a site.
 func (p *Pass) isBackward(site lifetime.SiteID) bool { return p.program.At(site).Backward() }
 
 // leastSteps is the minimum number of steps from which sites with one cause retain buffers, and of buffers of a cache.

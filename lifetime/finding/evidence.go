@@ -141,7 +141,6 @@ type Evidence struct {
 	How   purpose.How
 }
 
-// figure returns evidence with a number.
 func figure[N int | int64 | float64](of Figure, value N) Evidence {
 	return Evidence{Figure: of, Value: float64(value), How: of.How}
 }
@@ -152,7 +151,6 @@ func (e Evidence) known(how purpose.How) Evidence {
 	return e
 }
 
-// textFigure returns evidence with a text.
 func textFigure(of Figure, text string) Evidence {
 	return Evidence{Figure: of, Text: text, How: of.How}
 }

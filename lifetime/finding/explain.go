@@ -90,7 +90,6 @@ func (p *Pass) causeGroups(findings []Finding) (all []*causeGroup) {
 	return all
 }
 
-// groupOf returns the group of one leak.
 func (p *Pass) groupOf(f *Finding) *causeGroup {
 	g := &causeGroup{findings: []*Finding{f}, steps: p.stepsOf(f.Kept)}
 	if f.Held = p.heldOf(f.Kept); f.Held != nil {

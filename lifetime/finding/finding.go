@@ -134,7 +134,6 @@ func (f *Finding) describe(place, text string, parts ...string) {
 	f.Description = text
 }
 
-// fits reports whether a text fits the lines of a finding.
 func fits(text string) bool {
 	lines, width := 1, -1
 	for _, word := range strings.Fields(text) {
@@ -157,7 +156,6 @@ func (f *Finding) merge(s *lifetime.Space, site lifetime.SiteID, buffers []int, 
 	f.add(figure(FigAllocated, h.allocated), figure(FigFreed, len(h.lifetimes)), figure(FigOlder, h.older))
 }
 
-// amountOf returns one buffer as an amount.
 func amountOf(b *lifetime.Buffer) lifetime.Amount {
 	return lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested}
 }

@@ -68,7 +68,6 @@ func donatedInputs(s *lifetime.Space) map[uint64]bool {
 	return at
 }
 
-// add adds the buffers of o to g.
 func (g *group) add(o group) {
 	g.sites = append(g.sites, o.sites...)
 	g.amount.Add(o.amount)

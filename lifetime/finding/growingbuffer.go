@@ -75,7 +75,6 @@ func growingBuffer(p *Pass) []Finding {
 	})
 }
 
-// growingSite is one or several sites of a line with their common history.
 type growingSite struct {
 	*history
 	sites []lifetime.SiteID
@@ -168,7 +167,6 @@ func (p *Pass) grows(g growingSite) bool {
 	return least == 0 && !slices.ContainsFunc(g.sites, p.inOneCall)
 }
 
-// growth is a rise of the floor of the bytes of a site.
 type growth struct {
 	at       moment
 	from, to int64

@@ -119,7 +119,6 @@ func inContainer(held []Held) bool { return held != nil && held[0].grows() != he
 // root returns the variable or container that must let go of the buffers, itself or of their graph.
 func (h *Held) root() string { return h.Where + " " + strings.TrimPrefix(h.grows(), "the graph of ") }
 
-// text says what holds the buffers.
 func (h *Held) text() string {
 	text := "held by " + h.By
 	switch {

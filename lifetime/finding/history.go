@@ -17,7 +17,6 @@ type moment struct {
 	work, allocations int
 }
 
-// histories are the histories of all sites of a space.
 type histories struct {
 	sites []*history        // by SiteID
 	order []lifetime.SiteID // sites with buffers, sorted
@@ -93,7 +92,6 @@ func newHistories(s *lifetime.Space, sites []lifetime.Site, clock *stepClock, e 
 	return h
 }
 
-// allocate records the allocation of a buffer.
 func (h *histories) allocate(site *history, buffer int, b *lifetime.Buffer) {
 	site.allocated++
 	site.buffers = append(site.buffers, buffer)
@@ -252,13 +250,11 @@ func (h *histories) preallocate(s *lifetime.Space) {
 	}
 }
 
-// counts are the numbers of buffers of a site.
 type counts struct {
 	begun, open      int // begun in the window, and those alive at its end
 	older, olderOpen int // older than the window, and those alive at its end
 }
 
-// countBuffers returns the counts of each site, by SiteID.
 func countBuffers(s *lifetime.Space) []counts {
 	most := lifetime.SiteID(0)
 	for i := range s.Buffers {

@@ -12,7 +12,6 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// line is the stacks of one place.
 type line struct {
 	sites []lifetime.SiteID
 	few   []lifetime.SiteID // those that retain buffers, with too few rises for a verdict of their own
@@ -196,13 +195,11 @@ type runs[T any] struct {
 	ends []int
 }
 
-// add adds a list.
 func (r *runs[T]) add(list []T) {
 	r.all = append(r.all, list...)
 	r.end()
 }
 
-// end ends a list whose elements were appended to all.
 func (r *runs[T]) end() { r.ends = append(r.ends, len(r.all)) }
 
 // merged returns the elements of all lists in order, equal ones in that of their lists.

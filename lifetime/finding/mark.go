@@ -28,7 +28,6 @@ func Mark(c *lifetime.Capture, found []Finding) {
 	}
 }
 
-// leaked returns the number of a purpose as a leak.
 func leaked(t *lifetime.Tables, f *Finding, was lifetime.PurposeID) lifetime.PurposeID {
 	p := t.Purpose(was)
 	if p.Evidence == purpose.FromUser {

@@ -19,7 +19,6 @@ type spaceMarks struct {
 	buffers []int
 }
 
-// mark is the leak of a call site.
 type mark struct {
 	Label string // "leak:warning": the rule and the severity
 	Text  string // "leak: 4.00 MiB in 20 buffers"

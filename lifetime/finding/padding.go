@@ -41,7 +41,6 @@ func padding(p *Pass) (findings []Finding) {
 	return findings
 }
 
-// padded returns the finding for padded buffers.
 func (g *group) padded(peak int64, name, more string) Finding {
 	share := shareOf(g.bytes, peak)
 	f := Finding{Sites: distinct(g.sites), Amount: g.amount,

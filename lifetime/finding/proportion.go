@@ -37,7 +37,6 @@ type comparison struct {
 	sizes  []int64   // scratch memory of intervals
 }
 
-// newComparison prepares the comparison of a number of sites with the others.
 func (p *Pass) newComparison(sites int) *comparison {
 	c := &comparison{p: p}
 	buffers := 0

@@ -89,7 +89,6 @@ type RankFigures struct {
 	Categories []CategoryBytes // at the peak; empty if none is known
 }
 
-// category returns the bytes of a category at the peak.
 func (r *RankFigures) category(name string) int64 {
 	for _, c := range r.Categories {
 		if c.Name == name {
@@ -103,7 +102,6 @@ func (r *RankFigures) category(name string) int64 {
 // another cause than memory in use.
 const IdleReserved = "idle reserved bytes"
 
-// measures are the figures that CompareRanks compares.
 var measures = [...]struct {
 	name string
 	of   func(r *RankFigures) int64

@@ -102,7 +102,6 @@ func withHistory(run func(*Pass) []Finding) func(*Pass) []Finding {
 	return onlyIf((*Pass).dynamic, run)
 }
 
-// inProgram limits a rule to compiled programs.
 func inProgram(run func(*Pass) []Finding) func(*Pass) []Finding { return onlyIf((*Pass).compiled, run) }
 
 // wholeSpace limits a rule about a whole space to runs without Settings.Function.

@@ -46,7 +46,6 @@ func spike(p *Pass) []Finding {
 	return []Finding{p.spikes(peaks, n, worst, usual)}
 }
 
-// stepPeaks returns the highest level of each step.
 func (p *Pass) stepPeaks() []lifetime.Level {
 	begins := p.steps.Begins
 	peaks := make([]lifetime.Level, len(begins))

@@ -94,7 +94,6 @@ func (p *Pass) newTimeline() {
 	}
 }
 
-// useClock builds the histories on the clock of the steps.
 func (p *Pass) useClock() {
 	e := p.program.Evidence(p.Space)
 	clock := newStepClock(p.Space, p.steps.Begins, e)

@@ -95,7 +95,6 @@ func saves(own, other *replay.Outcome) bool {
 	return !other.OOM && float64(other.High) <= (1-least)*float64(own.PeakReserved)
 }
 
-// expandable reports whether the program has expandable segments.
 func (p *Pass) expandable() bool {
 	return slices.Contains(p.Sources[p.Space.Source].Settings, lifetime.Setting{Key: "expandable_segments", Value: "true"}) ||
 		slices.ContainsFunc(p.Space.Regions, func(r lifetime.Region) bool { return r.Kind == lifetime.Expandable })

@@ -153,7 +153,6 @@ var frameworkPaths = []string{
 // windowsLibrary matches the standard library of a Windows installation: C:\Python312\Lib\threading.py.
 var windowsLibrary = regexp.MustCompile(`/python[0-9]+/lib/`)
 
-// compiledSuffixes are the suffixes of files of compiled code.
 var compiledSuffixes = []string{".cpp", ".cc", ".c", ".h", ".hpp", ".cu", ".cuh", ".so", ".o", ".inc", ".s"}
 
 // KindOf classifies a frame by its function and file, as Python profilers and PyTorch's
@@ -285,7 +284,6 @@ func kindOfCode(function, file string) Kind {
 	return Native
 }
 
-// nameInCode returns the name that a pattern of code gives to a function, "" if it gives none.
 func nameInCode(k key) string {
 	function := k.function
 	name := qualified(function)
@@ -404,13 +402,11 @@ type memo[V any] struct {
 	known map[key]V
 }
 
-// key is a frame as files write it.
 type key struct{ function, file string }
 
 // Most frames that a memo remembers, and the most bytes of each: a file may have frames without end. A full memo begins again.
 const maxKnown, maxKey = 1 << 14, 1 << 10
 
-// of returns what find returns for a frame.
 func (m *memo[V]) of(k key, find func(key) V) V {
 	m.RLock()
 	v, ok := m.known[k]

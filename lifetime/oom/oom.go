@@ -182,7 +182,6 @@ func (d *Diagnosis) judge(t *lifetime.Tables, now *lifetime.Space, survived bool
 	}
 }
 
-// evidence returns the kind of evidence.
 func (d *Diagnosis) evidence() string {
 	switch {
 	case d.Inferred && d.Source == "":

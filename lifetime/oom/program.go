@@ -23,7 +23,6 @@ type remedy struct {
 	cost        int     // 0: nothing; a change of the program, time, precision and devices cost more
 }
 
-// sizesOf returns the sizes of the buffers of a space.
 func sizesOf(s *lifetime.Space) []int64 {
 	sizes := make([]int64, len(s.Buffers))
 	for i := range s.Buffers {
@@ -302,7 +301,6 @@ func donated(t *lifetime.Tables, list string) string {
 	return `donate_argnames=["` + strings.Join(names, `", "`) + `"]`
 }
 
-// shownList returns the first names of a list.
 func shownList(list string) string {
 	names := strings.Split(list, ", ")
 	if n := len(names) - maxNames; n > 1 {

@@ -45,7 +45,6 @@ func OfPyTorch(source *lifetime.Source) bool {
 	return f == torch || f == other
 }
 
-// frameworkOf returns the framework of a failure.
 func frameworkOf(said string, source *lifetime.Source) framework {
 	from := func(names ...string) bool {
 		by := cmp.Or(source.Producer, source.Format)

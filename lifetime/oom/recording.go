@@ -141,7 +141,6 @@ func (j *recorded) nameLeak() {
 	j.Proof = j.without(leaked)
 }
 
-// bytesOf returns the bytes of what grew.
 func (j *recorded) bytesOf(grown []Grown) (bytes int64) {
 	seen := map[int]bool{}
 	for i := range grown {
@@ -275,7 +274,6 @@ func (j *recorded) delays(o *replay.Outcome, capacity int64) bool {
 	return true
 }
 
-// pieces returns the words of fragmentation.
 func (j *recorded) pieces() string {
 	switch {
 	case j.Unallocated >= j.Mark.Requested:
@@ -328,7 +326,6 @@ func (j *recorded) fewSizes() string {
 	return fewSizes
 }
 
-// ofProgram reports whether a place is a line of the program.
 func ofProgram(p lifetime.Place) bool {
 	return p.Frame.Kind == frame.User && p.Frame != (frame.Frame{}) && p.Node == ""
 }

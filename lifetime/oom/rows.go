@@ -166,7 +166,6 @@ var rows = []row{
 	{"", Exhausted, "", "", always},
 }
 
-// rowOf returns the first row that fits.
 func (d *Diagnosis) rowOf() *row {
 	from := d.evidence()
 	for i := range rows {
@@ -177,7 +176,6 @@ func (d *Diagnosis) rowOf() *row {
 	return nil // never: the last fits all
 }
 
-// look sets what the rows look at.
 func (d *Diagnosis) look(t *lifetime.Tables) {
 	s := d.Space
 	d.asked, d.free, d.loads = d.Mark.Requested, d.Mark.Free.Or(-1), t.Sites[d.Mark.Site].Op == failure.LoadProgram

@@ -21,7 +21,6 @@ func (l *input) measure(samples []lifetime.Sample) {
 	}
 }
 
-// gapsMatter reports whether there are n gaps and a large one.
 func (l *input) gapsMatter(n int) bool { return len(l.gaps) >= n && l.largest >= l.t[gapRatio] }
 
 // transientSpikes finds gaps far above the mean.

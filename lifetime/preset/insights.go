@@ -12,7 +12,6 @@ type timed struct {
 	value float64
 }
 
-// seconds returns the duration of each call.
 func (f *function) seconds() []float64 {
 	times := make([]float64, len(f.calls))
 	for i, c := range f.calls {

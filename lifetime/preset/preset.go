@@ -87,7 +87,6 @@ var texts = sync.OnceValue(func() (all map[string]text) {
 //go:embed texts.json
 var textsFile []byte
 
-// text returns the text of a rule, with args in its description.
 func (p *Preset) text(rule string, args []any) text {
 	t, ok := texts()[p.Name+" "+rule]
 	if !ok {

@@ -32,7 +32,6 @@ var Rules = []Rule{
 	{"fragmentation_like", fragmentationLikes},
 }
 
-// input is the input of the rules, and the report that they add to.
 type input struct {
 	preset    *Preset
 	t         Thresholds
@@ -47,13 +46,11 @@ type input struct {
 	report *Optimization
 }
 
-// call is a call with the name of its function.
 type call struct {
 	*lifetime.Call
 	function string
 }
 
-// function has all calls of a function.
 type function struct {
 	name  string
 	calls []call
@@ -91,7 +88,6 @@ func (l *input) read(c *lifetime.Capture, calls []lifetime.Call) {
 	sum.TotalFunctionsAnalyzed, sum.TotalFunctionCalls = len(l.functions), len(calls)
 }
 
-// enough reports whether n calls are enough to judge a function.
 func (l *input) enough(n int) bool { return float64(n) >= l.t[callsToJudge] }
 
 // pattern adds a pattern if it affects functions. args are those of the description of its rule.
@@ -123,7 +119,6 @@ func (l *input) gap(rule string, critical bool, confidence float64, evidence Fig
 	l.report.GapAnalysis = append(l.report.GapAnalysis, f)
 }
 
-// either returns yes or no.
 func either(condition bool, yes, no string) string {
 	if condition {
 		return yes

@@ -10,7 +10,6 @@ import (
 // interval is the first and the last allocation of a line, as indices of buffers.
 type interval struct{ first, last int }
 
-// inModule reports whether a module allocated: it was called, or its forward was.
 func (p *Program) inModule(site lifetime.SiteID) bool {
 	f := p.At(site)
 	return f.All&CallsModule != 0 || f.Has(InModule)

@@ -59,7 +59,6 @@ var operators = []struct {
 	{"contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where bitwise_and bitwise_right_shift __rshift__ __and__", OpElements},
 }
 
-// families have what a part of a name tells.
 var families = []struct {
 	part string
 	does Operator
@@ -68,7 +67,6 @@ var families = []struct {
 	{"upsample", OpFloat},
 }
 
-// operatorOf has operators by name.
 var operatorOf = func() map[string]Operator {
 	all := map[string]Operator{}
 	for _, row := range operators {

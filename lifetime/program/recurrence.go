@@ -32,7 +32,6 @@ type history struct {
 	waits    *waiting   // see waitingOf
 }
 
-// historyOf returns the history of a space.
 func (p *Program) historyOf(s *lifetime.Space) *history {
 	h := p.histories[s]
 	if h == nil {
@@ -289,7 +288,6 @@ func (p *Program) Passes(s *lifetime.Space) (all [][2]int) {
 	return all
 }
 
-// forwardOf returns the forward passes of a history.
 func (p *Program) forwardOf(h *history) []interval {
 	if h.forward == nil {
 		h.forward = append([]interval{}, p.forwardPasses(h)...)

@@ -109,7 +109,6 @@ func (p *Program) againOf(s *lifetime.Space, w *Work) map[int]bool {
 	return all
 }
 
-// purposeIn returns what buffer i of a space is for.
 func (p *Program) purposeIn(s *lifetime.Space, i int) purpose.Purpose {
 	return p.Purpose(s.PurposeOf(i))
 }

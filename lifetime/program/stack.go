@@ -57,13 +57,11 @@ func (f *Facts) InModule() bool { return f.All&(CallsModule|OfModules|Linear) !=
 // of Python do not.
 type PathID uint32
 
-// call is a frame and the path of its callers.
 type call struct {
 	frame  lifetime.FrameID
 	caller PathID
 }
 
-// frameFacts is what a frame says.
 type frameFacts struct {
 	known, ofTorch bool
 	part           Part
@@ -156,7 +154,6 @@ func (r *Stacks) PhaseOf(f *Facts) purpose.Phase {
 	return purpose.UnknownPhase
 }
 
-// noFacts is what no stack says.
 var noFacts Facts
 
 // Of returns what a stack says.
@@ -175,7 +172,6 @@ func (r *Stacks) Of(id lifetime.StackID) *Facts {
 	return &r.stacks[id]
 }
 
-// add adds a frame to what its callers say.
 func (r *Stacks) add(id lifetime.StackID) Facts {
 	inner, caller := r.t.Stacks[id].Frame, r.t.Stacks[id].Caller
 	var f Facts

@@ -73,7 +73,6 @@ func (p *Program) cleared(s *lifetime.Space, w *waiting, alive []int) []int {
 	return alive
 }
 
-// phase returns the phase that allocated a buffer.
 func (p *Program) phase(s *lifetime.Space, i int) purpose.Phase {
 	if s.Purposes != nil {
 		return p.Purpose(s.PurposeOf(i)).Phase

@@ -111,7 +111,6 @@ func (a *allocator) group(private, stream int32, small bool) int32 {
 	return g
 }
 
-// byStream returns the groups of a pool in order of stream.
 func (a *allocator) byStream(p *pool) []int32 {
 	if !p.sorted {
 		slices.SortFunc(p.groups, func(x, y int32) int { return cmp.Compare(a.groups[x].stream, a.groups[y].stream) })
@@ -153,7 +152,6 @@ func (a *allocator) add(b block) int32 {
 	return int32(len(a.blocks) - 1)
 }
 
-// drop forgets a block that is in no set.
 func (a *allocator) drop(i int32) {
 	a.blocks[i] = block{}
 	a.recycled = append(a.recycled, i)
@@ -171,7 +169,6 @@ func (a *allocator) put(i int32) {
 	g.unmapped.insert(key{0, b.addr, i})
 }
 
-// take removes a block from the set of its kind.
 func (a *allocator) take(i int32) {
 	b := &a.blocks[i]
 	g := &a.groups[b.group]

@@ -21,7 +21,6 @@ func (a *allocator) expand(g int32, size int64) int32 {
 	return i
 }
 
-// newRange returns the unmapped block of a new expandable segment.
 func (a *allocator) newRange(g int32, size int64) int32 {
 	addr, reserved := a.reserve()
 	reserved = roundUp(max(reserved, size), a.page(a.small(g)))

@@ -113,7 +113,6 @@ func Recorded(s *lifetime.Space) bool {
 		slices.ContainsFunc(s.Regions, func(r lifetime.Region) bool { return slices.Contains(kinds, r.Kind) })
 }
 
-// historian makes a History.
 type historian struct {
 	History
 	space    *lifetime.Space
@@ -206,7 +205,6 @@ func (h *historian) add(op op, of int32) {
 	h.events = append(h.events, event{op, of})
 }
 
-// change takes the begin or the end of a buffer.
 func (h *historian) change(c lifetime.Change) {
 	b, r := &h.space.Buffers[c.Buffer], &h.requests[c.Buffer]
 	buffer := int32(c.Buffer)

@@ -100,7 +100,6 @@ func (h *History) run(s Settings, d Device, descending bool, from origin) Outcom
 	}
 }
 
-// allocate reports whether a request fits.
 func (r *runner) allocate(of int32) bool {
 	i, ok := r.malloc(&r.h.requests[of], of+1)
 	r.at[of] = i

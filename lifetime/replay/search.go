@@ -132,7 +132,6 @@ func (t *trials) own() (each []Settings) {
 	return each
 }
 
-// same returns settings for each recording.
 func (t *trials) same(s Settings) []Settings {
 	return slices.Repeat([]Settings{s}, len(t.all))
 }
@@ -186,7 +185,6 @@ func compareTrials(x, y Trial) int {
 		cmp.Compare(a.Retries, b.Retries), cmp.Compare(x.keys(), y.keys()))
 }
 
-// keys returns the number of settings.
 func (t *Trial) keys() int {
 	text := t.Outcomes[0].Settings.String()
 	if text == "" {
@@ -289,7 +287,6 @@ func base(all []*History) Settings {
 	return s
 }
 
-// singles returns settings that change one thing.
 func singles(all []*History, devices []Device) [][]Settings {
 	of := slices.Repeat([]Settings{base(all)}, len(all))
 	each := [][]Settings{of, changed(of, func(s *Settings) { s.Expandable = true })}

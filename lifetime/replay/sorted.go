@@ -23,7 +23,6 @@ type sorted struct {
 	chunks [][]key
 }
 
-// place is a position in a sorted set.
 type place struct{ chunk, at int }
 
 // find returns the place of the first key that is not less than k.
@@ -60,7 +59,6 @@ func (s *sorted) get(p place) (k key, ok bool) {
 	return s.chunks[p.chunk][p.at], true
 }
 
-// next returns the place after p.
 func (s *sorted) next(p place) place {
 	if p.at+1 < len(s.chunks[p.chunk]) {
 		return place{p.chunk, p.at + 1}
@@ -99,7 +97,6 @@ func (s *sorted) insert(k key) {
 	s.chunks[p.chunk] = chunk
 }
 
-// remove removes a key that is in the set.
 func (s *sorted) remove(k key) {
 	p := s.find(k)
 	chunk := slices.Delete(s.chunks[p.chunk], p.at, p.at+1)
@@ -109,7 +106,6 @@ func (s *sorted) remove(k key) {
 	}
 }
 
-// all returns the keys in order.
 func (s *sorted) all() []key {
 	return slices.Concat(s.chunks...)
 }

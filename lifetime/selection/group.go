@@ -57,7 +57,6 @@ func GroupBy(c *lifetime.Capture, by By) (*lifetime.Capture, error) {
 	return nil, &NothingError{c.Name(), fmt.Sprintf("no buffer has a recorded %s; use --by %s", by, strings.Join(others, ", "))}
 }
 
-// groups replaces the sites of a capture by groups.
 type groups struct {
 	from   *lifetime.Capture
 	c      *lifetime.Capture
@@ -71,7 +70,6 @@ type groups struct {
 	ask    bool                              // only found is asked for
 }
 
-// call is a frame that a stack called.
 type call struct {
 	frame  lifetime.FrameID
 	caller lifetime.StackID
@@ -129,7 +127,6 @@ type groupKey struct {
 	holder *holder.Holder
 }
 
-// group returns the site of a group.
 func (g *groups) group(s *lifetime.Space, k groupKey) lifetime.SiteID {
 	var group lifetime.Site
 	switch g.by {

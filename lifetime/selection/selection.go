@@ -116,7 +116,6 @@ func (s *Selection) OfOutline(o *outline.Outline) (*outline.Outline, error) {
 	return &part, empty(s, &o.Tables, o.Spaces, len(part.Spaces))
 }
 
-// maxIDs is the number of memory IDs that an error lists at most.
 const maxIDs = 12
 
 // empty returns the error for a selection that has n of these spaces; nil if it has any.
@@ -195,7 +194,6 @@ func (s *Selection) cut(c *lifetime.Capture) (*lifetime.Capture, error) {
 	return Slice(inside, from, to), nil
 }
 
-// filter returns the capture with the selected buffers.
 func (s *Selection) filter(c *lifetime.Capture) (*lifetime.Capture, error) {
 	if s.MinSize == 0 && s.Category == "" && s.Function == nil && s.Name == nil {
 		return c, nil
@@ -280,7 +278,6 @@ func Matching(t *lifetime.Tables, function *regexp.Regexp) func(lifetime.SiteID)
 	}
 }
 
-// stacksMatching reports of each stack whether function matches any of its functions.
 func stacksMatching(t *lifetime.Tables, function *regexp.Regexp) []bool {
 	frames := make([]bool, len(t.Frames))
 	for i := range t.Frames {

@@ -68,7 +68,6 @@ func slice(s *lifetime.Space, from, to int64) *lifetime.Space {
 	return part
 }
 
-// only returns the capture with the selected spaces, their calls and samples.
 func only(c *lifetime.Capture, selected func(*lifetime.Space) bool) *lifetime.Capture {
 	part := *c
 	part.Spaces = nil

@@ -84,7 +84,6 @@ func (t *Table[T, ID]) find(v *T) (free *slot[ID], id ID) {
 	}
 }
 
-// resize makes the table of slots larger.
 func (t *Table[T, ID]) resize(size int) {
 	old := t.slots
 	t.slots = make([]slot[ID], size)

@@ -146,7 +146,6 @@ func (m *Map[V]) Set(lo, hi uint64, val V) []Span[V] {
 	return old
 }
 
-// insert adds a span that overlaps no other.
 func (m *Map[V]) insert(s Span[V]) {
 	if len(m.chunks) == 0 {
 		m.chunks = [][]Span[V]{append(make([]Span[V], 0, chunkSpans), s)}
