@@ -113,7 +113,6 @@ func (g *generations) nearlyAll(holds func(size int64, n int) bool) bool {
 	return same > 0 && float64(same) >= nearly*float64(all)
 }
 
-// count sets each and rank.
 func (g *generations) count(z *sizes) {
 	rest := func(size int64) int { return max(0, len(g.old[size])-z.untold(g.model, size)) }
 	most := 0
@@ -147,7 +146,6 @@ func (g *generations) isLarge(i int) bool {
 	return g.a.s.Buffers[i].Requested > lowMiB
 }
 
-// at returns the place of a buffer in the order of addresses.
 func (g *generations) at(i int) uint64 { return g.a.s.Buffers[i].Addr - g.memory.from }
 
 // areInside reports whether no generation lies elsewhere. A single state for each parameter lies as these do, several lie between each other.
@@ -158,28 +156,6 @@ func (g *generations) areInside() bool {
 		}
 	}
 	return true
-}
-
-// hasHole reports whether other generations lie below the first workspace, as the parameters do, beside a hole for one of some size: states fall into the holes that a
-// model leaves where it is converted.
-func (g *generations) hasHole(size int64) bool {
-	isLarge, end, last := g.isLarge(g.old[size][0]), uint64(0), uint64(0) // end of a buffer and of its region
-	if !isLarge || g.earlier(true) < 2 {
-		return false
-	}
-	for _, i := range g.all {
-		b := &g.a.s.Buffers[i]
-		switch r := g.a.regions[i]; {
-		case !g.isLarge(i) || r < 0:
-		case g.at(i) >= g.firstPass:
-			return false
-		case min(b.Addr, max(last, end))-end >= uint64(size):
-			return true
-		default:
-			end, last = b.Addr+uint64(b.Size), g.a.s.Regions[r].Addr+uint64(g.a.s.Regions[r].Size)
-		}
-	}
-	return false
 }
 
 // sumUp marks the buffers of sizes that have all generations: one is of the parameters, and the order does not tell which.

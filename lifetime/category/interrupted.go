@@ -60,7 +60,6 @@ type failure struct {
 	span int
 }
 
-// failedIn returns the failures of a span.
 func (a *analysis) failedIn(span int) []failure {
 	bySpan := func(f failure, span int) int { return f.span - span }
 	from, _ := slices.BinarySearchFunc(a.failed, span, bySpan)
@@ -68,7 +67,6 @@ func (a *analysis) failedIn(span int) []failure {
 	return a.failed[from : from+n]
 }
 
-// failedFrom returns the failures at an instant and after it.
 func (a *analysis) failedFrom(t int64) []failure {
 	i, _ := slices.BinarySearchFunc(a.failed, t, func(f failure, t int64) int { return cmp.Compare(f.t, t) })
 	return a.failed[i:]
@@ -302,13 +300,6 @@ func (a *analysis) fateOf(span, i int) fate {
 	return fates[i]
 }
 
-// inFailedSpan reports whether memory ran out after t in the span of t. What was freed until then does not tell about
-// the rest.
-func (a *analysis) inFailedSpan(t int64) bool {
-	failed := a.failedFrom(t)
-	return len(failed) > 0 && a.spans[failed[0].span].begin <= t
-}
-
 func (v *view) aliveAt(t int64) bool { return !v.unseen && v.b.Begin <= t && (v.open || v.b.End > t) }
 
 // resume gives buffers of passes in which memory ran out the purposes of those that an earlier pass allocated at the
@@ -394,12 +385,10 @@ func (a *analysis) agreed(spans [][]int, k int) (all purpose.Category) {
 	return all
 }
 
-// allocatedBefore returns the number of buffers that began before an instant.
 func (a *analysis) allocatedBefore(t int64) int {
 	return sort.Search(len(a.s.Buffers), func(i int) bool { return a.s.Buffers[i].Begin >= t })
 }
 
-// allocatedIn returns the buffers that were allocated from the begin of a span to the next one.
 func (a *analysis) allocatedIn(span int) []int {
 	from, to := a.allocatedBefore(a.spans[span].begin), len(a.s.Buffers)
 	if span+1 < len(a.spans) {

@@ -132,7 +132,6 @@ func word(text string) (first, rest string) {
 	return text[:end], text[end:]
 }
 
-// limit adds a condition.
 func (o *override) limit(key, value string) (err error) {
 	switch key {
 	case "frame":
@@ -201,7 +200,6 @@ func (o *Overrides) Add(t *lifetime.Tables, spaces []*lifetime.Space) {
 	}
 }
 
-// purpose returns p with the category of the line.
 func (o *override) purpose(p purpose.Purpose) purpose.Purpose {
 	p.Category, p.Own, p.Evidence, p.Confidence, p.Rule = o.category, "", purpose.FromUser, 1, o.at
 	p.How = p.Evidence.How()

@@ -160,7 +160,6 @@ func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
 	return begins
 }
 
-// sameLine reports whether the line that made the last call allocated.
 func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && f.path == r.root }
 
 // hasLines reports whether stacks have the lines of calls. Those of traces have functions.

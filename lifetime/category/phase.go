@@ -17,7 +17,6 @@ type span struct {
 	returns    bool  // a backward pass of torch.autograd.grad, which gives the gradients to its caller
 }
 
-// timeline is the order of phases in a space.
 type timeline struct {
 	spans  []span
 	steps  []lifetime.Mark // calls of Optimizer.step, by Begin
@@ -35,7 +34,6 @@ func isOptimizerMark(m *lifetime.Mark) bool {
 	return m.Kind != lifetime.OOM && (strings.HasPrefix(m.Text, program.OptimizerStep) || strings.HasPrefix(m.Text, program.ClearsGradients))
 }
 
-// optimizerSteps finds the calls of steps of optimizers that marks record.
 func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 	for _, m := range marks {
 		if !isOptimizerMark(&m) {
@@ -51,7 +49,6 @@ func (l *timeline) optimizerSteps(marks []lifetime.Mark) {
 	}
 }
 
-// stepAt returns the call of an optimizer that contains t.
 func (l *timeline) stepAt(t int64) (step int, ok bool) {
 	i, _ := slices.BinarySearchFunc(l.steps, t+1, func(m lifetime.Mark, t int64) int { return cmp.Compare(m.Begin, t) })
 	return i - 1, i > 0 && t < l.steps[i-1].End
@@ -85,7 +82,6 @@ func (l *timeline) addSteps() {
 	l.spans = append(all, l.spans[next:]...)
 }
 
-// last returns the phase of the last span so far.
 func (l *timeline) last() purpose.Phase {
 	if len(l.spans) == 0 {
 		return purpose.UnknownPhase
@@ -149,4 +145,65 @@ func (l *timeline) between(b *lifetime.Buffer) (phase purpose.Phase, sure bool) 
 		return purpose.Forward, true
 	}
 	return purpose.OtherPhase, true
+}
+
+func (a *analysis) parts() {
+	evaluates := a.evaluations()
+	for i := range a.s.Buffers {
+		b, next := &a.s.Buffers[i], a.next[i]
+		switch phase := a.out[i].Phase; { // most buffers have no part
+		case b.Edge&lifetime.BeginUnseen != 0,
+			phase == purpose.Forward && (next == 0 || !evaluates[next-1]) && !a.isAutocastCopy(i), phase == purpose.Backward && !a.at(b).python:
+			continue
+		}
+		a.out[i].Part = a.look(i).part(evaluates)
+	}
+}
+
+// part returns the part of a phase that allocated the buffer. evaluates has the spans that are evaluations.
+func (v *view) part(evaluates []bool) purpose.Part {
+	p := &v.out[v.i]
+	switch {
+	case v.inRecomputation() && (v.f.within == program.InModule || v.f.flags&program.Recomputes != 0): // and not a hook
+		return purpose.Recomputation
+	case p.Phase == purpose.OptimizerPhase && v.f.flags&program.ClearsGrads != 0:
+		return purpose.ZeroGrad
+	case p.Phase == purpose.OptimizerPhase && v.f.flags&program.Clips != 0:
+		return purpose.Clipping
+	case p.Phase == purpose.Forward && v.next > 0 && evaluates[v.next-1] && v.b.Begin <= v.spans[v.next-1].end:
+		return purpose.Evaluation
+	case v.isAutocastCopy(v.i):
+		return purpose.AutocastCopy
+	case p.Phase != purpose.OtherPhase:
+		return purpose.UnknownPart
+	case p.Category == purpose.Input || v.f.flags&program.LoadsData != 0:
+		return purpose.DataLoading
+	case v.sizes.is(v.i, weightCopy):
+		return purpose.Checkpoint
+	case v.f.within == program.InSetup, v.firstSpanAfter(v.b.Begin) && v.long:
+		return purpose.Setup
+	}
+	return purpose.UnknownPart
+}
+
+// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps
+// nothing and which no backward pass follows: a leak may hold the graphs of passes. The last
+// passes of a recording are left out: their graphs may be alive.
+func (a *analysis) evaluations() []bool {
+	is := make([]bool, len(a.spans))
+	last := 0 // after the last backward pass
+	for i, s := range a.spans {
+		if s.phase == purpose.Backward {
+			last = i
+		}
+	}
+	for i := range is {
+		is[i] = i < last && a.spans[i].phase == purpose.Forward && a.spans[i+1].phase != purpose.Backward
+	}
+	for i := range a.s.Buffers {
+		if n := a.next[i]; n > 0 && a.flags[i]&heldByGraph != 0 && a.s.Buffers[i].Edge&lifetime.BeginUnseen == 0 {
+			is[n-1] = false
+		}
+	}
+	return is
 }

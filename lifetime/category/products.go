@@ -260,7 +260,6 @@ func (p *products) explain(weights map[int64]int) bool {
 	return p.of != nil
 }
 
-// addTo adds the products of a call to a matching, in which weights of each size may have some results.
 func (p *products) addTo(m *matching, of explanation) {
 	for _, result := range slices.Sorted(maps.Keys(p.results)) {
 		m.add(p.results[result], func(weight int64) bool { return slices.Contains(of[weight], result) })

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 )
@@ -93,7 +94,6 @@ func (j *Judge) AddRows(s *lifetime.SpaceInfo, all ...[]lifetime.Row) {
 	}
 }
 
-// analysis finds the purposes of one space.
 type analysis struct {
 	t *lifetime.Tables
 	s *lifetime.Space
@@ -138,7 +138,6 @@ type place struct {
 	hasRegion  bool
 }
 
-// place returns what a site says.
 func (r *reader) place(id lifetime.SiteID) *place {
 	p := &r.places[id]
 	if p.stack == nil {
@@ -170,7 +169,6 @@ func (a *analysis) freed(i int) *facts {
 	return a.r.place(a.freeSite(i)).stack
 }
 
-// freeSite returns the site of a recorded free.
 func (a *analysis) freeSite(i int) lifetime.SiteID {
 	if site := a.s.FreeSites[i]; site != 0 {
 		return site
@@ -203,7 +201,6 @@ func (a *analysis) phaseHow(i int) purpose.How {
 	return purpose.Recorded
 }
 
-// judge gives each buffer the category of the first rule that fits.
 func (a *analysis) judge() {
 	for i := range a.s.Buffers {
 		if b := &a.s.Buffers[i]; !a.isTorch && b.Kind == lifetime.Plain && !a.r.place(b.Site).hasRegion {
@@ -250,7 +247,6 @@ func (a *analysis) own() {
 // (torch/profiler/_memory_profiler.py)
 const autogradDetail = "autograd detail"
 
-// apply applies the rules to one buffer.
 func (a *analysis) apply(i int) {
 	v := a.look(i)
 	which := groups
@@ -315,7 +311,7 @@ func (a *analysis) repeat() {
 	all := map[key]like{}
 	for i := range a.s.Buffers {
 		b, c := &a.s.Buffers[i], a.out[i].Category
-		if c == purpose.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 || a.inFailedSpan(b.Begin) {
+		if c == purpose.UnknownCategory || b.Edge&(lifetime.EndOpen|lifetime.BeginUnseen) != 0 {
 			continue
 		}
 		for _, k := range []key{made(i), freed(i)} {
@@ -341,7 +337,6 @@ func (a *analysis) repeat() {
 // age returns how many allocations came while a buffer was alive in the recording.
 func (a *analysis) age(i int) int32 { return a.ageAt(i, a.s.Buffers[i].End) }
 
-// ageAt returns how many came until an instant.
 func (a *analysis) ageAt(i int, instant int64) int32 {
 	if a.ages == nil {
 		a.ages = make([]int32, len(a.s.Buffers)+1)
@@ -430,3 +425,38 @@ var seed = maphash.MakeSeed()
 
 // Repeats is the name of the rule that compares buffers with others of their size and place.
 const Repeats = "repeats"
+
+// Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules
+// find.
+func Of(c *lifetime.Capture, own *Overrides) {
+	judge := NewJudge(&c.Tables)
+	for _, s := range c.Spaces {
+		judge.r.knowMarks(s)
+	}
+	for _, s := range c.Spaces {
+		judge.Add(s)
+	}
+	judge.r.Done()
+	if own != nil {
+		own.Add(&c.Tables, c.Spaces)
+	}
+}
+
+// OfOutline is Of for an outline. A person's own categories need the whole capture.
+func OfOutline(o *outline.Outline) {
+	judge := NewJudge(&o.Tables)
+	for _, s := range o.Spaces {
+		if whole := s.Whole(); whole != nil {
+			judge.r.knowMarks(whole)
+		}
+	}
+	for _, s := range o.Spaces {
+		if whole := s.Whole(); whole != nil {
+			judge.Add(whole)
+		} else {
+			judge.AddRows(&s.SpaceInfo, s.PeakRows, s.EndRows)
+		}
+	}
+	judge.r.Done()
+	o.SetRows()
+}

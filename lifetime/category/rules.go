@@ -19,7 +19,6 @@ type Rule struct {
 	match
 }
 
-// match is the answer of a rule and when it applies.
 type match struct {
 	category purpose.Category
 	phase    purpose.Phase // keep: that of the stack
@@ -275,10 +274,8 @@ var recorded = map[string]purpose.Category{
 	"temporary": purpose.TemporaryData, "temp": purpose.TemporaryData,
 }
 
-// always returns the match of a category in the phase of the stack.
 func always(c purpose.Category, fits func(v *view) bool) match { return is(c, keep, fits) }
 
-// is returns the match of a category and a phase.
 func is(c purpose.Category, phase purpose.Phase, fits func(v *view) bool) match {
 	return match{category: c, phase: phase, fits: fits}
 }
@@ -299,7 +296,6 @@ func (v *view) differentiated() purpose.Category {
 	return purpose.UnknownCategory
 }
 
-// isHandleWorkspace reports whether a size is that of the workspace of a cuBLAS handle.
 func isHandleWorkspace(size int64) bool { return size == workspace || size == hopper }
 
 // isOfCall reports whether a buffer has the size of a workspace and nothing that is allocated while it lives stays longer, as results of an operation do.
@@ -391,7 +387,6 @@ func (v *view) rebinds() bool {
 	return v.rebound[v.b.Requested]
 }
 
-// freedByStep reports whether a step of an optimizer freed a buffer.
 func (a *analysis) freedByStep(i int) bool {
 	_, inStep := a.stepAt(a.s.Buffers[i].End - 1)
 	f := a.freed(i)
@@ -547,12 +542,10 @@ func (v *view) ofParameterSize() bool {
 	return v.lasting[v.b.Requested]
 }
 
-// inRecomputation reports whether checkpointing allocated it.
 func (v *view) inRecomputation() bool {
 	return v.byPythonInEngine() && (v.f.within == program.InModule || v.f.flags&program.Recomputes != 0)
 }
 
-// leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
 	byPython := v.freed != nil && (v.freed.flags&program.ClearsGrads != 0 || v.freed.rooted && v.freed.within != program.InBackwardCall)
 	return v.leftAtEnd() || byPython || v.outlives && (!v.byGraph || v.follow(purpose.Backward) > 0)

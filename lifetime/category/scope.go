@@ -115,7 +115,6 @@ var argumentNames = []struct {
 	{purpose.Input, regexp.MustCompile(`(?i)^(batch|inputs?|x|xs|y|ys|images?|labels?|tokens?|targets?|ids|input_ids|data)($|[.\[])`)},
 }
 
-// argument returns the category of an argument by its name.
 func argument(name string) purpose.Category {
 	for _, a := range argumentNames {
 		if a.name.MatchString(name) {
@@ -125,7 +124,6 @@ func argument(name string) purpose.Category {
 	return purpose.UnknownCategory
 }
 
-// opScope is what the name of the operation of a site says.
 type opScope struct {
 	module textID
 	phase  purpose.Phase

@@ -19,7 +19,6 @@ type sizes struct {
 	sum                       string          // name of what ofSum marks
 }
 
-// sizeMark is a set of what the size of a buffer tells.
 type sizeMark uint16
 
 const (
@@ -366,7 +365,6 @@ func (a *analysis) bucketsOf(z *sizes, params []int64) {
 	}
 }
 
-// maxSteps bounds the search of subset.
 const maxSteps = 10000
 
 // subset returns sizes of which all candidates, fewer than most, sum up to total; nil if there are none.
@@ -430,7 +428,7 @@ func (a *analysis) olderThanWindow(z *sizes, old map[int64][]int) {
 		// of two, one may be the gradient
 		areStates := share > 2 && slices.Contains(states, share-1) || share == 1 && z.areStates(n, size, states)
 		switch {
-		case g == 0, z.is(buffers[0], inBucket), (!inOrder || copies == 0 && gens.hasHole(size)) && n > left: // or any of them may be a parameter
+		case g == 0, z.is(buffers[0], inBucket), !inOrder && n > left: // or any of them may be a parameter
 			continue
 		case areStates, copies > 0 && n-left == (gens.each-copies)*g: // it was not copied
 			z.mark(counted, params)
