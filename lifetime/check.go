@@ -40,7 +40,6 @@ func (c *Capture) Check() error {
 	return c.checkCalls()
 }
 
-// checkCalls verifies calls and samples.
 func (c *Capture) checkCalls() error {
 	for i := range c.Calls {
 		call := &c.Calls[i]
@@ -199,7 +198,6 @@ func (c *Capture) checkColumns(s *Space) error {
 	return nil
 }
 
-// checkAddresses verifies that live buffers have different addresses.
 func (s *Space) checkAddresses() error {
 	live := map[uint64]int{}
 	for c := range s.Changes() {

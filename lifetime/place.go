@@ -3,10 +3,13 @@ package lifetime
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Place is the place of an allocation in the program, or what it was for. Places can be compared.
@@ -296,3 +299,108 @@ func (p Place) Parts() (name, where string) {
 
 // BeforeWindow is the name of memory that was allocated before the recording began.
 const BeforeWindow = "allocated before the recording"
+
+// HolderID is the number of a Holder in Tables; 0 = none.
+type HolderID uint32
+
+// PurposeID is the number of a purpose.Purpose in Tables.
+type PurposeID uint32
+
+// Purpose returns the purpose of a number; the zero one for 0.
+func (t *Tables) Purpose(id PurposeID) purpose.Purpose {
+	if id == 0 {
+		return purpose.Purpose{}
+	}
+	return t.Purposes[id]
+}
+
+// PurposeOf returns the purpose of a buffer; 0 if package category did not judge the space.
+func (s *Space) PurposeOf(buffer int) PurposeID {
+	if s.Purposes == nil {
+		return 0
+	}
+	return s.Purposes[buffer]
+}
+
+// Category returns what memory is for: the category of its purpose or, if that is not known, its kind in a compiled
+// program and for kinds without buffers, else the producer's; "" = not recorded and not judged.
+func (t *Tables) Category(s *SpaceInfo, k Kind, site SiteID, id PurposeID) string {
+	switch {
+	case !k.OfBuffers(), s.Axis == ProgramOrder && t.Purpose(id).Name() == purpose.UnknownCategory.String():
+		return k.String()
+	case id == 0:
+		return t.Sites[site].Region
+	}
+	p := t.Purpose(id)
+	if p.Category == purpose.UnknownCategory && p.Own == "" && t.Sites[site].Region != "" {
+		return t.Sites[site].Region // in the producer's words
+	}
+	return p.Name()
+}
+
+// ArgumentOf returns the name of the argument of a compiled program that a buffer holds, or a copy of it; "" if it holds none or the program
+// does not name it.
+func (t *Tables) ArgumentOf(k Kind, site SiteID) string {
+	if k == Parameter || t.Sites[site].Role != "" {
+		return t.Sites[site].Op
+	}
+	return ""
+}
+
+// HolderOf returns the holder of a buffer; nil if none was recorded.
+func (t *Tables) HolderOf(s *Space, buffer int) *holder.Holder {
+	if s.Holders == nil || s.Holders[buffer] == 0 {
+		return nil
+	}
+	return &t.Holders[s.Holders[buffer]]
+}
+
+// Stack is a call stack: its innermost frame, and the stack of its caller. Stacks share their callers, so each call is
+// one entry at any depth. In Tables.Stacks, a caller comes before the stacks that it calls.
+type Stack struct {
+	Frame  FrameID
+	Caller StackID // 0 = none
+}
+
+// FramesOf yields the frames of a stack, innermost first.
+func (t *Tables) FramesOf(id StackID) iter.Seq[*frame.Frame] {
+	return func(yield func(*frame.Frame) bool) {
+		for ; id != 0; id = t.Stacks[id].Caller {
+			if !yield(&t.Frames[t.Stacks[id].Frame]) {
+				return
+			}
+		}
+	}
+}
+
+// NearFramesOf yields the frames of a stack that Python could have called, innermost first: calls inside calls, as
+// traces record them, would otherwise take the square of their depth.
+func (t *Tables) NearFramesOf(id StackID) iter.Seq[*frame.Frame] {
+	return func(yield func(*frame.Frame) bool) {
+		for n := 0; id != 0 && n < pythonDepth; n++ {
+			if !yield(&t.Frames[t.Stacks[id].Frame]) {
+				return
+			}
+			id = t.Stacks[id].Caller
+		}
+	}
+}
+
+// Innermost appends the frames of a stack, innermost first, but no more than Tables.Depth. cut reports that there were
+// more. Outputs that write a whole stack for each call site use it: otherwise calls inside calls would make them grow
+// with the square of their depth.
+func (t *Tables) Innermost(to []FrameID, id StackID) (frames []FrameID, cut bool) {
+	for n := 0; id != 0; id = t.Stacks[id].Caller {
+		if n++; n > t.MaxDepth() {
+			return to, true
+		}
+		to = append(to, t.Stacks[id].Frame)
+	}
+	return to, false
+}
+
+// MaxDepth returns Depth or, if it is not set, the limit of Python.
+func (t *Tables) MaxDepth() int { return cmp.Or(t.Depth, pythonDepth) }
+
+// pythonDepth is the limit of Python's own interpreter (sys.getrecursionlimit).
+const pythonDepth = 1000

@@ -142,7 +142,6 @@ func (s *Space) walk(visit func(at, requested, occupied int64) bool) {
 	stackUntil(s.End)
 }
 
-// peaks returns Peak in both measures.
 func (s *Space) peaks() (requested, occupied Level) {
 	if s.UsageOnly() {
 		peak := Level{At: s.Begin}

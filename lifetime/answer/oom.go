@@ -121,7 +121,6 @@ type failureLeak struct {
 // SizeHeld sums up the held buffers of one size.
 type SizeHeld struct{ Bytes, Count int64 } // Bytes of each
 
-// timed reports whether the failure has a time that others can be compared with.
 func (f *Failure) timed() bool {
 	return f.Line == nil && f.Of != nil && f.Of.Axis == lifetime.Time
 }

@@ -2,15 +2,20 @@ package answer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/keyed"
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/layer"
+	"github.com/memlane/memlane/lifetime/loss"
 	"github.com/memlane/memlane/lifetime/outline"
+	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/selection"
@@ -402,4 +407,200 @@ func commonHead(all []Path, kept int) (n int) {
 			}
 		}
 	}
+}
+
+// heldBy sums up the buffers that are alive at an instant by what holds them at the end, largest first. It is empty if
+// no holder was recorded. "unknown" are those without a recorded holder; if the recorder did not name all, those that are alive at the end are "not named".
+func heldBy(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
+	var all sums
+	if s == nil || s.Holders == nil {
+		return all.parts()
+	}
+	why := loss.Unnamed(t.Losses)
+	for _, i := range s.LiveAt(at) {
+		name := ""
+		if h := t.HolderOf(s, i); h != nil {
+			name = holder.FoldIndexes(h.Whole())
+		} else if why != "" && s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			name = "not named: " + why
+		}
+		all.add(name, purpose.Recorded, lifetime.Amount{Count: 1, Bytes: s.Buffers[i].Size, Requested: s.Buffers[i].Requested})
+	}
+	return all.parts()
+}
+
+// olderOf sums up what was allocated before the recording and is alive at an instant by size and category, largest first. What the recording
+// frees has the place of the free instead. If outlines have no whole history, there is none: an answer does not depend on what was read.
+func olderOf(t *lifetime.Tables, s *lifetime.Space, at int64) []Part {
+	all, total, of := []Part{}, int64(0), map[int64]*sums{}
+	if s == nil || t.Sources[s.Source].Traits.Folded {
+		return all
+	}
+	for _, i := range s.LiveAt(at) {
+		b, id := &s.Buffers[i], s.PurposeOf(i)
+		if site := &t.Sites[b.Site]; !site.Unseen || site.Stack != 0 || site.Op != "" {
+			continue
+		}
+		if of[b.Size] == nil {
+			of[b.Size] = &sums{}
+		}
+		of[b.Size].add(t.Category(&s.SpaceInfo, b.Kind, b.Site, id), t.Purpose(id).HowNamed(), lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+		total = units.AddSat(total, b.Size)
+	}
+	for _, size := range slices.Sorted(maps.Keys(of)) {
+		all = append(all, of[size].parts()...)
+	}
+	for i := range all {
+		all[i].Share = share(all[i].Bytes, total)
+	}
+	slices.SortStableFunc(all, func(x, y Part) int { return cmp.Compare(y.Bytes, x.Bytes) })
+	return all
+}
+
+// sums adds up memory by name. "" is unknown.
+type sums struct {
+	index map[string]int
+	of    []Part
+	total int64
+}
+
+func (s *sums) add(name string, how purpose.How, more lifetime.Amount) {
+	name = cmp.Or(name, purpose.UnknownCategory.String())
+	if s.index == nil {
+		s.index = map[string]int{}
+	}
+	p := keyed.At(s.index, &s.of, name, Part{Name: name, how: how})
+	p.Count, p.how = p.Count+more.Count, min(p.how, how)
+	p.Bytes, p.RequestedBytes = units.AddSat(p.Bytes, more.Bytes), units.AddSat(p.RequestedBytes, more.Requested)
+	s.total = units.AddSat(s.total, more.Bytes)
+}
+
+// parts returns the sums, largest first.
+func (s *sums) parts() []Part {
+	for i := range s.of {
+		s.of[i].Share, s.of[i].How = share(s.of[i].Bytes, s.total), howOf(s.of[i].Name, s.of[i].how)
+	}
+	slices.SortFunc(s.of, func(x, y Part) int { return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), byName(x.Name, y.Name)) })
+	return append([]Part{}, s.of...)
+}
+
+// byName orders names: layers[2] comes before layers[10].
+func byName(x, y string) int {
+	letters := func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}
+	return cmp.Or(cmp.Compare(strings.Map(letters, x), strings.Map(letters, y)), cmp.Compare(len(x), len(y)), cmp.Compare(x, y))
+}
+
+// Layer is the memory of one layer: its activations, parameters, gradients and so on.
+type Layer struct {
+	Part
+	Categories []Part `json:"categories"` // by category, largest first
+}
+
+// PhasePeak is what the runs of one phase reach, and what one of them leaves behind.
+type PhasePeak struct {
+	Phase     string `json:"phase"`      // forward, backward, optimizer or other
+	Part      string `json:"part"`       // part of the phase: evaluation, setup, data and so on; "" if none is known
+	How       string `json:"how"`        // how its name, category or phase is known: recorded, derived or inferred, as its weakest part; empty if it is not
+	Runs      int64  `json:"runs"`       // runs of allocations of this phase
+	PeakAt    int64  `json:"peak_at"`    // instant of the peak
+	PeakBytes int64  `json:"peak_bytes"` // highest level in a run: occupied
+	LeftBytes int64  `json:"left_bytes"` // most that a run allocated and that was alive when the next phase began
+	Left      []Part `json:"left"`       // what that was, by category
+
+	how purpose.How
+}
+
+// Name returns the phase and its part: "other, setup".
+func (p *PhasePeak) Name() string {
+	if p.Part == "" {
+		return p.Phase
+	}
+	return p.Phase + ", " + p.Part
+}
+
+func layersOf(layers *layer.Layers, t *lifetime.Tables, s *lifetime.SpaceInfo, rows []lifetime.Row) []Layer {
+	if !slices.ContainsFunc(rows, func(r lifetime.Row) bool { return layers.ModuleOf(r.Site, r.Purpose) != "" }) {
+		return []Layer{}
+	}
+	of := map[string][]lifetime.Row{}
+	layerOf := func(r *lifetime.Row) (string, purpose.How) {
+		return layers.OfBuffer(r.Site, r.Purpose), t.Purpose(r.Purpose).ModuleHow()
+	}
+	for i := range rows {
+		name, _ := layerOf(&rows[i])
+		name = cmp.Or(name, purpose.UnknownCategory.String())
+		of[name] = append(of[name], rows[i])
+	}
+	all := []Layer{}
+	for _, p := range partsBy(rows, layerOf) {
+		all = append(all, Layer{p, categoriesOf(t, s, of[p.Name])})
+	}
+	return all
+}
+
+// phasePeaksOf returns the peak of each phase, and what it leaves. s may be nil. If outlines have no whole history,
+// there are none: an answer does not depend on what was read.
+func phasePeaksOf(t *lifetime.Tables, s *lifetime.Space) []PhasePeak {
+	all := []PhasePeak{}
+	if s == nil || t.Sources[s.Source].Traits.Folded {
+		return all
+	}
+	type phase struct {
+		purpose.Phase
+		purpose.Part
+	}
+	index := map[phase]int{}
+	var most []program.PhaseSpan // of each phase: the run that leaves most
+	for _, span := range program.PhasesOf(t, s) {
+		k, ok := index[phase{span.Phase, span.Part}]
+		if !ok {
+			k = len(all)
+			index[phase{span.Phase, span.Part}] = k
+			all, most = append(all, PhasePeak{Phase: span.Phase.String(), Part: span.Part.String(), Left: []Part{}, how: span.How}), append(most, span)
+		}
+		p := &all[k]
+		p.Runs++
+		p.how = min(p.how, span.How)
+		if span.Peak.Bytes > p.PeakBytes {
+			p.PeakAt, p.PeakBytes = span.Peak.At, span.Peak.Bytes
+		}
+		if span.Left > most[k].Left {
+			most[k] = span
+		}
+	}
+	for k, span := range most {
+		all[k].LeftBytes, all[k].How = span.Left, all[k].how.String()
+		all[k].Left = categoriesOf(t, &s.SpaceInfo, leftOf(s, span))
+	}
+	return all
+}
+
+// leftOf returns what a run leaves behind.
+func leftOf(s *lifetime.Space, span program.PhaseSpan) (rows []lifetime.Row) {
+	from, _ := slices.BinarySearchFunc(s.Buffers, span.Begin, func(b lifetime.Buffer, t int64) int { return cmp.Compare(b.Begin, t) })
+	index := map[lifetime.Row]int{}
+	for i := from; i < len(s.Buffers) && s.Buffers[i].Begin < span.End; i++ {
+		b := &s.Buffers[i]
+		if b.Edge&lifetime.BeginUnseen != 0 || b.End <= span.End && b.Edge&lifetime.EndOpen == 0 {
+			continue
+		}
+		key := lifetime.Row{Site: b.Site, Kind: b.Kind, Purpose: s.PurposeOf(i)}
+		keyed.At(index, &rows, key, key).Add(lifetime.Amount{Count: 1, Bytes: b.Size, Requested: b.Requested})
+	}
+	return rows
+}
+
+// Of returns the bytes of a category.
+func (l *Layer) Of(category string) (bytes int64) {
+	for _, p := range l.Categories {
+		if p.Name == category {
+			bytes = units.AddSat(bytes, p.Bytes)
+		}
+	}
+	return bytes
 }

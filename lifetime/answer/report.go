@@ -1,8 +1,10 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -50,7 +52,6 @@ type CaptureReport struct {
 	summary Summary
 }
 
-// maxFirst is the maximum number of findings in Report.First.
 const maxFirst = 3
 
 // CaptureReportOf returns the part of a report about one capture. rules are those of LeaksOf.
@@ -98,7 +99,6 @@ func (r *Report) AddSeries(s *finding.Series) {
 	}
 }
 
-// add adds the functions and allocations of a capture.
 func (sum *Summary) add(c *lifetime.Capture) {
 	names := map[string]bool{}
 	for _, s := range c.Spaces {
@@ -120,7 +120,6 @@ func (sum *Summary) add(c *lifetime.Capture) {
 	sum.Functions += len(names)
 }
 
-// join adds the summary of another capture.
 func (sum *Summary) join(o Summary) {
 	sum.Functions += o.Functions
 	sum.Allocations += o.Allocations
@@ -150,3 +149,162 @@ func firstOf(all []CaptureLeaks) (first []Finding) {
 
 // OfCaptures returns the findings without those about ranks.
 func (r *Report) OfCaptures() []Finding { return r.Findings[:len(r.Findings)-len(r.Outliers)] }
+
+// Rank has the figures of one of several ranks, in occupied bytes.
+type Rank struct {
+	Rank   string `json:"rank"`         // name
+	Peak   int64  `json:"peak_bytes"`   // highest peak of its memory IDs
+	End    int64  `json:"end_bytes"`    // occupied at the end, over all its memory IDs
+	Leaked *int64 `json:"leaked_bytes"` // leaks, over all its memory IDs; null from info, which looks for none
+}
+
+// Ranks collects the figures of captures of several ranks. It does not retain captures.
+type Ranks struct {
+	By     finding.RankNames
+	Judged bool // findings are added too
+
+	figures []finding.RankFigures
+	names   []string // in order of appearance
+	unknown bool     // the rank of a capture is unknown
+	groups  []rankGroup
+	added   int // captures
+}
+
+type rankGroup struct {
+	what    string // rule and place
+	ranks   []string
+	bytes   int64 // of all ranks
+	perStep []float64
+
+	capture, finding int // the first of them, in the order of Add
+}
+
+// RankOf returns the rank of a space, "" if it is unknown.
+func (r *Ranks) RankOf(t *lifetime.Tables, s *lifetime.SpaceInfo) string {
+	return r.By.Of(s.Process, t.Sources[s.Source].File)
+}
+
+// Add adds a capture and its findings, if r is Judged.
+func (r *Ranks) Add(o *judge.Outline) {
+	var found []finding.Finding
+	if r.Judged {
+		found = o.Kept.Findings()
+	}
+	r.figures = append(r.figures, finding.FiguresOf(o.Outline, found, func(s *lifetime.SpaceInfo) string {
+		rank := r.RankOf(&o.Tables, s)
+		if rank == "" {
+			r.unknown = true
+		}
+		if !slices.Contains(r.names, rank) {
+			r.names = append(r.names, rank)
+		}
+		return rank
+	})...)
+	for i := range found {
+		f := &found[i]
+		what := f.Rule
+		if place := f.Place(); place != 0 {
+			what += " " + o.PlaceOf(place).String()
+		}
+		g := rankGroup{what: what, capture: r.added, finding: i}
+		r.addTo(g, r.RankOf(&o.Tables, &f.Space.SpaceInfo), f)
+	}
+	r.added++
+}
+
+func (r *Ranks) addTo(g rankGroup, rank string, f *finding.Finding) {
+	i := slices.IndexFunc(r.groups, func(l rankGroup) bool { return l.what == g.what })
+	if i < 0 {
+		i = len(r.groups)
+		r.groups = append(r.groups, g)
+	}
+	l := &r.groups[i]
+	if !slices.Contains(l.ranks, rank) {
+		l.ranks = append(l.ranks, rank)
+	}
+	l.perStep = append(l.perStep, f.BytesPerStep)
+	l.bytes = units.AddSat(l.bytes, f.Amount.Bytes)
+}
+
+// Known reports whether there are several ranks and every capture has one.
+func (r *Ranks) Known() bool { return r != nil && !r.unknown && len(r.names) > 1 }
+
+func (r *Ranks) rows() (rows []Rank) {
+	for _, name := range r.names {
+		row, leaked := Rank{Rank: name}, int64(0)
+		for _, f := range r.figures {
+			if f.Rank == name {
+				row.Peak = max(row.Peak, f.Peak)
+				row.End = units.AddSat(row.End, f.End)
+				leaked = units.AddSat(leaked, f.Leaked)
+			}
+		}
+		if r.Judged {
+			row.Leaked = &leaked
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Outliers returns findings about ranks that differ; nil unless Known.
+func (r *Ranks) Outliers() []finding.Finding {
+	if !r.Known() {
+		return nil
+	}
+	return finding.CompareRanks(r.figures)
+}
+
+// RankSummary compares several ranks.
+type RankSummary struct {
+	Rows              []Rank
+	Median, Deviation int64            // of the peaks
+	Groups            []groupedFinding // most severe first
+	Outliers          []Finding
+}
+
+type groupedFinding struct {
+	*Finding        // the first of them
+	What     string // rule and place
+	Ranks    string // how many and which
+}
+
+// Summary sums up the ranks and the answers for their captures, in the order of Add; nil unless Known.
+func (r *Ranks) Summary(captures []CaptureLeaks) *RankSummary {
+	if !r.Known() {
+		return nil
+	}
+	s := &RankSummary{Rows: r.rows(), Outliers: rankFindingsOf(r.Outliers())}
+	var peaks []float64
+	for _, row := range s.Rows {
+		peaks = append(peaks, float64(row.Peak))
+	}
+	middle, deviation := finding.Spread(peaks)
+	s.Median, s.Deviation = int64(middle), int64(deviation)
+	for i := range r.groups {
+		g := &r.groups[i]
+		s.Groups = append(s.Groups, groupedFinding{&captures[g.capture].Findings[g.finding], g.what,
+			OnRanks(r.names, g.ranks, g.bytes, g.perStep)})
+	}
+	slices.SortStableFunc(s.Groups, func(x, y groupedFinding) int { return cmp.Compare(y.Level(), x.Level()) })
+	return s
+}
+
+const maxNamed = 4
+
+// OnRanks returns how many of all ranks have a finding, and names up to maxNamed ranks with or without it. Names are
+// not escaped. bytes are those of all ranks, perStep the growth on each.
+func OnRanks(all, with []string, bytes int64, perStep []float64) string {
+	text := fmt.Sprintf("%s of %s, %s in total", units.Count(int64(len(with))), units.Plural(len(all), "rank"), units.Bytes(bytes))
+	if median, _ := finding.Spread(perStep); median > 0 {
+		text += fmt.Sprintf(", median %s per step", units.Bytes(int64(median)))
+	}
+	without := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(with, name) })
+	switch n := len(without); {
+	case n > 0 && n <= len(with) && n <= maxNamed:
+		text += "; not on " + strings.Join(without, ", ")
+	case len(with) <= maxNamed:
+		text += "; on " + strings.Join(with, ", ")
+	}
+	return text
+}

@@ -69,7 +69,6 @@ type TuneCapture struct {
 	Settings []TuneSetting `json:"settings"` // in the same order as for all together
 }
 
-// tuneRefusal is a memory ID that cannot be predicted.
 type tuneRefusal struct{ ID, Why string }
 
 // Tuning collects the recordings that Tune is about.
@@ -343,7 +342,6 @@ func (t *Tune) Verdict() (verdict, reason string) {
 	return verdict, reason
 }
 
-// choice returns the recommendation by the table, and the reason for it.
 func (t *Tune) choice() (verdict, reason string) {
 	own, best := &t.Settings[0], t.setting(t.Recommended)
 	may := ""

@@ -2,10 +2,12 @@ package build
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -502,4 +504,239 @@ func sortSpaces[S any](spaces []S, info func(S) *lifetime.SpaceInfo) {
 		return cmp.Or(cmp.Compare(info(x).Source, info(y).Source), cmp.Compare(ofNone(info(x)), ofNone(info(y))),
 			cmp.Compare(info(x).ID(), info(y).ID()))
 	})
+}
+
+type counted struct{ loss.Loss }
+
+// add counts one case. It calls where for the first one only.
+func (c *counted) add(bytes int64, where func() string) {
+	if c.Count++; c.Count == 1 {
+		c.First = where()
+	}
+	c.Bytes = units.AddSat(c.Bytes, bytes)
+}
+
+// report adds the cases to the losses of the capture, if there are any.
+func (c *counted) report(b *Builder, r loss.Reason, s *lifetime.Space) {
+	if c.Count > 0 {
+		b.Lose(r, c.Count, c.Bytes, s.ID()+": "+c.First)
+	}
+}
+
+// reclassifyInstalled makes the frames of an installed program frames of a program: those of packages that stacks begin
+// in, behind a starter of Python or of the package. A thread may begin in any library.
+func (b *Builder) reclassifyInstalled() {
+	const starting, begun = 1, 2
+	t := &b.capture.Tables
+	at, own := make([]uint8, len(t.Stacks)), map[string]bool{}
+	for id := 1; id < len(t.Stacks); id++ {
+		f := &t.Frames[t.Stacks[id].Frame]
+		at[id] = at[t.Stacks[id].Caller]
+		if f.Kind > frame.Framework || at[id] == begun {
+			continue
+		}
+		name, starts := packageOf(f.File), f.Function == "<module>" || f.Function == "_run_module_as_main"
+		switch starter := f.Kind == frame.Framework || f.File == "<string>" || strings.Contains(f.File, "/bin/"); {
+		case at[id] == 0 && !starts, name == "torch", name == "" && !starter:
+			at[id] = begun
+		case name == "":
+			at[id] = starting
+		default:
+			at[id], own[name] = begun, true
+		}
+	}
+	for i, f := range t.Frames {
+		if len(own) > 0 && f.Kind == frame.Framework && own[packageOf(f.File)] {
+			t.Frames[i].Kind = frame.User
+		}
+	}
+}
+
+// packageOf returns the installed package that a file belongs to, "" for none.
+func packageOf(file string) string {
+	_, inside, _ := strings.Cut(strings.ReplaceAll(file, `\`, "/"), "-packages/")
+	return strings.Split(inside, "/")[0]
+}
+
+// Call interns a stack: its innermost frame, and the stack of the caller, 0 = none.
+// Build a stack from its outermost call inwards.
+func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime.StackID {
+	if frame == 0 {
+		return caller
+	}
+	return b.stacks.nodes.ID(lifetime.Stack{Frame: frame, Caller: caller})
+}
+
+// Stack interns a call stack, innermost frame first; an empty one is 0. It does not keep frames.
+func (b *Builder) Stack(frames []lifetime.FrameID) lifetime.StackID {
+	if len(frames) == 0 {
+		return 0
+	}
+	t := &b.stacks
+	t.key = t.key[:0]
+	for _, f := range frames {
+		t.key = binary.NativeEndian.AppendUint32(t.key, uint32(f))
+	}
+	id, ok := t.known[string(t.key)]
+	if !ok {
+		id = b.calls(frames)
+		if t.known == nil {
+			t.known = map[string]lifetime.StackID{}
+		}
+		t.known[string(t.key)] = id
+	}
+	return id
+}
+
+// calls interns the calls of a stack. Consecutive stacks share most callers, which are not looked up again.
+func (b *Builder) calls(frames []lifetime.FrameID) lifetime.StackID {
+	t := &b.stacks
+	outer := 0
+	for n := min(len(frames), len(t.last)); outer < n && frames[len(frames)-1-outer] == t.last[outer].frame; outer++ {
+	}
+	t.last = t.last[:outer]
+	id := lifetime.StackID(0)
+	if outer > 0 {
+		id = t.last[outer-1].id
+	}
+	for _, f := range slices.Backward(frames[:len(frames)-outer]) {
+		id = b.Call(f, id)
+		t.last = append(t.last, call{f, id})
+	}
+	return id
+}
+
+// stacks finds the ID of a stack. Most formats write a whole stack for each event.
+type stacks struct {
+	nodes interned.Table[lifetime.Stack, lifetime.StackID]
+	last  []call // of the last stack that was interned, outermost first
+
+	known map[string]lifetime.StackID // by the bytes of the frames
+	key   []byte
+}
+
+type call struct {
+	frame lifetime.FrameID
+	id    lifetime.StackID
+}
+
+// Stacks of this depth are never cut. Stacks of all call sites may have this many frames, and more if they share few callers.
+const (
+	everyDepth  = 100
+	fewFrames   = 100_000
+	framesACall = 16
+)
+
+// setDepth sets Depth to the limit of Python or, if the stacks of all call sites would then have far more frames than the tree has
+// calls, to less. It returns the number of call sites whose stacks are deeper.
+func setDepth(t *lifetime.Tables) (cut int64) {
+	t.Depth = 0
+	limit := t.MaxDepth()
+	t.Depth = limit
+	if len(t.Stacks) <= everyDepth {
+		return 0
+	}
+	depths := make([]uint16, len(t.Stacks)) // saturated
+	for i := range t.Stacks[1:] {
+		depths[i+1] = min(depths[t.Stacks[i+1].Caller], math.MaxUint16-1) + 1
+	}
+	frames, lists, most := 0, len(t.Sites), fewFrames+framesACall*len(t.Stacks)
+	for i := range t.Sites {
+		s := &t.Sites[i]
+		frames += min(int(depths[s.Stack]), limit) + min(int(depths[s.Source]), limit)
+		if s.Source != 0 {
+			lists++
+		}
+	}
+	if frames > most {
+		t.Depth = max(everyDepth, most/lists)
+	}
+	for i := range t.Sites {
+		if max(int(depths[t.Sites[i].Stack]), int(depths[t.Sites[i].Source])) > t.Depth {
+			cut++
+		}
+	}
+	return cut
+}
+
+// FunctionCall records a call of a function in a space. Calls keep their order.
+func (b *Builder) FunctionCall(space SpaceRef, call lifetime.Call) {
+	call.Space = int(space)
+	b.capture.Calls = append(b.capture.Calls, call)
+}
+
+// Sample records a measurement of the device of a space. Samples keep their order.
+func (b *Builder) Sample(space SpaceRef, s lifetime.Sample) {
+	s.Space = int(space)
+	b.capture.Samples = append(b.capture.Samples, s)
+}
+
+// settleCalls replaces the SpaceRef of calls and samples by the final index of the space. made has the spaces by
+// SpaceRef. Calls and samples of spaces that were left out (nil) are dropped.
+func (b *Builder) settleCalls(made []*lifetime.Space) {
+	if len(b.capture.Calls)+len(b.capture.Samples) == 0 {
+		return
+	}
+	final := make(map[*lifetime.Space]int, len(b.capture.Spaces))
+	for i, s := range b.capture.Spaces {
+		final[s] = i
+	}
+	calls := b.capture.Calls[:0]
+	for _, call := range b.capture.Calls {
+		if i, ok := final[made[call.Space]]; ok {
+			call.Space = i
+			calls = append(calls, call)
+		}
+	}
+	samples := b.capture.Samples[:0]
+	for _, s := range b.capture.Samples {
+		if i, ok := final[made[s.Space]]; ok {
+			s.Space = i
+			samples = append(samples, s)
+		}
+	}
+	b.capture.Calls, b.capture.Samples = calls, samples
+}
+
+// Report records the report of an allocator at t, in nanoseconds: an allocation or a
+// free, and the totals after it. A free without a size gets the size of its allocation
+// or, if that is not known, the change of the total.
+func (b *Builder) Report(space SpaceRef, t int64, r *lifetime.AllocatorEvent) {
+	log := b.spaces[space]
+	if b.Keeps(Reports) {
+		log.space.Reports.Add(*r)
+		return
+	}
+	if r.Available >= 0 {
+		log.limit = max(log.limit, units.AddSat(units.AddSat(max(r.Allocated, 0), max(r.Stack, 0)), r.Available))
+	}
+	log.lifetimePeak = max(log.lifetimePeak, r.Peak)
+	e := event{op: opAlloc, t: t, addr: r.Addr, size: max(r.Requested, 0), occupied: r.Occupied, site: r.Site}
+	if r.Free {
+		e.op = opFree
+		e.site = 0 // it is the site of the free, not of the allocation
+		if e.occupied < 0 && log.reported > 0 {
+			e.occupied = log.lastAllocated - r.Allocated
+		}
+	}
+	if e.occupied <= 0 {
+		e.occupied = 0
+		if r.Requested > 0 && r.Occupied < 0 {
+			e.occupied = r.Requested
+		}
+	}
+	log.add(e)
+	if r.Stack >= 0 && (r.Stack != log.lastStack || log.reported == 0) {
+		b.StackReserved(space, t, r.Stack)
+		log.lastStack = r.Stack
+	}
+	if r.Allocated >= 0 {
+		b.Total(space, lifetime.Total{T: t, Bytes: r.Allocated, Measure: lifetime.Occupied, Fragmentation: float32(r.Fragmentation), HasFragmentation: r.HasFragmentation})
+		if r.Reserved > 0 && r.Reserved != log.lastReserved {
+			b.Total(space, lifetime.Total{T: t, Bytes: r.Reserved, Measure: lifetime.Reserved})
+			log.lastReserved = r.Reserved
+		}
+		log.reported++
+		log.lastAllocated = r.Allocated
+	}
 }

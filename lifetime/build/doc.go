@@ -5,7 +5,7 @@
 //
 //  1. A reader gives events and states to a [Builder], in any order.
 //  2. space.go sorts the events by time and makes times strictly increasing.
-//  3. pair.go and regions.go turn them into buffers and regions. They use recorded data
+//  3. pair.go turns them into buffers and regions. It uses recorded data
 //     as it is. Rules fill the gaps, mark inferred data, and count losses.
 //  4. [Builder.Finish] returns the model. [Builder.FinishOutline] returns only its peak
 //     and end; fold.go then keeps only the buffers that these need.

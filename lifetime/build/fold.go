@@ -81,7 +81,6 @@ type fold struct {
 // maxFolded limits levels. Beyond it, sums may saturate and depend on their order.
 const maxFolded = 1 << 60
 
-// event takes an allocation or a free.
 func (f *fold) event(e *event) {
 	f.settle()
 	if !f.begun {
@@ -137,7 +136,6 @@ func (f *fold) keep(b *lifetime.Buffer) (i int) {
 	return f.bufs.N - 1
 }
 
-// end ends a buffer that was removed from open.
 func (f *fold) end(i int) {
 	b := f.bufs.At(i)
 	b.End = f.at
@@ -238,7 +236,6 @@ func (f *fold) finish(s *lifetime.Space) {
 	f.mismatch.report(log.b, loss.TotalMismatch, s)
 }
 
-// outline returns the outline of the space that finish made.
 func (f *fold) outline(s *lifetime.Space) *outline.Space {
 	stack := int64(0)
 	if len(s.Stack) > 0 {

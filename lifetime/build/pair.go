@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/memlane/memlane/internal/chunked"
 	"github.com/memlane/memlane/internal/units"
@@ -499,7 +500,6 @@ func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 	}
 }
 
-// storeIntervals stores buffers with known begin and end.
 func storeIntervals(s *lifetime.Space, all []Interval, overlaps bool) {
 	if s.Axis == lifetime.ProgramOrder && s.Facts&lifetime.Addresses != 0 && !overlaps {
 		all = handOver(all)
@@ -540,7 +540,6 @@ func column[T any](c *[]T, n int) []T {
 	return *c
 }
 
-// storeColumns fills the optional columns.
 func (p *pairing) storeColumns(newIndex []uint32) {
 	s := p.s
 	i := -1
@@ -622,4 +621,262 @@ func (p *pairing) text(n notePair) lifetime.NoteID {
 		return p.log.b.Note(first + "; " + last)
 	}
 	return n.last
+}
+
+// held is what holds the memory at an address at the end.
+type held struct {
+	addr   uint64
+	holder lifetime.HolderID
+}
+
+// storeHolders fills the column of holders. A tensor may begin inside a buffer. Of several at one buffer, the first
+// counts.
+func (log *spaceLog) storeHolders(s *lifetime.Space) {
+	if len(log.held) == 0 {
+		return
+	}
+	var open []uint32 // buffers that are alive at the end, by address
+	for i := range s.Buffers {
+		if s.Buffers[i].Edge&lifetime.EndOpen != 0 {
+			open = append(open, uint32(i))
+		}
+	}
+	slices.SortFunc(open, func(x, y uint32) int { return cmp.Compare(s.Buffers[x].Addr, s.Buffers[y].Addr) })
+	for _, h := range log.held {
+		at, found := slices.BinarySearchFunc(open, h.addr,
+			func(i uint32, addr uint64) int { return cmp.Compare(s.Buffers[i].Addr, addr) })
+		if !found {
+			at--
+		}
+		if at < 0 || h.addr >= spans.End(s.Buffers[open[at]].Addr, max(s.Buffers[open[at]].Size, 1)) {
+			log.b.Lose(loss.NameWithoutBuffer, 1, 0, fmt.Sprintf("address %#x", h.addr))
+			continue
+		}
+		if to := &column(&s.Holders, len(s.Buffers))[open[at]]; *to == 0 {
+			*to = h.holder
+		}
+	}
+}
+
+// coverage is a set of addresses. Every buffer that ends adds to it, but queries are rare. So ranges are collected, and
+// sorted only for a query or when there are many. recent filters the ranges of blocks that are reused again and again.
+type coverage struct {
+	merged []addresses             // sorted, with gaps between them
+	fresh  chunked.List[addresses] // not sorted
+	recent [1 << recentBits]addresses
+}
+
+// addresses are a range [lo, hi).
+type addresses struct{ lo, hi uint64 }
+
+const (
+	recentBits = 10
+	maxFresh   = 1 << 20 // 16 MiB
+	// maxLinear limits the unsorted ranges that a query searches.
+	maxLinear = 1 << 10
+)
+
+func (c *coverage) add(lo, hi uint64) {
+	const prime = 0x9E3779B97F4A7C15
+	recent := &c.recent[lo*prime>>(64-recentBits)]
+	if lo >= hi || recent.lo <= lo && hi <= recent.hi {
+		return
+	}
+	*recent = addresses{lo, hi}
+	if c.fresh.Add(*recent); c.fresh.N >= max(maxFresh, len(c.merged)/4) {
+		c.merge()
+	}
+}
+
+// merge sorts and joins all ranges.
+func (c *coverage) merge() {
+	for a := range c.fresh.All() {
+		c.merged = append(c.merged, *a)
+	}
+	c.fresh = chunked.List[addresses]{}
+	slices.SortFunc(c.merged, func(x, y addresses) int { return cmp.Compare(x.lo, y.lo) })
+	all := c.merged
+	c.merged = c.merged[:0]
+	for _, a := range all {
+		if k := len(c.merged) - 1; k >= 0 && a.lo <= c.merged[k].hi {
+			c.merged[k].hi = max(c.merged[k].hi, a.hi)
+		} else {
+			c.merged = append(c.merged, a)
+		}
+	}
+}
+
+// overlaps reports whether any address of [lo, hi) is in the set.
+func (c *coverage) overlaps(lo, hi uint64) bool {
+	if c.fresh.N > max(maxLinear, len(c.merged)/4) {
+		c.merge()
+	}
+	after := sort.Search(len(c.merged), func(i int) bool { return c.merged[i].hi > lo })
+	overlap := func(a addresses) bool { return a.lo < hi && lo < a.hi && lo < hi }
+	if after < len(c.merged) && overlap(c.merged[after]) {
+		return true
+	}
+	for a := range c.fresh.All() {
+		if overlap(*a) {
+			return true
+		}
+	}
+	return false
+}
+
+// regionPairing turns Reserve and Release events and the regions of the end state into regions. Ranges split and join:
+// a release may cover three reservations, or a part of one.
+type regionPairing struct {
+	log     *spaceLog
+	regions []lifetime.Region
+	open    spans.Map[int]   // index into regions
+	ended   spans.Map[int64] // end of the last region at an address
+	lost    counted
+
+	// classes are the distinct values of Kind, Small, Stream, Pool and PoolUnknown of events.
+	classes []lifetime.Region
+	classOf map[lifetime.Region]int64
+}
+
+func (p *regionPairing) class(r *lifetime.Region) int64 {
+	class := lifetime.Region{Kind: r.Kind, Small: r.Small, Stream: r.Stream, Pool: r.Pool, Edge: r.Edge & lifetime.PoolUnknown}
+	i, ok := p.classOf[class]
+	if ok {
+		return i
+	}
+	if p.classOf == nil {
+		p.classOf = map[lifetime.Region]int64{}
+	}
+	i = int64(len(p.classes))
+	p.classOf[class] = i
+	p.classes = append(p.classes, class)
+	return i
+}
+
+func (p *regionPairing) event(e *event) {
+	hi := spans.End(e.addr, e.size)
+	r := p.classes[e.occupied]
+	if e.op == opReserve {
+		p.lose(p.close(e.t, p.open.Cut(e.addr, hi), lifetime.EndInferred))
+		r.Begin, r.Site = e.t, e.site
+		p.reserve(e.addr, hi, r)
+		return
+	}
+	r.Begin = p.log.begin
+	p.fillUnseen(e.addr, hi, r)
+	p.close(e.t, p.open.Cut(e.addr, hi), 0)
+}
+
+// lose counts missing releases.
+func (p *regionPairing) lose(pieces []spans.Span[int]) {
+	for _, piece := range pieces {
+		p.lost.add(piece.Size(), func() string { return fmt.Sprintf("segment at %#x", piece.Lo) })
+	}
+}
+
+// finish stores the regions in the space. Its window must be known.
+func (p *regionPairing) finish(s *lifetime.Space) {
+	p.endState(s)
+	p.lost.report(p.log.b, loss.LostFree, s)
+	slices.SortStableFunc(p.regions, func(x, y lifetime.Region) int {
+		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr), cmp.Compare(x.End, y.End))
+	})
+	s.Regions = p.regions
+}
+
+func (p *regionPairing) reserve(lo, hi uint64, r lifetime.Region) {
+	if lo >= hi {
+		return
+	}
+	r.Addr, r.Size = lo, spans.Span[int]{Lo: lo, Hi: hi}.Size()
+	p.open.Set(lo, hi, len(p.regions))
+	p.regions = append(p.regions, r)
+}
+
+// close ends pieces of regions at t and returns them. A partly released region is split
+// into regions with the same Begin.
+func (p *regionPairing) close(t int64, pieces []spans.Span[int], edge lifetime.Edge) []spans.Span[int] {
+	for _, piece := range pieces {
+		r := p.regions[piece.Val]
+		whole := piece.Lo == r.Addr && piece.Hi == spans.End(r.Addr, r.Size)
+		r.Addr, r.Size, r.End = piece.Lo, piece.Size(), t
+		r.Edge |= edge
+		p.ended.Set(piece.Lo, piece.Hi, t)
+		if whole {
+			p.regions[piece.Val] = r
+			continue
+		}
+		p.shrink(piece)
+		if r.End > r.Begin {
+			p.regions = append(p.regions, r)
+		}
+	}
+	return pieces
+}
+
+// shrink removes a piece from its region. The region keeps the part below, a new region gets the part above.
+func (p *regionPairing) shrink(piece spans.Span[int]) {
+	r := p.regions[piece.Val]
+	hi := spans.End(r.Addr, r.Size)
+	if piece.Lo > r.Addr {
+		p.regions[piece.Val].Size = int64(piece.Lo - r.Addr)
+		p.reserve(piece.Hi, hi, r)
+		return
+	}
+	p.regions[piece.Val].Addr, p.regions[piece.Val].Size = piece.Hi, int64(hi-piece.Hi)
+}
+
+// fillUnseen adds regions for the parts of [lo, hi) without an open region. They begin
+// before the window, or where the last region there ended.
+func (p *regionPairing) fillUnseen(lo, hi uint64, like lifetime.Region) {
+	like.Edge |= lifetime.BeginUnseen
+	for _, g := range p.open.Gaps(lo, hi) {
+		r := like
+		for last := range p.ended.Overlapping(g.Lo, g.Hi) {
+			r.Begin = max(r.Begin, last.Val)
+		}
+		p.reserve(g.Lo, g.Hi, r)
+	}
+}
+
+// endState reconciles the regions with the end state. Regions that are not in it lost
+// their release; regions that are only in it are older than the window.
+func (p *regionPairing) endState(s *lifetime.Space) {
+	live := p.log.liveRegions
+	if !p.log.cut {
+		var known spans.Map[bool]
+		for _, r := range live {
+			hi := spans.End(r.Addr, r.Size)
+			known.Set(r.Addr, hi, true)
+			p.fillUnseen(r.Addr, hi, lifetime.Region{Begin: s.Begin, Site: r.Site})
+		}
+		if s.Facts&lifetime.EndState != 0 {
+			p.releaseUnknown(s, &known)
+		}
+	}
+	for at := range p.open.All() {
+		r := &p.regions[at.Val]
+		r.End, r.Edge = s.End, r.Edge|lifetime.EndOpen
+	}
+	for _, r := range live {
+		for at := range p.open.Overlapping(r.Addr, spans.End(r.Addr, r.Size)) {
+			region := &p.regions[at.Val]
+			region.Kind, region.Small, region.Stream, region.Pool = r.Kind, r.Small, r.Stream, r.Pool
+			region.Edge = region.Edge&^lifetime.PoolUnknown | r.Edge&lifetime.PoolUnknown
+			if region.Site == 0 {
+				region.Site = r.Site
+			}
+		}
+	}
+}
+
+// releaseUnknown ends open regions outside the known ranges.
+func (p *regionPairing) releaseUnknown(s *lifetime.Space, known *spans.Map[bool]) {
+	var lost []spans.Span[bool]
+	for h := range p.open.All() {
+		lost = append(lost, known.Gaps(h.Lo, h.Hi)...)
+	}
+	for _, l := range lost {
+		p.lose(p.close(s.End, p.open.Cut(l.Lo, l.Hi), lifetime.EndInferred))
+	}
 }

@@ -42,7 +42,6 @@ type event struct {
 // maxTime leaves room for additions to times.
 const maxTime = 1 << 62
 
-// spaceLog collects the events of one space and makes the Space.
 type spaceLog struct {
 	b         *Builder
 	space     *lifetime.Space // of its own, because it outlives the log

@@ -2,11 +2,13 @@ package diff
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/judge"
 )
 
@@ -98,7 +100,6 @@ func pathOf(file string) []string {
 // matched is a place on both sides; nil if a side lacks it.
 type matched struct{ before, after *placeSum }
 
-// placeKey is equal for places that match.
 type placeKey struct {
 	function, file string // base name of the file: checkouts are in different folders
 	line           int
@@ -248,4 +249,133 @@ func ofDefs(c *judge.Capture) bool {
 		lines[key] = f.Line
 	}
 	return true
+}
+
+// setNames sets the names of the places of a space. Groups have none: what they are tells more.
+func setNames(t *lifetime.Tables, s *lifetime.Space, at func(lifetime.SiteID) *placeSum) {
+	if s.Holders == nil || s.Ungrouped != nil {
+		return
+	}
+	names := map[*placeSum]map[string]bool{}
+	for i := range s.Buffers {
+		h := t.HolderOf(s, i)
+		if h == nil || h.Name == "" {
+			continue
+		}
+		p := at(s.Buffers[i].Site)
+		if names[p] == nil {
+			names[p] = map[string]bool{}
+		}
+		names[p][holder.FoldIndexes(h.Name)] = true
+	}
+	for p, all := range names {
+		p.names = strings.Join(slices.Sorted(maps.Keys(all)), "\n")
+	}
+}
+
+// pairNamed pairs the places whose buffers have the same names, unless other places have them too: code moves to other
+// lines, functions and files, a parameter keeps its name.
+func pairNamed(before, after []*placeSum, pair func(b, a *placeSum)) {
+	pairOnly(before, after, func(p *placeSum) (string, bool) { return p.names, p.names != "" }, pair)
+}
+
+// pairOnly pairs the places with a key that no other place of their side has.
+func pairOnly[K comparable](before, after []*placeSum, key func(p *placeSum) (k K, ok bool), pair func(b, a *placeSum)) {
+	only := func(places []*placeSum) map[K]*placeSum {
+		index := map[K]*placeSum{}
+		for _, p := range places {
+			if k, ok := key(p); ok {
+				if _, several := index[k]; several {
+					p = nil
+				}
+				index[k] = p
+			}
+		}
+		return index
+	}
+	was, is := only(before), only(after)
+	for _, b := range before {
+		if k, _ := key(b); is[k] != nil && was[k] == b {
+			pair(b, is[k])
+		}
+	}
+}
+
+const maxPairs = 1 << 20
+
+// alignLines pairs the lines of functions that both sides have. An edit moves all lines below it, so an equal number is
+// weak evidence: the line below may have it now. alignLines keeps the order of the lines and takes the pairs that agree
+// best in number, operation and mean size.
+func alignLines(before, after []*placeSum, pair func(b, a *placeSum)) {
+	type function struct {
+		lines [2][]*placeSum
+		mixed bool // several files have such a function
+	}
+	functions := map[placeKey]*function{}
+	for side, places := range [][]*placeSum{before, after} {
+		for _, p := range inLineOrder(places) {
+			if p.taken {
+				continue
+			}
+			f := functions[p.key(0)]
+			if f == nil {
+				f = &function{}
+				functions[p.key(0)] = f
+			}
+			f.mixed = f.mixed || len(f.lines[side]) > 0 && !slices.Equal(f.lines[side][0].path, p.path)
+			f.lines[side] = append(f.lines[side], p)
+		}
+	}
+	for key, f := range functions {
+		if b, a := f.lines[0], f.lines[1]; key.function != "" && !f.mixed && len(b)*len(a) <= maxPairs {
+			align(b, a, pair)
+		}
+	}
+}
+
+// align pairs the lines of one function, in order, so that the sum of agreement is highest.
+func align(before, after []*placeSum, pair func(b, a *placeSum)) {
+	width := len(after) + 1
+	best := make([]int, (len(before)+1)*width) // of the lines from i and k on, at i*width+k
+	for i := range slices.Backward(before) {
+		for k := range slices.Backward(after) {
+			at := i*width + k
+			best[at] = max(best[at+width], best[at+1], best[at+width+1]+agreement(before[i], after[k]))
+		}
+	}
+	for i, k := 0, 0; i < len(before) && k < len(after); {
+		switch at := i*width + k; best[at] {
+		case best[at+width+1] + agreement(before[i], after[k]):
+			pair(before[i], after[k])
+			i, k = i+1, k+1
+		case best[at+width]:
+			i++
+		default:
+			k++
+		}
+	}
+}
+
+// agreement returns how much speaks for b and a being the same line: any two lines in order may be, a size says more
+// than a number.
+func agreement(b, a *placeSum) int {
+	n := 4
+	if b.place.Frame.Line == a.place.Frame.Line {
+		n += 3
+	}
+	if b.op == a.op && b.op != "" {
+		n += 2
+	}
+	if b.meanSize() == a.meanSize() {
+		n += 4
+	}
+	return n
+}
+
+func (p *placeSum) meanSize() int64 {
+	amount := p.Allocated
+	if amount.Count == 0 {
+		amount = p.End
+	}
+	return amount.Requested / max(amount.Count, 1)
 }

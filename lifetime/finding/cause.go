@@ -2,13 +2,17 @@ package finding
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
+	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/holder"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/purpose"
 )
 
 // Cause is the probable reason why the buffers of a leak stay alive. The list is closed.
@@ -332,4 +336,352 @@ func (p *Pass) anyHasSizes(n int) bool {
 		}
 		return len(sizes) == n
 	})
+}
+
+// causeGroup is a group of leaks that probably have one cause: see alike.
+type causeGroup struct {
+	findings []*Finding
+	steps    []int    // in which the retained buffers of the first leak were allocated, sorted
+	held     *Held    // what the recorder saw hold them; nil = nothing
+	rare     bool     // few steps retain something
+	graph    bool     // a graph may hold them
+	by       Cause    // a hook or a backward pass allocated them, NoCause: neither
+	in       function // the hook
+}
+
+// together is the minimum share of common steps of two leaks with one cause.
+const together = 0.9
+
+// explain groups leaks by cause and sets the probable cause of each group. Example: a summed loss whose graph retains
+// several tensors of every step.
+func (p *Pass) explain(findings []Finding) {
+	for _, g := range p.causeGroups(findings) {
+		largest := slices.MaxFunc(g.findings, func(x, y *Finding) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
+		place, cause := p.PlaceOf(largest.Sites[0]), p.causeOf(g)
+		if g.held != nil {
+			cause = g.heldCause()
+		}
+		for _, f := range g.findings {
+			f.blame(cause, place)
+			if f.Held != nil && largest.Held != nil { // by one variable
+				f.Evidence[f.index(FigCausePlace)].How = min(f.Held[0].How, largest.Held[0].How)
+			}
+			if cause == Gradients && p.clearsGradients() {
+				f.Suggestions = []string{"Do not store gradients: zero_grad frees the others."}
+			}
+		}
+	}
+}
+
+// heldCause returns the cause that follows from the holders of a group: if the graph of a variable holds some, it holds
+// the variable, too.
+func (g *causeGroup) heldCause() (cause Cause) {
+	for _, f := range g.findings {
+		if f.Held == nil {
+			continue
+		}
+		if one, _ := f.Held[0].cause(); cause == NoCause || one == LossGraph {
+			cause = one
+		}
+	}
+	return cause
+}
+
+// blame sets the cause of a finding. place is that of the largest finding with the same cause.
+func (f *Finding) blame(cause Cause, place lifetime.Place) {
+	f.Cause = cause
+	f.add(textFigure(FigCausePlace, place.String()), textFigure(FigLikelyCause, cause.String()))
+	f.Suggestions = []string{cause.Advice()}
+}
+
+// causeGroups groups leaks that are alike. What a graph may hold, but is none, are single leaks again.
+func (p *Pass) causeGroups(findings []Finding) (all []*causeGroup) {
+	var groups []*causeGroup
+	for i := range findings {
+		f := &findings[i]
+		one := p.groupOf(f)
+		at := slices.IndexFunc(groups, one.alike)
+		if at < 0 {
+			groups = append(groups, one)
+			continue
+		}
+		g := groups[at]
+		g.findings, g.held = append(g.findings, f), cmp.Or(g.held, one.held)
+	}
+	for _, g := range groups {
+		if g.held != nil || g.rare || g.by != NoCause || p.causeOf(g) == LossGraph {
+			all = append(all, g)
+			continue
+		}
+		for _, f := range g.findings {
+			all = append(all, p.groupOf(f))
+		}
+	}
+	return all
+}
+
+func (p *Pass) groupOf(f *Finding) *causeGroup {
+	g := &causeGroup{findings: []*Finding{f}, steps: p.stepsOf(f.Kept)}
+	if f.Held = p.heldOf(f.Kept); f.Held != nil {
+		g.held = &f.Held[0]
+	}
+	g.rare = 2*len(g.steps) <= len(p.steps.Begins)
+	switch {
+	case p.ofHook(g):
+		g.by, g.in = Hook, p.functionOf(f.Sites[0])
+	case p.ofGradients(g):
+		g.by = Gradients
+	default:
+		saved := 0
+		for _, i := range f.Kept {
+			if p.saved(i) {
+				saved++
+			}
+		}
+		g.graph = 2*saved >= len(f.Kept)
+	}
+	return g
+}
+
+// alike reports whether a leak has the cause of a group. What the recorder saw hold them decides alone. Else they retain
+// buffers from the same steps, which says little if most steps do: then one hook or backward pass allocated all, or a
+// graph may hold all. Suspected and confirmed leaks stay apart.
+func (g *causeGroup) alike(o *causeGroup) bool {
+	switch {
+	case g.findings[0].Severity > Info != (o.findings[0].Severity > Info):
+		return false
+	case g.held != nil && o.held != nil:
+		return g.held.root() == o.held.root()
+	case len(g.steps) < leastSteps || g.by != o.by || g.in != o.in || !overlaps(g.steps, o.steps):
+		return false
+	case g.held != nil || o.held != nil: // the recorder does not see all that a graph holds
+		return g.graph && o.graph && cmp.Or(g.held, o.held).Kind == holder.ByGraph
+	}
+	return g.rare || g.by != NoCause || g.graph && o.graph
+}
+
+func (p *Pass) stepsOf(buffers []int) []int {
+	steps := make([]int, len(buffers))
+	for i, b := range buffers {
+		steps[i] = p.steps.At(p.Space.Buffers[b].Begin)
+	}
+	slices.Sort(steps)
+	return slices.Compact(steps)
+}
+
+// overlaps reports whether two sorted lists of steps have enough in common. It stops early once they differ too much:
+// programs with thousands of leaks compare each with many others.
+func overlaps(x, y []int) bool {
+	both, most := 0, (1-together)*float64(len(x)+len(y))
+	for i, j := 0, 0; i < len(x) && j < len(y) && float64(i+j-2*both) <= most; {
+		switch {
+		case x[i] < y[j]:
+			i++
+		case x[i] > y[j]:
+			j++
+		default:
+			i, j, both = i+1, j+1, both+1
+		}
+	}
+	return float64(both)/float64(len(x)+len(y)-both) >= together
+}
+
+// graphBuilding is the range in which TensorFlow traces a tf.function
+// (tensorflow/python/eager/polymorphic_function/tracing_compilation.py).
+const graphBuilding = "tf.function-graph_building"
+
+// traceOf returns the name of a trace of a tf.function, such as "__inference_step_217", without the number of the trace
+// (tensorflow/python/eager/polymorphic_function/concrete_function.py); ok is false for other names.
+func traceOf(name string) (function string, ok bool) {
+	if !slices.ContainsFunc([]string{"__inference_", "__forward_", "__backward_"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		return "", false
+	}
+	function = strings.TrimRight(name, "0123456789")
+	return function, len(function) < len(name) && strings.HasSuffix(function, "_")
+}
+
+// callers returns the number of distinct stacks of some sites. Traces of one tf.function are one: TensorFlow numbers
+// them, so each would be another caller.
+func (p *Pass) callers(sites []lifetime.SiteID) int {
+	distinct := map[int]bool{}
+	for _, site := range sites {
+		distinct[p.traced.number(&p.Tables, p.Sites[site].Stack, func(f *frame.Frame) (string, bool) {
+			if function, ok := traceOf(f.Function); ok {
+				return function, true
+			}
+			return f.Function, true
+		})] = true
+	}
+	return len(distinct)
+}
+
+// ofRetracing reports whether each leak of a group is of new traces of a tf.function: allocated while it is traced, or
+// by its traces, several of which retain buffers.
+func (p *Pass) ofRetracing(g *causeGroup) bool {
+	return !slices.ContainsFunc(g.findings, func(f *Finding) bool {
+		traces := map[string]bool{}
+		for _, site := range f.Sites {
+			if p.anyFrame(site, func(f *frame.Frame) bool { return f.Function == graphBuilding }) {
+				return false
+			}
+			for f := range p.FramesOf(p.Sites[site].Stack) {
+				if _, ok := traceOf(f.Function); ok {
+					traces[f.Function] = true
+				}
+			}
+		}
+		return len(traces) < minRises
+	})
+}
+
+// Held says what the recorder found to hold buffers of a finding.
+type Held struct {
+	By        string // the reference, with "*" for indexes
+	Kind      holder.Kind
+	Where     string // where the reference begins: a module or a call
+	Container string // class of the list, dict and so on that it leads through; "" = none
+	Count     int    // buffers that By holds, of Of that are alive at the end
+	Of        int
+	How       purpose.How
+}
+
+const (
+	maxHeld   = 3    // holders that a text names
+	leastHeld = 0.05 // share of the buffers that each but the first holds: the step that failed holds some, too
+)
+
+// heldOf returns what holds buffers that are alive at the end, most buffers first; none if it is not known for half of
+// them.
+func (p *Pass) heldOf(buffers []int) (all []Held) {
+	index := map[string]int{}
+	alive, known := 0, 0
+	for _, i := range buffers {
+		if p.Space.Buffers[i].Edge&lifetime.EndOpen == 0 {
+			continue
+		}
+		alive++
+		h := p.HolderOf(p.Space, i)
+		if h == nil || h.Kind == holder.Unreached {
+			continue
+		}
+		known++
+		by := holder.FoldIndexes(h.By())
+		k, ok := index[by]
+		if !ok {
+			k = len(all)
+			index[by], all = k, append(all, Held{By: by, Kind: h.Kind, Where: h.Where, Container: h.Container, How: purpose.Recorded})
+		}
+		all[k].Count++
+	}
+	if 2*known < alive {
+		return nil
+	}
+	for i := range all {
+		all[i].Of = alive
+	}
+	slices.SortStableFunc(all, func(x, y Held) int { return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.By, y.By)) })
+	return all
+}
+
+// hold sets what holds the buffers of a leak: it is the cause, and comes first.
+func (p *Pass) hold(f *Finding) {
+	explained := f.Held != nil
+	if f.Kind == KindLeak && !explained {
+		f.Held = p.heldOf(f.Kept)
+	}
+	if f.Held == nil {
+		return
+	}
+	named := f.Held[:min(len(f.Held), maxHeld)] // most first
+	for n := len(named) - 1; n > 0 && float64(named[n].Count) < leastHeld*float64(named[n].Of); n-- {
+		named = named[:n]
+	}
+	var texts, advice []string
+	for i := range named {
+		_, one := named[i].cause()
+		if texts = append(texts, named[i].text()); !slices.Contains(advice, one) {
+			advice = append(advice, one)
+		}
+	}
+	if !explained {
+		f.Cause, _ = named[0].cause()
+	}
+	if i := f.index(FigLikelyCause); i >= 0 {
+		f.Evidence[i].Text, f.Evidence[i].How = f.Cause.String(), named[0].How
+	}
+	if !f.loads {
+		f.Suggestions = advice
+	}
+	place := p.PlaceOf(f.Place()).String()
+	was, hasPlace := strings.CutPrefix(f.Description, place+": ")
+	if !hasPlace {
+		place = ""
+	}
+	parts := strings.Split(was, "; ")
+	if len(texts) == 1 {
+		texts[0] += f.pace()
+	}
+	f.describe(place, strings.Join(texts, ", "), parts...)
+}
+
+// grows returns the first container of the reference whose members differ.
+func (h *Held) grows() string {
+	for at := 0; at < len(h.By); at++ {
+		if inside, _, _ := strings.Cut(h.By[at:], "]"); h.By[at] == '[' && (strings.Contains(inside, "*") || inside == "[...") {
+			return h.By[:at]
+		}
+	}
+	return h.By
+}
+
+// inContainer reports whether a container holds most of some buffers, as the recorder saw.
+func inContainer(held []Held) bool { return held != nil && held[0].grows() != held[0].By }
+
+// root returns the variable or container that must let go of the buffers, itself or of their graph.
+func (h *Held) root() string { return h.Where + " " + strings.TrimPrefix(h.grows(), "the graph of ") }
+
+func (h *Held) text() string {
+	text := "held by " + h.By
+	switch {
+	case h.Kind == holder.ByCycle:
+		text = "waits for the garbage collector in " + h.By
+	case h.Where != "__main__" && h.Where != "":
+		text += " of " + h.Where
+	}
+	return text + fmt.Sprintf(" (%s of %s)", units.Count(int64(h.Count)), units.Count(int64(h.Of)))
+}
+
+// pace says how the container of the only holder grows, if it grows by a whole number in each step.
+func (f *Finding) pace() string {
+	h := &f.Held[0]
+	if h.Container == "" || h.Kind != holder.ByVariable {
+		return ""
+	}
+	mean := float64(f.Amount.Bytes) / float64(f.Amount.Count)
+	if n := math.Round(f.BytesPerStep / mean); mean > 0 && n >= 1 && math.Abs(f.BytesPerStep/mean-n) < 0.05*n {
+		return fmt.Sprintf(", a %s that grows by %.0f each step", h.Container, n)
+	}
+	return ", a " + h.Container
+}
+
+func (h *Held) cause() (Cause, string) {
+	switch {
+	case h.Kind == holder.ByGraph:
+		return LossGraph, fmt.Sprintf("Store .item() or .detach() of %s: its graph keeps them.",
+			strings.TrimPrefix(h.By, "the graph of "))
+	case h.Kind == holder.ByCycle:
+		return ReferenceCycle, ReferenceCycle.Advice()
+	case strings.Contains(h.By, ".__traceback__") || strings.HasPrefix(h.Where, "exception "):
+		return FailedAllocations, FailedAllocations.Advice()
+	case strings.Contains(h.By, "_hooks["):
+		return Hook, Hook.Advice()
+	case strings.HasSuffix(h.By, ".grad"):
+		return Gradients, Gradients.Advice()
+	case strings.Contains(h.By, ".<lru_cache>"):
+		return UnboundedCache, fmt.Sprintf("Limit %s with maxsize.", strings.TrimSuffix(h.By, ".<lru_cache>[*]"))
+	case h.Container != "":
+		return Collection, fmt.Sprintf("Clear or bound %s.", h.grows())
+	}
+	return Collection, fmt.Sprintf("Delete %s when it is no longer needed.", h.By)
 }

@@ -58,7 +58,6 @@ func (p *Pass) earlier(f *Finding) string {
 	return cycles + "; flush lists more often."
 }
 
-// freedAt returns the places that freed buffers of some sites, the most frequent first.
 func (p *Pass) freedAt(sites []lifetime.SiteID) []lifetime.Place {
 	times := map[lifetime.Place]int{}
 	if p.Space.FreeSites != nil {
@@ -82,7 +81,6 @@ type bursts struct {
 	largest []int   // buffers of the burst with most bytes
 }
 
-// bursts finds the bursts of a site: frees together.
 func (p *Pass) bursts(h *history) (found bursts) {
 	steps := len(p.steps.Begins)
 	if len(h.lifetimes) == 0 || steps < burstSteps || h.quantile(1) < (burstSteps-1)*p.histories.end.work/steps {
@@ -107,7 +105,6 @@ func (p *Pass) bursts(h *history) (found bursts) {
 	return found
 }
 
-// buffersOf returns the indices of freed buffers and their occupied bytes.
 func (p *Pass) buffersOf(all []freed) (buffers []int, bytes int64) {
 	for _, f := range all {
 		buffers = append(buffers, int(f.buffer))
@@ -146,7 +143,6 @@ func (p *Pass) replaces(h *history, burst []int) bool {
 	return more >= len(burst)
 }
 
-// freesAtOnce reports whether a site frees its buffers at least n together.
 func (p *Pass) freesAtOnce(h *history, n int) bool {
 	for frees := range p.histories.together(h) {
 		if len(frees) < n {

@@ -146,7 +146,6 @@ func fits(text string) bool {
 	return lines <= maxLines
 }
 
-// merge adds buffers of one site and the figures of the site to the finding of its place.
 func (f *Finding) merge(s *lifetime.Space, site lifetime.SiteID, buffers []int, h *history) {
 	f.Sites = append(f.Sites, site)
 	f.Kept = append(f.Kept, buffers...)

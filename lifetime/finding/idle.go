@@ -12,7 +12,6 @@ import (
 	"github.com/memlane/memlane/lifetime/region"
 )
 
-// minCached is the minimum share of the reserved memory that the allocator keeps in segments without a buffer.
 const minCached = 0.9
 
 // idle finds reserved memory that other allocators of the process and other processes cannot use: idle memory of private pools, when the

@@ -29,7 +29,6 @@ type Growth struct {
 	buffers []int64 // at the end of each capture
 }
 
-// grown returns by how much the memory grew.
 func (g *Growth) grown() int64 { return g.Bytes[len(g.Bytes)-1] - g.Bytes[0] }
 
 // Series compares several captures of one run by what is alive at their ends. This needs no history.

@@ -61,7 +61,6 @@ func (p *Pass) stepPeaks() []lifetime.Level {
 	return peaks
 }
 
-// spikes returns the finding for n steps whose peaks are far above the median step.
 func (p *Pass) spikes(peaks []lifetime.Level, n, worst int, usual lifetime.Level) Finding {
 	highest := peaks[worst]
 	f := Finding{Amount: lifetime.Amount{Bytes: highest.Bytes - usual.Bytes},

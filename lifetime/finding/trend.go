@@ -120,7 +120,6 @@ func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	return changes
 }
 
-// bytesBySite returns what each site holds at an instant.
 func (p *Pass) bytesBySite(at int64) map[lifetime.SiteID]int64 {
 	all := map[lifetime.SiteID]int64{}
 	for _, i := range p.Space.LiveAt(at) {

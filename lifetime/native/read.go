@@ -302,7 +302,6 @@ func (n *reader) intern(f *fields) error {
 	return nil
 }
 
-// fact adds a line of a space.
 func (n *reader) fact(f *fields) error {
 	begin := n.desc.Begin + f.number(f.at[1])
 	site := n.sites[f.ref("site", len(n.sites))]

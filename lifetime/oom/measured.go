@@ -1,6 +1,5 @@
 package oom
 
-// measure is a reason by a kind of evidence.
 type measure struct {
 	from string
 	why  Reason

@@ -192,7 +192,6 @@ func (d *Diagnosis) evidence() string {
 	return cmp.Or(d.Source, fromRecording)
 }
 
-// because sets the reason of a row, with its confidence, words and advice.
 func (d *Diagnosis) because(t *lifetime.Tables, r *row) {
 	words := r.reason.Words()
 	switch {

@@ -38,7 +38,6 @@ func CallsOf(c *lifetime.Capture) []lifetime.Call {
 	return calls
 }
 
-// deriver derives calls from a history.
 type deriver struct {
 	c        *lifetime.Capture
 	space    int

@@ -155,7 +155,6 @@ func (p *Program) findCuts(s *lifetime.Space, w *Work) {
 	}
 }
 
-// optimizerRun is a time in which optimizers step.
 type optimizerRun struct{ begin, end int64 }
 
 // optimizerRuns returns when an optimizer runs: at the end of each annotated step, else as PyTorch annotates it, else by what they allocate. A
@@ -190,7 +189,6 @@ func (p *Program) optimizerRuns(s *lifetime.Space, steps *Steps) (runs []optimiz
 	return runs, closure
 }
 
-// allocatingRuns returns the times in which optimizers allocate, each up to the next pass.
 func (p *Program) allocatingRuns(s *lifetime.Space) (runs []optimizerRun) {
 	goesOn := false
 	for i := after(s, s.Begin); i < len(s.Buffers); i++ {

@@ -91,7 +91,6 @@ func newAllocator(s Settings, m memory, limit int64) *allocator {
 		poolOf: map[groupKey]int32{}}
 }
 
-// group returns the group of a request's blocks.
 func (a *allocator) group(private, stream int32, small bool) int32 {
 	k := groupKey{private, stream, small}
 	g, ok := a.index[k]
@@ -157,7 +156,6 @@ func (a *allocator) drop(i int32) {
 	a.recycled = append(a.recycled, i)
 }
 
-// put adds a block that is not in use to the set of its kind.
 func (a *allocator) put(i int32) {
 	b := &a.blocks[i]
 	g := &a.groups[b.group]
@@ -492,4 +490,224 @@ func (a *allocator) releasePool(groups []int32) {
 	for _, k := range unmap {
 		a.shrink(k.id)
 	}
+}
+
+// expand returns a block of an expandable segment for a request, in no set: at the lowest address where free and
+// unmapped blocks have room (try_allocate_expandable_block). It returns 0 if the device is full.
+func (a *allocator) expand(g int32, size int64) int32 {
+	i := a.room(g, size)
+	if i == 0 {
+		i = a.newRange(g, size)
+	}
+	if b := &a.blocks[i]; !b.mapped && !a.mapBlock(i, min(b.size, size)) {
+		return 0
+	}
+	for a.blocks[i].size < size {
+		next := a.blocks[i].next
+		if !a.mapBlock(next, min(size-a.blocks[i].size, a.blocks[next].size)) {
+			return 0
+		}
+		i = next // mapBlock merged both
+	}
+	a.take(i)
+	return i
+}
+
+func (a *allocator) newRange(g int32, size int64) int32 {
+	addr, reserved := a.reserve()
+	reserved = roundUp(max(reserved, size), a.page(a.small(g)))
+	i := a.add(block{addr: addr, size: reserved, group: g, expandable: true, base: addr})
+	a.put(i)
+	a.segments++
+	return i
+}
+
+// room returns the first free or unmapped block that begins a run of such blocks of size
+// bytes; 0 if there is none (find_expandable_block).
+func (a *allocator) room(g int32, size int64) int32 {
+	unmapped := &a.groups[g].unmapped
+	position := unmapped.find(key{})
+	for k, ok := unmapped.get(position); ok; k, ok = unmapped.get(position) {
+		first := k.id
+		if prev := a.blocks[first].prev; prev != 0 && !a.blocks[prev].used {
+			first = prev
+		}
+		run := int64(0)
+		for i := first; i != 0 && run < size && !a.blocks[i].used; i = a.blocks[i].next {
+			a.work++
+			run += a.blocks[i].size
+		}
+		if run >= size {
+			return first
+		}
+		position = unmapped.next(position)
+	}
+	return 0
+}
+
+// mapBlock maps the first size bytes of an unmapped block, rounded up to pages
+// (mapRangeblock). The block is free afterwards, and merged with free neighbours.
+func (a *allocator) mapBlock(i int32, size int64) bool {
+	b := a.blocks[i]
+	size = min(roundUp(size, a.page(a.small(b.group))), b.size)
+	if !a.mapRange(b.addr, size) {
+		return false
+	}
+	a.take(i)
+	if size < b.size {
+		a.put(a.split(i, size))
+	}
+	a.blocks[i].mapped = true
+	a.grow(size)
+	a.mergeBoth(i)
+	a.put(i)
+	return true
+}
+
+// shrink unmaps the whole pages of a free block (unmapRangeblock).
+func (a *allocator) shrink(i int32) {
+	lo, hi := a.pages(i)
+	if lo >= hi {
+		return
+	}
+	i = a.cut(i, lo, hi)
+	b := &a.blocks[i]
+	a.unmapRange(b.addr, b.size)
+	b.mapped = false
+	a.reserved -= b.size
+	a.mergeBoth(i)
+	if b = &a.blocks[i]; b.prev == 0 && b.next == 0 { // release_expandable_segment
+		a.segments--
+		a.drop(i)
+		return
+	}
+	a.put(i)
+}
+
+func (a *allocator) pages(i int32) (lo, hi uint64) {
+	b := &a.blocks[i]
+	page := a.page(a.small(b.group))
+	return b.base + uint64(roundUp(int64(b.addr-b.base), page)), b.base + uint64(int64(b.addr-b.base)+b.size)/uint64(page)*uint64(page)
+}
+
+// cut cuts the range [lo, hi) out of a free block and returns its block, in no set. The rest stays free.
+func (a *allocator) cut(i int32, lo, hi uint64) int32 {
+	a.take(i)
+	if b := a.blocks[i]; hi < b.addr+uint64(b.size) {
+		a.put(a.split(i, int64(hi-b.addr)))
+	}
+	if b := a.blocks[i]; lo > b.addr {
+		rest := a.split(i, int64(lo-b.addr))
+		a.put(i)
+		return rest
+	}
+	return i
+}
+
+// key orders the free blocks of a stream: by size, then by address. Unmapped blocks have
+// size 0, so that their order is by address.
+type key struct {
+	size int64
+	addr uint64
+	id   int32 // index of the block
+}
+
+func (k key) less(than key) bool {
+	return k.size < than.size || k.size == than.size && k.addr < than.addr
+}
+
+// chunkKeys limits the keys of a chunk: an insertion moves few keys, and the list of chunks stays short.
+const chunkKeys = 256
+
+// sorted is an ordered set of keys, in chunks. A search takes O(log n), an insertion
+// O(chunkKeys + n/chunkKeys). Its zero value is empty.
+type sorted struct {
+	chunks [][]key
+}
+
+type place struct{ chunk, at int }
+
+// find returns the place of the first key that is not less than k.
+func (s *sorted) find(k key) place {
+	c := 0
+	for end := len(s.chunks); c < end; {
+		mid := (c + end) / 2
+		if chunk := s.chunks[mid]; chunk[len(chunk)-1].less(k) {
+			c = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	if c == len(s.chunks) {
+		return place{c, 0}
+	}
+	i := 0
+	for end := len(s.chunks[c]); i < end; {
+		mid := (i + end) / 2
+		if s.chunks[c][mid].less(k) {
+			i = mid + 1
+		} else {
+			end = mid
+		}
+	}
+	return place{c, i}
+}
+
+// get returns the key at p. ok is false behind the last key.
+func (s *sorted) get(p place) (k key, ok bool) {
+	if p.chunk == len(s.chunks) {
+		return key{}, false
+	}
+	return s.chunks[p.chunk][p.at], true
+}
+
+func (s *sorted) next(p place) place {
+	if p.at+1 < len(s.chunks[p.chunk]) {
+		return place{p.chunk, p.at + 1}
+	}
+	return place{p.chunk + 1, 0}
+}
+
+// before returns the last key before p.
+func (s *sorted) before(p place) (k key, ok bool) {
+	switch {
+	case p.at > 0:
+		return s.chunks[p.chunk][p.at-1], true
+	case p.chunk > 0:
+		last := s.chunks[p.chunk-1]
+		return last[len(last)-1], true
+	}
+	return key{}, false
+}
+
+func (s *sorted) insert(k key) {
+	p := s.find(k)
+	if p.chunk == len(s.chunks) {
+		if p.chunk == 0 {
+			s.chunks = append(s.chunks, append(make([]key, 0, 8), k))
+			return
+		}
+		p.chunk--
+		p.at = len(s.chunks[p.chunk])
+	}
+	chunk := slices.Insert(s.chunks[p.chunk], p.at, k)
+	if len(chunk) > chunkKeys {
+		half := len(chunk) / 2
+		s.chunks = slices.Insert(s.chunks, p.chunk+1, slices.Clone(chunk[half:]))
+		chunk = chunk[:half]
+	}
+	s.chunks[p.chunk] = chunk
+}
+
+func (s *sorted) remove(k key) {
+	p := s.find(k)
+	chunk := slices.Delete(s.chunks[p.chunk], p.at, p.at+1)
+	s.chunks[p.chunk] = chunk
+	if len(chunk) == 0 {
+		s.chunks = slices.Delete(s.chunks, p.chunk, p.chunk+1)
+	}
+}
+
+func (s *sorted) all() []key {
+	return slices.Concat(s.chunks...)
 }

@@ -142,7 +142,6 @@ func (v *verifier) event(e event) {
 	}
 }
 
-// allocate compares one allocation.
 func (v *verifier) allocate(of int32) {
 	r := &v.h.requests[of]
 	i, _ := v.malloc(r, of+1)

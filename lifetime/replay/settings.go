@@ -106,7 +106,6 @@ func Parse(conf string) (Settings, error) {
 	return s, nil
 }
 
-// splitOutside splits at commas outside brackets.
 func splitOutside(conf string) (parts []string) {
 	depth, from := 0, 0
 	for i, c := range conf + "," {
@@ -296,7 +295,6 @@ func (s *Settings) segment(size int64) int64 {
 	return roundUp(size, roundLarge)
 }
 
-// page returns the bytes of a page of expandable segments.
 func (s *Settings) page(small bool) int64 {
 	if small {
 		return smallBuffer
