@@ -64,7 +64,7 @@ var allowed = []struct {
 		"lifetime/frame", "lifetime/region", "internal/keyed", "internal/units"}, false},
 	{"lifetime/finding", []string{"lifetime", "lifetime/compiled", "lifetime/failure", "lifetime/holder",
 		"lifetime/program", "lifetime/loss", "lifetime/oom", "lifetime/replay", "lifetime/frame", "lifetime/outline",
-		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/units"}, false},
+		"lifetime/purpose", "lifetime/region", "lifetime/selection", "internal/keyed", "internal/units"}, false},
 	{"lifetime/whatif", []string{"lifetime", "lifetime/program", "lifetime/replay", "lifetime/frame", "lifetime/purpose", "internal/units"}, false},
 	{"lifetime/replay", []string{"lifetime", "lifetime/region", "internal/units"}, false},
 	{"lifetime/category", []string{"lifetime", "lifetime/compiled", "lifetime/program", "lifetime/internal/",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -567,12 +568,7 @@ func (p *Pass) heldOf(buffers []int) (all []Held) {
 		}
 		known++
 		by := holder.FoldIndexes(h.By())
-		k, ok := index[by]
-		if !ok {
-			k = len(all)
-			index[by], all = k, append(all, Held{By: by, Kind: h.Kind, Where: h.Where, Container: h.Container, How: purpose.Recorded})
-		}
-		all[k].Count++
+		keyed.At(index, &all, by, Held{By: by, Kind: h.Kind, Where: h.Where, Container: h.Container, How: purpose.Recorded}).Count++
 	}
 	if 2*known < alive {
 		return nil

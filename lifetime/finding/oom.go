@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/oom"
@@ -227,21 +228,18 @@ func (p *Pass) holders(at int64) (names []string, sites []lifetime.SiteID, all l
 		site  lifetime.SiteID // the largest of the place
 		bytes int64
 	}
-	var held []*holder // in order of their largest site
-	byPlace := map[string]*holder{}
+	var held []holder // in order of their largest site
+	index := map[string]int{}
 	for _, row := range p.Space.Breakdown(at) {
 		all.Add(row.Amount)
 		if !row.Kind.OfBuffers() {
 			continue
 		}
 		place := p.PlaceOf(row.Site).String()
-		if byPlace[place] == nil {
-			byPlace[place] = &holder{place, row.Site, 0}
-			held = append(held, byPlace[place])
-		}
-		byPlace[place].bytes = units.AddSat(byPlace[place].bytes, row.Bytes)
+		h := keyed.At(index, &held, place, holder{place, row.Site, 0})
+		h.bytes = units.AddSat(h.bytes, row.Bytes)
 	}
-	slices.SortStableFunc(held, func(x, y *holder) int { return cmp.Compare(y.bytes, x.bytes) })
+	slices.SortStableFunc(held, func(x, y holder) int { return cmp.Compare(y.bytes, x.bytes) })
 	for _, h := range held[:min(len(held), maxHolders)] {
 		names = append(names, h.place+" "+units.Bytes(h.bytes))
 		sites = append(sites, h.site)

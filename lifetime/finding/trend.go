@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/failure"
@@ -156,13 +157,8 @@ func (p *Pass) growers(changes map[lifetime.SiteID]int64, grew int64) (who []str
 	index := map[lifetime.Place]int{}
 	for _, site := range slices.Sorted(maps.Keys(changes)) {
 		place := p.PlaceOf(site)
-		i, ok := index[place]
-		if !ok {
-			i = len(all)
-			index[place], all = i, append(all, grower{place: place})
-		}
-		all[i].bytes = units.AddSat(all[i].bytes, changes[site])
-		all[i].first = cmp.Or(all[i].first, site)
+		g := keyed.At(index, &all, place, grower{place: place})
+		g.bytes, g.first = units.AddSat(g.bytes, changes[site]), cmp.Or(g.first, site)
 	}
 	slices.SortFunc(all, func(x, y grower) int { return cmp.Or(cmp.Compare(y.bytes, x.bytes), cmp.Compare(x.first, y.first)) })
 	for _, g := range all[:min(len(all), maxHolders)] {

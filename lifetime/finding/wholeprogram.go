@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/memlane/memlane/internal/keyed"
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/compiled"
@@ -155,13 +156,7 @@ func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count f
 		}
 		b := &s.Buffers[i]
 		key := groupKey{c.PlaceOf(b.Site), b.Kind, c.Sites[b.Site].Shape, b.Kind == lifetime.Parameter && donated[b.Addr]}
-		at, ok := index[key]
-		if !ok {
-			at = len(groups)
-			index[key] = at
-			groups = append(groups, group{groupKey: key})
-		}
-		groups[at].add(group{sites: []lifetime.SiteID{b.Site}, amount: amountOf(b), bytes: n})
+		keyed.At(index, &groups, key, group{groupKey: key}).add(group{sites: []lifetime.SiteID{b.Site}, amount: amountOf(b), bytes: n})
 	}
 	// Buffers are in order of allocation, so the order of ties is deterministic.
 	slices.SortStableFunc(groups, func(x, y group) int { return cmp.Compare(y.bytes, x.bytes) })

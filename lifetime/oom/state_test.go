@@ -71,7 +71,7 @@ func TestAdvice(t *testing.T) {
 		"PyTorch": "jax XLA TF_ tf.", "stormlog": "jax XLA TF_ tf.", "XProf profiler": "PYTORCH tf. per_process", "JAX": "PYTORCH tf. per_process",
 		"RMM": "PYTORCH jax XLA TF_ tf. per_process memory_history", "": "PYTORCH jax XLA TF_ tf. per_process", "TensorFlow 2.16": "PYTORCH jax XLA per_process",
 	} {
-		for _, r := range Reasons() {
+		for r := range reasons {
 			for device, tool := range map[string]string{"cuda:0": "nvidia-smi", "hip:1": "rocm-smi", "tpu": "tpu-info", "xpu:0": "xpu-smi"} {
 				d := Diagnosis{Reason: r, Space: &lifetime.Space{SpaceInfo: lifetime.SpaceInfo{Device: device}}}
 				advice := d.fill(d.general(frameworkOf("", &lifetime.Source{Producer: producer})))
