@@ -2,6 +2,7 @@ package oom
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -127,6 +128,9 @@ const (
 	fewSizes = "Use few sizes, and allocate long-lived buffers first." // if no setting helps
 	splitIt  = "Split the operation: smaller chunks, a shorter sequence, no full matrix."
 )
+
+// Reasons returns all reasons.
+func Reasons() []Reason { return slices.Sorted(maps.Keys(reasons)) }
 
 // Words returns the reason as a clause.
 func (r Reason) Words() string { return reasons[r].words }
