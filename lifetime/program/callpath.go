@@ -99,16 +99,19 @@ func (all *CallPaths) IsUser(site int32) bool {
 	return c != nil && c.User
 }
 
-// Deeper returns how many calls of the site next, from the outermost one, lead to a function of the program that the function which site
-// is in called; 0 if it called none.
+// Deeper returns how many calls of the site next, from the outermost one, lead to a function of the program, or to a module, that is called where a result of
+// site is known: in the innermost function that both are in. It is 0 if none is called. The call of a module holds its arguments, whatever its forward does.
 func (all *CallPaths) Deeper(site, next int32) int {
 	p, q := &all.Sites[site], &all.Sites[next]
-	n := p.user + 1
-	if n == 0 || q.user+1 <= n || !all.Below(next, site, n) {
-		return 0
+	n := 0
+	for n < min(len(p.Calls), len(q.Calls)) && p.paths[n] == q.paths[n] {
+		n++
 	}
-	for j := n; j <= q.user; j++ {
-		if all.Calls[q.Calls[j]].User {
+	if n < min(len(p.Calls), len(q.Calls)) && all.Calls[p.Calls[n]].where == all.Calls[q.Calls[n]].where {
+		n++ // another line of the same function
+	}
+	for j := n; n > 0 && j < len(q.Calls); j++ {
+		if c := &all.Calls[q.Calls[j]]; c.User || c.Function == "forward" {
 			return j + 1
 		}
 	}
@@ -118,8 +121,13 @@ func (all *CallPaths) Deeper(site, next int32) int {
 // Below reports whether a site has the first n calls of another one; the line of the last of them does not count.
 func (all *CallPaths) Below(site, of int32, n int) bool {
 	q, p := &all.Sites[site], &all.Sites[of]
-	return len(q.Calls) >= n && q.user >= n-1 && (n < 2 || q.paths[n-2] == p.paths[n-2]) &&
-		all.Calls[q.Calls[n-1]].where == all.Calls[p.Calls[n-1]].where
+	return len(q.Calls) >= n && (n < 2 || q.paths[n-2] == p.paths[n-2]) && all.Calls[q.Calls[n-1]].where == all.Calls[p.Calls[n-1]].where
+}
+
+// Again reports whether a function runs again at a site, which is after another one: it makes what it made first, and its line, at a depth, goes back.
+func (all *CallPaths) Again(site, after, first int32, depth int) bool {
+	p, q := &all.Sites[site], &all.Sites[after]
+	return p.Stack() == all.Sites[first].Stack() && all.Calls[p.Calls[depth-1]].Line < all.Calls[q.Calls[depth-1]].Line
 }
 
 // Returns returns for each of n sites, in the order in which a pass calls them, the number of the first one after it that is not in the same call of the
@@ -211,8 +219,9 @@ func (f *looped) covers(g *looped) bool {
 // the sequence of stacks, operators and sizes has a period, perhaps after a first block that does a little more or less, or after blocks that have
 // another period, such as frozen ones. One operation is not a block. Loops over the same function are of the same blocks, such as those of an encoder and
 // a decoder. site and size tell of an index; the blocks with the most bytes by weight count, and each is the whole call around them, if that
-// calls other functions too: one that calls nothing else may be that of the loop.
-func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks [][]int) {
+// calls other functions too: one that calls nothing else may be that of the loop. calls are all calls of the function, with no lines
+// but those of the blocks, each by itself: it begins where its lines go back to the first stack.
+func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks, calls [][]int) {
 	functions, most, together := all.functions(n, site), int64(0), map[[2]int]int64{} // by depth and function: of all loops over it
 	for k := range functions {
 		f := &functions[k]
@@ -251,24 +260,35 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 			best = f
 		}
 	}
-	var spans [][2]int                              // of what is around or within blocks
-	for _, isBest := range [...]bool{true, false} { // then the same function with other callers
+	var spans [][2]int // of what is around or within blocks
+	lines := map[int32]bool{}
+	for _, step := range [...]int{0, 1, 2} { // the best one, then the same lines with other callers, then other lines
 		for _, f := range functions {
 			span := [2]int{f.made[0], f.made[len(f.made)-1]}
 			overlaps := func(of [2]int) bool { return span[0] <= of[1] && of[0] <= span[1] }
-			if len(f.ends) == 0 || f.where != best.where || f.depth == best.depth != isBest || !isBest && slices.ContainsFunc(spans, overlaps) {
+			isOther := func(k int) bool { return !lines[all.Sites[site(k)].Calls[f.depth-1]] }
+			if f.where != best.where || step == 0 && (len(f.ends) == 0 || f.depth != best.depth) || step > 0 && slices.ContainsFunc(spans, overlaps) ||
+				step == 1 && slices.ContainsFunc(f.made, isOther) || step == 2 && len(f.ends) == 0 {
 				continue
 			}
 			spans = append(spans, span)
-			from := 0
-			for _, to := range f.ends {
-				blocks = append(blocks, f.made[from:to])
-				from = to
+			from, call := 0, 0
+			for i, k := range f.made {
+				lines[all.Sites[site(k)].Calls[f.depth-1]] = true
+				if slices.Contains(f.ends, i) || i > call && all.Again(site(k), site(f.made[i-1]), site(f.made[call]), f.depth) {
+					calls, call = append(calls, f.made[call:i]), i
+				}
+				if slices.Contains(f.ends, i+1) {
+					blocks, from = append(blocks, f.made[from:i+1]), i+1
+				}
 			}
+			calls = append(calls, f.made[call:])
 		}
 	}
-	slices.SortFunc(blocks, func(x, y []int) int { return x[0] - y[0] })
-	return blocks
+	for _, of := range [...][][]int{blocks, calls} {
+		slices.SortFunc(of, func(x, y []int) int { return x[0] - y[0] })
+	}
+	return blocks, calls
 }
 
 // functions returns the functions on the stacks of what a pass makes, each below each of its callers.

@@ -59,9 +59,64 @@ func TestBlocks(t *testing.T) {
 			sizes = append(sizes, int64(size[0]-'0'))
 		}
 		size := func(i int) int64 { return sizes[i] }
-		blocks := program.CallPathsOf(tables).Blocks(len(sizes), func(i int) int32 { return int32(i) }, size, size)
+		blocks, _ := program.CallPathsOf(tables).Blocks(len(sizes), func(i int) int32 { return int32(i) }, size, size)
 		if got := fmt.Sprint(blocks); got != c.want {
 			t.Errorf("%s: blocks %s, not %s", c.made, got, c.want)
+		}
+	}
+}
+
+// TestCalls: calls of the function that blocks run, each by itself: pairs that differ, and one that nothing repeats. A function that is called where a result is
+// known, of the program or a module, holds it.
+func TestCalls(t *testing.T) {
+	tables := &lifetime.Tables{Frames: []frame.Frame{{}}, Stacks: []lifetime.Stack{{}}}
+	site := func(calls ...string) { // name:line
+		stack := lifetime.StackID(0)
+		for _, call := range calls {
+			name, line, _ := strings.Cut(call, ":")
+			f := frame.Frame{Kind: frame.User, Function: name, File: "a.py"}
+			fmt.Sscan(line, &f.Line)
+			if strings.HasPrefix(name, "lib") || name == "forward" {
+				f.Kind, f.File = frame.Framework, "b.py"
+			}
+			tables.Frames = append(tables.Frames, f)
+			tables.Stacks = append(tables.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(tables.Frames) - 1), Caller: stack})
+			stack = lifetime.StackID(len(tables.Stacks) - 1)
+		}
+		tables.Sites = append(tables.Sites, lifetime.Site{Stack: stack, Op: calls[len(calls)-1]})
+	}
+	var sizes []int64
+	layer := func(caller, size int, shifts bool) {
+		at := fmt.Sprint("net:", caller)
+		site(at, "layer:10", "norm:1")
+		if shifts {
+			site(at, "layer:11", "roll:2")
+			sizes = append(sizes, int64(size))
+		}
+		site(at, "layer:12", "mul:3")
+		sizes = append(sizes, int64(size), int64(size))
+	}
+	layer(1, 5, false)
+	layer(1, 5, true)
+	for range 2 {
+		layer(2, 9, false)
+		layer(2, 9, true)
+	}
+	paths := program.CallPathsOf(tables)
+	size := func(i int) int64 { return sizes[i] }
+	blocks, calls := paths.Blocks(len(sizes), func(i int) int32 { return int32(i) }, size, size)
+	if got, want := fmt.Sprint(blocks, calls), "[[5 6 7 8 9] [10 11 12 13 14]] [[0 1] [2 3 4] [5 6] [7 8 9] [10 11] [12 13 14]]"; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	n := int32(len(tables.Sites))
+	site("net:1", "mul:1")
+	site("net:2", "forward:5", "lib:7")
+	site("net:2", "libs:5", "lib:7")
+	site("net:3", "layer:10")
+	paths = program.CallPathsOf(tables)
+	for next, want := range map[int32]int{1: 2, 2: 0, 3: 2} {
+		if got := paths.Deeper(n, n+next); got != want {
+			t.Errorf("site %d: depth %d, not %d", next, got, want)
 		}
 	}
 }

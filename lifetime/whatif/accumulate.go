@@ -14,11 +14,10 @@ type likes struct {
 
 // accumulator runs passes several times.
 type accumulator struct {
-	m         *model
-	passes    int
-	drops     map[likes]int // events from when the same is made again until a variable drops what it holds; it may be before
-	held      map[*buffer]moment
-	elsewhere bool // what is saved is on the host
+	m      *model
+	passes int
+	drops  map[likes]int // events from when the same is made again until a variable drops what it holds; it may be before
+	held   map[*buffer]moment
 }
 
 func (m *model) accumulate(n int) string {
@@ -52,9 +51,6 @@ func (m *model) accumulate(n int) string {
 	if isCut {
 		m.doubt(offCut)
 	}
-	if a.elsewhere {
-		m.doubt(offElsewhere)
-	}
 	if m.closure { // what it calls between the passes may free more before the backward pass
 		m.doubt(offClosure)
 	}
@@ -71,7 +67,6 @@ var ofVariables = map[purpose.Category]bool{
 func (a *accumulator) round(k int, p *pass) {
 	m, r, of := a.m, a.m.rounds[k], a.m.ofRound(k)
 	dead := m.deathsOfRound(k)
-	a.elsewhere = a.elsewhere || m.isElsewhere(k, dead)
 	anchor, tail := p.backward, -1 // the last ends before the optimizer, and before the end of the round
 	for _, b := range of {
 		if b.category == purpose.Gradient || !b.isFreed() {
@@ -90,7 +85,7 @@ func (a *accumulator) round(k int, p *pass) {
 	a.hold(k, of, anchor)
 	for n := 1; n < a.passes; n++ {
 		for _, b := range of {
-			if m.rare[b.site] || b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
+			if b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
 				continue
 			}
 			again := m.repeat(b, repeats.at(anchor).in(n, b.begin.event), b.end)
@@ -135,29 +130,6 @@ func (a *accumulator) hold(k int, of []*buffer, anchor int) {
 			a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
 		}
 	}
-}
-
-// findRare returns sites of what fewer than half of the rounds with the same loss make, such as what a program collects before many steps.
-func (m *model) findRare() map[int32]bool {
-	type made struct{ loss, site int32 }
-	rounds, losses, last, rare := map[made]int{}, map[int32]int{}, map[made]int{}, map[int32]bool{}
-	for k, p := range m.passes {
-		all := m.computed(k)
-		if !p.trains() || len(all) == 0 {
-			continue
-		}
-		loss := all[len(all)-1].site
-		losses[loss]++
-		for _, b := range m.ofRound(p.round) {
-			if of := (made{loss, b.site}); last[of] != k+1 {
-				rounds[of], last[of] = rounds[of]+1, k+1
-			}
-		}
-	}
-	for of, n := range rounds {
-		rare[of.site] = rare[of.site] || 2*n < losses[of.loss]
-	}
-	return rare
 }
 
 // accumulateCut adds the gradients that passes before pass k made in its round, which is cut off: those of a whole round. Its own are added to

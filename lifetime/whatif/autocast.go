@@ -46,12 +46,9 @@ func (m *model) autocast() string {
 	if all == nil {
 		return "no backward pass was recorded, and which buffers are weights is not known"
 	}
-	open := int64(0)
 	for _, a := range all {
 		a.apply()
-		open = max(open, a.open)
 	}
-	m.less += open
 	m.doubt(offAutocast)
 	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights, and rows of a result that is not the last
 	for i, b := range halved.buffers {
@@ -75,8 +72,6 @@ type autocaster struct {
 	dead     []int
 	half     map[*buffer]bool      // has 16 bits
 	moved    map[*buffer][2]moment // begins and ends elsewhere
-	floats   map[int32]bool        // computed with zeros of 32 bits
-	open     int64                 // bytes of copies that there may not be
 	terms    map[*buffer]bool      // that are added to gradients which are kept, as a pass that makes these shows
 
 	operations []operation
@@ -86,7 +81,7 @@ type autocaster struct {
 
 func (m *model) newAutocaster(k int) *autocaster {
 	a := &autocaster{
-		m: m, pass: k, uses: m.lastUses(k), backward: m.backward(k), dead: m.deaths(k), floats: m.withZeros(k), half: map[*buffer]bool{},
+		m: m, pass: k, uses: m.lastUses(k), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{},
 		moved: map[*buffer][2]moment{}, terms: map[*buffer]bool{}, producers: map[*buffer]*operation{},
 		saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 	}
@@ -225,14 +220,13 @@ func (a *autocaster) castForward() {
 			if isHalf && first.size > smallest {
 				a.castLoss(first)
 			}
-		case o.op == "softmax" && isHalf:
-			a.put(first, first.size, castsOperand.at(first.begin.event), hasCast.at(first.begin.event))
-		case o.does.Is(program.OpFloat) || o.op == "":
+		case o.does.Is(program.OpFloat):
+			a.widen(o, prev)
+		case o.op == "":
 		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
 				a.put(prev.result, prev.result.size, castsOperand.at(first.begin.event), prev.result.end.later(hasCast.at(first.begin.event)))
 			}
-		case a.floats[first.like]:
 		case isHalf && (o.op != "add" || o.result == nil || floats[o.result.size] == nil || floats[o.result.size].end.compare(o.result.begin) <= 0): // no operand has 32 bits
 			a.halve(o)
 		}
@@ -242,6 +236,44 @@ func (a *autocaster) castForward() {
 				floats[b.size] = b
 			}
 		}
+	}
+}
+
+// widen adds a copy of 32 bits of what an operation takes that computes in 32: what its node frees together with what else it saves, else the result of the
+// operation before. The node keeps the copy in its place.
+func (a *autocaster) widen(o, before *operation) {
+	const together = 4 // events in which a node frees what it saved
+	var operand *buffer
+	if before != nil {
+		operand = before.result
+	}
+	for _, own := range o.unit {
+		first, _ := slices.BinarySearchFunc(a.saved, own.end.event-together, func(b *buffer, event int) int { return b.end.event - event })
+		for _, b := range a.saved[first:] {
+			if b.end.event > own.end.event+together || !own.saved {
+				break
+			}
+			if b.begin.compare(o.first().begin) < 0 && b.size > smallest && (operand == nil || operand == before.result || b.size > operand.size) {
+				operand = b
+			}
+		}
+	}
+	if operand == nil || !a.half[operand] {
+		return
+	}
+	producer, begin := a.producers[operand], castsOperand.at(o.first().begin.event)
+	isKept := operand.saved && !o.does.Is(program.OpSavesOwn) && producer != nil && !producer.does.Is(program.OpSavesOwn)
+	size := operand.size
+	if r := o.result; r != nil && r.size < size && 2*r.size > size { // it takes a part
+		size = r.size
+	}
+	if !isKept {
+		a.put(operand, size, begin, hasCast.at(o.last().begin.event))
+		return
+	}
+	a.put(operand, size, begin, operand.end)
+	if use, isUsed := a.uses[operand]; isUsed {
+		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}
 	}
 }
 
@@ -303,11 +335,8 @@ func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 	case operand.saved:
 		end = operand.end
 	}
-	if a.floats[operand.like] && o.result != nil && o.result.size == operand.size { // it may be a product of others that sums over nothing
-		a.open += operand.size / 2
-	}
 	a.put(o.first(), operand.size/2, castsOperand.at(o.first().begin.event), end)
-	keepsResult := producer != nil && producer.does.Is(program.OpSavesOwn) || a.floats[operand.like] // what it is multiplied with next keeps it too
+	keepsResult := producer != nil && producer.does.Is(program.OpSavesOwn)
 	if use, isUsed := a.uses[operand]; isUsed && operand.saved && !isInput && !keepsResult {
 		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}
 	}
@@ -364,7 +393,6 @@ func (a *autocaster) castBackward() {
 			a.half[b], isHalf = true, true
 		case m.does(b, program.OpNorm|program.OpFloat):
 			isHalf = isHalf && op == sumOp
-		case a.floats[b.like]:
 		case isHalf, isNode && ofHalf[forward]:
 			a.half[b], isHalf = true, true
 		}

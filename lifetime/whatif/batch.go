@@ -11,7 +11,7 @@ import (
 )
 
 // scale multiplies the sizes of what grows with the batch: inputs, activations and temporaries of both passes. Scores of a loss whose classes are its
-// numbered samples, as of pairs of a batch, may grow with the square; scratch of convolutions may be that of one sample.
+// numbered samples, as of pairs of a batch, may grow with the square.
 func (m *model) scale(factor float64) string {
 	numbers := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "arange" }) // of samples, perhaps
 	pairs := m.sizes(func(b *buffer) bool {
@@ -19,10 +19,8 @@ func (m *model) scale(factor float64) string {
 		isSquare := b.size > smallest && b.size == 4*n*n && numbers[8*n]
 		return isSquare && b.phase == purpose.Forward && (m.op(b) == "log_softmax" || m.isOfLoss(b))
 	})
-	isOfConv := func(b *buffer) bool { return b.category == purpose.TemporaryData && m.does(b, program.OpConv) }
-	scratch := m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward && isOfConv(b) && b.size > smallest })
 	fixed, slots, stores := m.ofWeights(), m.slots(), m.readWhole()
-	by := func(ofPairs, ofScratch, ofSlots, ofLikely, ofOpen, ofStores float64) func(b *buffer) float64 {
+	by := func(ofPairs, ofSlots, ofLikely, ofOpen, ofStores float64) func(b *buffer) float64 {
 		return exceptWeights(fixed, ofLikely, ofOpen, func(b *buffer) float64 {
 			switch {
 			case stores[b.like]:
@@ -31,8 +29,6 @@ func (m *model) scale(factor float64) string {
 				return 1
 			case pairs[b.size]:
 				return ofPairs
-			case scratch[b.size] && isOfConv(b):
-				return ofScratch
 			case slots[b.size]:
 				return ofSlots
 			}
@@ -40,9 +36,8 @@ func (m *model) scale(factor float64) string {
 		})
 	}
 	square := factor * factor
-	return m.resizeOr(by(factor, factor, square, 1, factor, factor), by(square, factor, square, 1, factor, factor),
-		by(factor, 1, square, 1, factor, factor), by(factor, factor, factor, 1, factor, factor), by(factor, factor, square, factor, factor, factor),
-		by(factor, factor, square, 1, 1, factor), by(factor, factor, square, 1, factor, 1))
+	return m.resizeOr(by(factor, square, 1, factor, factor), by(square, square, 1, factor, factor), by(factor, factor, 1, factor, factor),
+		by(factor, square, factor, factor, factor), by(factor, square, 1, 1, factor), by(factor, square, 1, factor, 1))
 }
 
 // isStore reports whether a program made a buffer before its passes, of which nothing is known: it may be read from.
@@ -403,7 +398,7 @@ func (m *model) scores() (scores, inAttention map[int64]bool, refused string) {
 		if len(exps) == 0 {
 			continue
 		}
-		units := m.blocks(k)
+		units, _ := m.blocks(k)
 		if len(units) == 0 {
 			return nil, nil, "whether a result of exp has scores of attention is not known, as no block of the program repeats"
 		}

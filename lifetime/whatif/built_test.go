@@ -391,35 +391,25 @@ func TestBuiltFreeze(t *testing.T) {
 	}
 }
 
-// TestBuiltFrozenBefore: of norms of equal sizes those beside adapters that surely have gradients have some, where others are frozen already. Beside
-// parameters, what the last block saves and the gradient of its adapter are left.
-func TestBuiltFrozenBefore(t *testing.T) {
+// TestBuiltRetained: a variable holds a loss of 1 unit into the next step, and its graph what the loss kept inside, 4 units: only autograd can hold that. Without a
+// backward pass the parameter, both losses, the result and what is inside of the loss are left.
+func TestBuiltRetained(t *testing.T) {
 	b := build()
-	for k := range 4 {
-		b.alloc(fmt.Sprint("net.", k, ".norm.weight"), 1, ofParameter, b.site("empty", "init"))
-		if k >= 2 {
-			b.alloc(fmt.Sprint("net.", k, ".adapter.weight"), 4, ofParameter, b.site("empty", "init"))
+	b.alloc("w", 1, ofParameter, b.site("empty", "init"))
+	for step := range 3 {
+		b.alloc("out", 2, ofActivation, b.site("linear", "forward"))
+		b.alloc(fmt.Sprint("inside", step), 4, ofActivation, b.site("cross_entropy_loss", "loss"))
+		b.alloc(fmt.Sprint("loss", step), 1, ofActivation, b.site("cross_entropy_loss", "loss"))
+		if step > 0 {
+			b.free(fmt.Sprint("loss", step-1), fmt.Sprint("inside", step-1))
 		}
-	}
-	for range 3 {
-		for k := range 4 {
-			b.alloc(fmt.Sprint("inner", k), 3, ofActivation, b.site("linear", "forward", "block", "inner"))
-			b.alloc(fmt.Sprint("out", k), 2, ofActivation, b.site("add", "forward", "block"))
-			if k < 2 {
-				b.free(fmt.Sprint("inner", k), fmt.Sprint("out", k))
-			}
-		}
-		for k := 3; k >= 2; k-- {
-			b.alloc(fmt.Sprint("wide", k), 4, ofGradient, b.site("mm"))
-			b.free(fmt.Sprint("inner", k))
-			b.alloc(fmt.Sprint("narrow", k), 1, ofGradient, b.site("native_layer_norm_backward"))
-			b.free(fmt.Sprint("out", k))
-		}
+		b.alloc("gradient", 1, ofGradient, b.site("mm"))
+		b.free("out")
 		b.now += 10
 		b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
-		b.free("wide2", "wide3", "narrow2", "narrow3")
+		b.free("gradient")
 	}
-	if peak, refused := run(t, b.engine(t), "freeze=net.2.*"); peak != (4+2*4+3+2+4)*unitBytes {
+	if peak, refused := run(t, b.engine(t), "no_grad"); peak != (1+1+2+4+1)*unitBytes {
 		t.Errorf("%.1f units (%s)", float64(peak)/unitBytes, refused)
 	}
 }

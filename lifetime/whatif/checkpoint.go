@@ -40,28 +40,12 @@ type checkpointed struct {
 	ends  map[*buffer]moment
 	open  []*buffer // computed again after the recording
 	units int       // of the last pass that has some
-	// An evaluation may call the blocks from another line, which may stay as it is.
-	isElsewhere bool // one does
-	elsewhere   bool // that line changes too
 }
 
 // checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
 // pass, up to the last buffer that it saves.
 func (m *model) checkpoint(v string) string {
-	other := m.clone()
 	c := checkpointed{m: m, ends: map[*buffer]moment{}}
-	if refused := c.blocks(v); refused != "" || !c.isElsewhere {
-		return refused
-	}
-	c = checkpointed{m: other, ends: map[*buffer]moment{}, elsewhere: true}
-	c.blocks(v)
-	m.leaveOpen(other)
-	return ""
-}
-
-// blocks is checkpoint.
-func (c *checkpointed) blocks(v string) string {
-	m := c.m
 	_, modules, _ := strings.Cut(v, "module:")
 	chosen := chosenBlocks(v)
 	again := func(b *buffer) bool {
@@ -77,7 +61,7 @@ func (c *checkpointed) blocks(v string) string {
 	}
 	units, callers := make([][]unit, len(m.passes)), map[int32]bool{}
 	for k := range m.passes {
-		if units[k] = m.blocks(k); modules != "" {
+		if _, units[k] = m.blocks(k); modules != "" {
 			units[k] = m.modules(k, func(name string) bool { return Matches(modules, name) })
 		}
 		if len(units[k]) > 0 && m.passes[k].trains() {
@@ -91,9 +75,8 @@ func (c *checkpointed) blocks(v string) string {
 		c.units = len(units)
 		ran, uses := m.redoneOf(k, units, chosen), m.lastUses(k)
 		isCalled := callers[m.callerOf(units[0])] || len(callers) == 0
-		c.isElsewhere = c.isElsewhere || !isCalled
 		for _, r := range ran {
-			if isCalled || c.elsewhere {
+			if isCalled { // else an evaluation calls the blocks from another line, which stays as it is
 				c.drop(r, uses)
 			}
 		}

@@ -128,7 +128,7 @@ func (m *model) freezeThese(frozen []*buffer) string {
 	any := false
 	for k := range m.passes {
 		f := freezer{m: m, k: k, frozen: frozen, gone: gone, backward: m.backward(k)}
-		f.gradients = m.gradientsOf(f.backward, m.executed(f.backward))
+		f.gradients = m.gradientsOf(f.backward, m.weights())
 		if slices.ContainsFunc(frozen, func(w *buffer) bool { return f.gradients[w] != nil }) {
 			any = true
 			f.pass()
@@ -155,25 +155,14 @@ type freezer struct {
 
 func (f *freezer) pass() {
 	last := f.lastGradient(f.frozen)
-	if f.goesFurther() {
-		last = f.m.passes[f.k].end
-	}
 	f.end = f.m.passes[f.k].end
-	stays := 0 // of backward: the last one
-	for i, b := range f.backward {
+	for _, b := range f.backward {
 		if b.begin.event <= last {
-			stays = i
 			continue
 		}
 		f.end = min(f.end, b.begin.event)
 		if b.category != purpose.Workspace || b.isFreed() { // libraries keep one for the products that are left
 			f.gone[b] = true
-		}
-	}
-	// The first operation with a gradient computes none of its input.
-	if i := max(f.m.skipSums(f.backward, stays, -1), 0); i > 0 && f.backward[i].category == purpose.Gradient {
-		if input := f.backward[i-1]; f.m.isOfInput(input, f.backward[i]) && input.end.event > last {
-			f.gone[input] = true
 		}
 	}
 	f.uses = f.m.lastUses(f.k)
@@ -184,21 +173,6 @@ func (f *freezer) pass() {
 			f.freeFor(w, g)
 		}
 	}
-	for i, b := range f.backward { // a factor that is no parameter may get no gradient either
-		isFactor := b.begin.event < f.end && f.m.op(b) == sumOp && b.category != purpose.Gradient
-		if i+1 < len(f.backward) && isFactor && f.m.isProduct(f.backward, i-1, f.backward[i+1].begin.event) {
-			f.m.less += sizeOf(f.dying(b.begin.event, f.backward[i+1].begin.event))
-		}
-	}
-}
-
-// goesFurther reports whether the backward pass goes on after the node of the last gradient of a parameter, to an input that needs one: then also over
-// parameters that need none.
-func (f *freezer) goesFurther() bool {
-	over := consumed(f.m.deaths(f.k), f.lastGradient(nil), noEvent) // what the node saved is freed
-	return slices.ContainsFunc(f.backward, func(b *buffer) bool {
-		return b.begin.event > over && b.size > smallest && f.m.op(b) != "" && b.category == purpose.TemporaryData
-	})
 }
 
 // lastGradient returns when the last gradient is made that is needed if some parameters are frozen. What has the size of one is of a further use of a parameter, unless a sum

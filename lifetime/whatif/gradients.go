@@ -11,7 +11,7 @@ import (
 func (m *model) keepGradients() string {
 	trained, _ := m.trained()
 	missing := numbersOf(filter(trained, func(b *buffer) bool { return !b.added })) // gradients of parameters, by size
-	any, isElsewhere, dead := false, false, map[int][]int{}
+	any, dead := false, map[int][]int{}
 	for _, b := range m.buffers {
 		k := m.roundOf(b)
 		if b.category != purpose.Gradient || k < 0 || b.added {
@@ -25,24 +25,13 @@ func (m *model) keepGradients() string {
 		}
 		if dead[k] == nil {
 			dead[k] = m.deathsOfRound(k)
-			isElsewhere = isElsewhere || m.isElsewhere(k, dead[k])
 		}
 		m.until(b, released.at(consumed(dead[k], b.begin.event, m.rounds[k].optimizer)))
 	}
 	if !any {
 		return "no gradient of a parameter is known"
 	}
-	if isElsewhere {
-		m.doubt(offElsewhere)
-	}
 	return ""
-}
-
-// isElsewhere reports whether a round keeps what autograd saves on the host: dead are ends of what it saves on the device, which tell when gradients
-// are added.
-func (m *model) isElsewhere(k int, dead []int) bool {
-	r := m.rounds[k]
-	return 2*len(dead) < len(filter(m.between(r.begin, r.end), is(purpose.Gradient)))
 }
 
 // freeGradients is zero_grad(set_to_none=True) after each step: gradients end with it. Of one that was kept, the contribution of each later

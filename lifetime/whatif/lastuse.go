@@ -2,9 +2,7 @@ package whatif
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime/program"
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -28,11 +26,7 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 			uses[b] = returns
 			continue
 		}
-		isResult := !slices.ContainsFunc(all[q+1:next], func(b *buffer) bool { return !b.isScratch() })
-		if m.isNorm(b) { // its first buffer is the result, the others are its statistics
-			isResult = q == 0 || ends[q-1] != ends[q]
-		}
-		if !isResult {
+		if m.isInner(all, ends, q) {
 			uses[b] = before.at(all[next].begin.event)
 			if m.does(b, program.OpAttention) && !m.runs(b, "repeat_interleave") {
 				for product = max(product, q+1); product < next && !m.runs(all[product], "::bmm"); {
@@ -47,7 +41,7 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 		uses[b] = after.at(all[ends[next]-1].begin.event)
 		if depth := m.paths.Deeper(b.site, all[next].site); depth > 0 {
 			last := next // in that function
-			for last+1 < len(all) && m.paths.Below(all[last+1].site, all[next].site, depth) {
+			for last+1 < len(all) && m.paths.Below(all[last+1].site, all[next].site, depth) && !m.paths.Again(all[last+1].site, all[last].site, all[next].site, depth) {
 				last++
 			}
 			uses[b] = returns
@@ -58,6 +52,14 @@ func (m *model) lastUses(k int) map[*buffer]moment {
 	}
 	m.keepSums(all, uses)
 	return uses
+}
+
+// isInner reports whether buffer q of a pass is not the result of its operation: of a normalization all but the first are its statistics.
+func (m *model) isInner(all []*buffer, ends []int, q int) bool {
+	if m.isNorm(all[q]) {
+		return q > 0 && ends[q-1] == ends[q]
+	}
+	return slices.ContainsFunc(all[q+1:ends[q]], func(b *buffer) bool { return !b.isScratch() })
 }
 
 // operations returns for each buffer where the operation that made it has its last one: the index after it. A scalar is the last thing that an
@@ -194,69 +196,6 @@ func consumed(dead []int, event, end int) int {
 		return max(end, event)
 	}
 	return dead[i]
-}
-
-// executed returns the parameters in the order in which the program uses them, which may not be that in which they are registered: each is used with
-// the one of the most similar name of which that is known, as all parameters of its size differ in numbers alone; else with the next one. Where fewer
-// parameters of a size have gradients, as others are frozen already or not used, it returns those nearest in the tree of modules to one that surely has.
-func (m *model) executed(backward []*buffer) []*buffer {
-	weights, names := m.weights(), map[int64]string{} // by size, without digits; "" = several
-	for _, w := range weights {
-		name := strings.Map(func(r rune) rune { return max(r, '9') }, m.nameOf(w)) // digits, and what is below them, are one
-		if of, isKnown := names[w.size]; isKnown && of != name {
-			name = ""
-		}
-		names[w.size] = name
-	}
-	spare := numbersOf(filter(backward, is(purpose.Gradient)))
-	for _, w := range weights {
-		spare[w.size]--
-	}
-	gradients, when, shared, near := m.gradientsOf(backward, weights), map[*buffer]int{}, map[*buffer]int{}, map[*buffer]int{}
-	byName := slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return strings.Compare(m.nameOf(x), m.nameOf(y)) })
-	byName = slices.DeleteFunc(byName, func(w *buffer) bool { return m.nameOf(w) == "" })
-	common := 1 // letters that all names begin with, and one
-	if len(byName) > 0 {
-		common += sharedBy(m.nameOf(byName[0]), m.nameOf(byName[len(byName)-1]))
-	}
-	for range 2 { // from both sides
-		var known, sure *buffer
-		for _, w := range byName {
-			if g := gradients[w]; g != nil && names[w.size] != "" {
-				known, when[w], shared[w] = w, g.begin.event, math.MaxInt
-			} else if known != nil {
-				if n := sharedBy(m.nameOf(w), m.nameOf(known)) + 1; n > max(shared[w], common) {
-					when[w], shared[w] = when[known], n
-				}
-			}
-			if spare[w.size] >= 0 {
-				sure, near[w] = w, math.MaxInt
-			} else if sure != nil {
-				near[w] = max(near[w], strings.Count(m.nameOf(w)[:sharedBy(m.nameOf(w), m.nameOf(sure))], "."))
-			}
-		}
-		slices.Reverse(byName)
-	}
-	for i, w := range slices.Backward(weights) {
-		if shared[w] == 0 && i+1 < len(weights) {
-			when[w] = when[weights[i+1]]
-		}
-	}
-	fewer := map[*buffer]bool{}
-	for _, w := range slices.Backward(slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return cmp.Compare(near[y], near[x]) })) {
-		fewer[w] = spare[w.size] < 0
-		spare[w.size]++
-	}
-	weights = filter(weights, func(w *buffer) bool { return !fewer[w] })
-	return slices.SortedStableFunc(slices.Values(weights), func(x, y *buffer) int { return cmp.Compare(when[y], when[x]) })
-}
-
-// sharedBy returns how many letters two names begin with alike.
-func sharedBy(x, y string) (n int) {
-	for n < min(len(x), len(y)) && x[n] == y[n] {
-		n++
-	}
-	return n
 }
 
 // gradientsOf returns the gradients that a backward pass makes of parameters, by parameter: those of parameters of equal sizes come in reverse.

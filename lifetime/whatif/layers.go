@@ -20,7 +20,7 @@ func (m *model) layers(n int) string {
 	count := 0
 	stretches := make([]stretch, len(m.passes)) // of what is left out, or repeated
 	for k := range m.passes {
-		units := m.blocks(k)
+		units, _ := m.blocks(k)
 		switch {
 		case len(units) == 0:
 			continue

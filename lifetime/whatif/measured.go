@@ -27,7 +27,6 @@ var (
 	offAccumulate = off{below: .02, above: .005, inSteps: true}   // what variables hold between passes is inferred
 	offClosure    = off{below: .03, above: .01}                   // beside offAccumulate, where the optimizer calls the passes
 	offCut        = off{below: .01, above: .01}                   // beside offAccumulate, where a failed request cuts off a pass
-	offElsewhere  = off{below: .05}                               // beside both, where what is saved is on the host: when gradients are added is not known
 	offDrop       = off{exact: true}                              // by definition
 	offForEach    = off{below: .005, above: .005, inSteps: true}
 	offFreeEarly  = off{below: .03, above: .03} // where in the pass the program frees it is open
@@ -40,12 +39,12 @@ var (
 	offLayers     = off{below: .01, above: .02, inSteps: true}
 	offFreeze     = off{below: .10, above: .05, ofOperations: true}
 	offLora       = off{below: .10, above: .05}
-	offPrecision  = off{below: .03, above: .055}
-	offAutocast   = off{below: .025, above: .015} // beside offPrecision; casts that change nothing in 32 bits are not recorded
-	offAttention  = off{below: .03, above: .09}   // beside both, where the kernel that computes attention is not recorded
-	offUnnamed    = off{below: .12, above: .15}   // beside offPrecision, where operators are not recorded: attention may be in any line
+	offPrecision  = off{below: .025, above: .055}
+	offAutocast   = off{below: .03, above: .015} // beside offPrecision; casts that change nothing in 32 bits are not recorded
+	offAttention  = off{below: .03, above: .09}  // beside both, where the kernel that computes attention is not recorded
+	offUnnamed    = off{below: .12, above: .15}  // beside offPrecision, where operators are not recorded: attention may be in any line
 	offShard      = off{below: .05, above: .05}
-	offNoGrad     = off{below: .04, above: .11, ofOperations: true}
+	offNoGrad     = off{below: .035, above: .11, ofOperations: true}
 )
 
 // offSteps is the same for what steps of optimizers need if only passes are changed: other blocks are not split.

@@ -88,7 +88,6 @@ type model struct {
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 
-	rare     map[int32]bool // sites of what few rounds make: more passes make none of it
 	ofBiases map[int64]bool // see biases
 
 	recomputed int64 // buffers that are computed again, in the last step

@@ -10,25 +10,8 @@ import (
 // smallWeight is the size up to which weights do not count: biases and scales are not used in products.
 const smallWeight = 64 << 10
 
-// offload keeps what autograd saves on the host. The range goes to where the graph of a backward pass that is differentiated again keeps what came back.
+// offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
 func (m *model) offload() string {
-	var kept []buffer
-	for k := range m.passes {
-		kept = append(kept, m.differentiated(k)...)
-	}
-	refused := m.keepOnHost()
-	if len(kept) > 0 && refused == "" {
-		open := m.clone()
-		for _, b := range kept {
-			open.add(&b, b.begin, b.end, b.size)
-		}
-		m.leaveOpen(open)
-	}
-	return refused
-}
-
-// keepOnHost is offload. Each buffer comes back for the operation that uses it, and so do weights.
-func (m *model) keepOnHost() string {
 	ends := map[*buffer]moment{}
 	bring := func(b *buffer, begin, end moment, category purpose.Category) {
 		if begin.compare(end) < 0 {
@@ -56,6 +39,8 @@ func (m *model) keepOnHost() string {
 					}
 					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
 				}
+				ends[b] = uses[b]
+			case b.dropped && p.trains():
 				ends[b] = uses[b]
 			case b.size > smallWeight && (m.does(b, program.OpProduct) && (b.category == purpose.Gradient || isContribution(b) && !b.added && !recomputes) ||
 				m.op(b) == "" && b.category == purpose.Gradient):
@@ -85,32 +70,6 @@ func (m *model) keepOnHost() string {
 	}
 	m.untilAll(ends)
 	return ""
-}
-
-// differentiated returns what the graph of a backward pass may keep if pass k differentiates that again, as for a penalty of gradients: another one frees
-// what the first made. The first makes gradients of their sizes in reverse.
-func (m *model) differentiated(k int) (kept []buffer) {
-	p, all := m.passes[k], m.ofPass(k)
-	isBackward := func(b *buffer) bool { return b.phase == purpose.Backward || b.part == purpose.Recomputation }
-	backward := firstFrom(all, p.backward)
-	made := all[backward:]
-	made = made[:max(0, slices.IndexFunc(made, func(b *buffer) bool { return !isBackward(b) }))]
-	rest := all[backward+len(made):]
-	next := slices.IndexFunc(rest, isBackward)
-	again := func(b *buffer) bool {
-		return b.category != purpose.Gradient && b.diesWithin(rest[next].begin.event, p.end)
-	}
-	if next < 0 || !slices.ContainsFunc(made, again) {
-		return nil
-	}
-	for _, b := range slices.Backward(all[:backward]) {
-		i := slices.IndexFunc(made[:min(len(made), mostSizes)], func(g *buffer) bool { return g.size == b.size })
-		if b.saved && b.size > smallWeight && i >= 0 {
-			kept, made = append(kept, *b), made[i+1:]
-			kept[len(kept)-1].begin = at(p.backward)
-		}
-	}
-	return kept
 }
 
 // nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event. All that a

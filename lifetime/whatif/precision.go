@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime/program"
@@ -72,34 +71,6 @@ func (m *model) readNumbers() (numbers map[int32]bool, largest bool) {
 	return numbers, largest
 }
 
-// withZeros returns what functions of the program compute element by element in pass k that make zeros and go on from them in a loop of 4 rounds or more, as for the state of a
-// scan, and gradients of its sizes: zeros have 32 bits unless the program says otherwise, and so has what is computed with them.
-func (m *model) withZeros(k int) map[int32]bool {
-	const rounds = 4                                                             // of a loop, at least
-	by, all, sizes := map[string][]*buffer{}, map[int32]bool{}, map[int64]bool{} // by function
-	for _, b := range m.computed(k) {
-		if c := m.paths.Innermost(b.site); c != nil && b.size > smallest && m.paths.IsUser(b.site) {
-			by[c.File+" "+c.Function] = append(by[c.File+" "+c.Function], b)
-		}
-	}
-	for _, made := range by {
-		zeros, again := numbersOf(filter(made, func(b *buffer) bool { return m.op(b) == "zeros" })), map[likes]int{}
-		isLoop := func(b *buffer) bool {
-			again[likes{b.site, b.size}]++
-			return zeros[b.size] > 0 && again[likes{b.site, b.size}] >= rounds*zeros[b.size] && m.does(b, program.OpElements)
-		}
-		if slices.ContainsFunc(made, isLoop) {
-			for _, b := range filter(made, func(b *buffer) bool { return m.does(b, program.OpElements|program.OpFloat|program.OpStores) }) {
-				all[b.like], sizes[b.size] = true, true
-			}
-		}
-	}
-	for _, b := range m.backward(k) {
-		all[b.like] = sizes[b.size] && b.category != purpose.Gradient
-	}
-	return all
-}
-
 // halve has two bytes for what has four. Inputs are taken for indices, unless what made them tells, and buffers of an operation that are a quarter of its next one for
 // masks.
 func (m *model) halve() string {
@@ -111,15 +82,7 @@ func (m *model) halve() string {
 	}
 	m.attend()
 	hasBytes := sizeOf(m.states(0)) < sizeOf(filter(m.buffers, isParameter))*3/4 // states of 8 bits
-	gradients := m.sizes(is(purpose.Gradient))
-	isOfRows := func(b *buffer) bool { // numbers of rows of an embedding, or their sums
-		return m.does(b, program.OpEmbedding) && b.phase == purpose.Backward && !gradients[b.size]
-	}
 	numbers, ofNumbers := m.readNumbers()
-	floats := map[int32]bool{}
-	for k := range m.passes {
-		maps.Copy(floats, m.withZeros(k))
-	}
 	var whole, half []int // what may be halved, and what may not be
 	for i, b := range m.buffers {
 		isMask := false
@@ -132,8 +95,6 @@ func (m *model) halve() string {
 		isOfStore := b.isStore() || m.isRead(b) && m.op(b) == "index"
 		switch {
 		case numbers[b.like]:
-		case floats[b.like]:
-			whole = append(whole, i)
 		case isOfStore && ofNumbers:
 			whole = append(whole, i)
 		case isOfStore:
@@ -141,7 +102,7 @@ func (m *model) halve() string {
 			b.size /= 2
 		case isNumber && b.category == purpose.Input && m.op(b) != "randint_low" && b.size > smallest: // it may be of floats
 			whole = append(whole, i)
-		case isCounted(m.buffers, i), isOfRows(b): // sums add in 32 bits
+		case isCounted(m.buffers, i): // sums add in 32 bits
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
 			m.less += b.size / 2

@@ -31,7 +31,6 @@ func modelOf(p *program.Program, s *lifetime.Space, h *replay.History) *model {
 	m.leaveOutOnce()
 	m.findSaved()
 	m.findFailed()
-	m.rare = m.findRare()
 	return m
 }
 
@@ -158,6 +157,19 @@ func (m *model) findSaved() {
 	}
 	replaced := false
 	m.held(func(*buffer, int, lifetime.SiteID) { replaced = true })
+	inner := map[*buffer]bool{} // what only autograd holds after its operation
+	for k := range m.passes {
+		all := m.computed(k)
+		ends := m.operations(all)
+		for q, b := range all {
+			next := m.passes[k].backward
+			if ends[q] < len(all) {
+				next = all[ends[q]].begin.event
+			}
+			isResult := func(r *buffer) bool { return r.size != b.size && r.end.event > next }
+			inner[b] = m.isInner(all, ends, q) && (m.isNorm(b) || slices.ContainsFunc(all[q+1:ends[q]], isResult))
+		}
+	}
 	var cutOff []*buffer          // held when a request failed
 	ofDropped := map[int32]bool{} // sites whose results are dropped
 	for _, b := range m.buffers {
@@ -178,6 +190,7 @@ func (m *model) findSaved() {
 			cutOff = append(cutOff, b)
 		case p.outlives(b):
 			b.saved = m.isInBackward(b.end.event)
+			b.dropped = !b.saved && inner[b] // the graph lives as long as its loss
 		case b.category != purpose.Activation || isOver:
 		case b.isFreed() || replaced && !p.trains():
 			b.dropped, ofDropped[b.site] = true, true

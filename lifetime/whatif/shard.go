@@ -81,7 +81,8 @@ type shardedUnit struct {
 
 // unitsOf returns the blocks of pass k, and the parameters of the rest; nil if these are not known.
 func (s *sharding) unitsOf(k int) (units []shardedUnit, rest []*buffer) {
-	m, blocks := s.m, s.m.blocks(k)
+	m := s.m
+	blocks, _ := m.blocks(k)
 	first, period := blocksOf(s.weights, len(blocks))
 	if period == 0 {
 		return nil, nil

@@ -2,7 +2,6 @@ package whatif
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/program"
@@ -18,8 +17,8 @@ func (u unit) has(event int) bool {
 	return event >= u.first().begin.event && event <= u.last().begin.event
 }
 
-// blocks returns the blocks of pass k that repeat, those that keep most for a backward pass: see program.CallPaths.Blocks.
-func (m *model) blocks(k int) (units []unit) {
+// blocks returns the blocks of pass k that repeat, those that keep most for a backward pass, and all calls of their function: see program.CallPaths.Blocks.
+func (m *model) blocks(k int) (blocks, calls []unit) {
 	all := filter(m.computed(k), func(b *buffer) bool { return !b.added })
 	site, size := func(i int) int32 { return all[i].site }, func(i int) int64 { return all[i].size }
 	isKept := func(b *buffer) bool { return b.saved || b.dropped }
@@ -30,14 +29,18 @@ func (m *model) blocks(k int) (units []unit) {
 		}
 		return all[i].size
 	}
-	for _, block := range m.paths.Blocks(len(all), site, size, weight) {
-		u := make(unit, len(block))
-		for j, i := range block {
-			u[j] = all[i]
+	unitsOf := func(of [][]int) (units []unit) {
+		for _, made := range of {
+			u := make(unit, len(made))
+			for j, i := range made {
+				u[j] = all[i]
+			}
+			units = append(units, u)
 		}
-		units = append(units, u)
+		return units
 	}
-	return units
+	ofBlocks, ofCalls := m.paths.Blocks(len(all), site, size, weight)
+	return unitsOf(ofBlocks), unitsOf(ofCalls)
 }
 
 // callerOf returns the number of the line that calls a unit.
@@ -131,17 +134,11 @@ func (m *model) stretches(k int, blocks []unit) []stretch {
 
 // backwardBegins returns when the backward pass of a unit of pass k begins, whose first saved buffer dies at an event: after the last death
 // of what later units save. Nodes that saved nothing may still run then, such as those of indexes, so it is right before the node that frees the first
-// ones: that with the name of their operation, else the last one before. Where operators are not recorded each may be a node, or all are of one: early.
+// ones: the last one before. Where operators are not recorded each may be a node, or all are of one: early.
 func (m *model) backwardBegins(k int, u unit, dies int, early bool) int {
-	const together = 3 // buffers that a node saves
 	begins := m.passes[k].backward
-	var ops []string // of what the first node saved
 	for _, b := range m.ofPass(k) {
-		switch {
-		case !b.saved:
-		case b.end.event >= dies && b.end.event < dies+together:
-			ops = append(ops, m.op(b))
-		case b.begin.event >= u.last().begin.event && b.end.event < dies:
+		if b.saved && b.begin.event >= u.last().begin.event && b.end.event < dies {
 			begins = max(begins, b.end.event)
 		}
 	}
@@ -151,12 +148,9 @@ func (m *model) backwardBegins(k int, u unit, dies int, early bool) int {
 	node := -1 // the last one before: what it makes has one operator
 	var op string
 	for _, b := range m.between(begins, dies) {
-		isNode := func(op string) bool { return op != "" && strings.Contains(m.op(b), op) }
 		switch {
 		case b.phase != purpose.Backward || b.category == purpose.Workspace:
 			continue
-		case slices.ContainsFunc(ops, isNode):
-			return max(begins, b.begin.event-1)
 		case m.op(b) != op || op == "" && !early && !m.longest:
 			node, op = b.begin.event-1, m.op(b)
 		}
