@@ -214,6 +214,9 @@ func (c *checkpointed) again(k int, r redone, anchor int, isReached bool, uses m
 		if end := released.at(c.m.passes[k].end); cutOff && again.end.compare(end) > 0 {
 			again.end = end
 		}
+		if again.end.compare(again.begin) <= 0 { // a node outside of the unit freed it before
+			continue
+		}
 		again.added, again.saved, again.part, again.requestFree = true, false, purpose.Recomputation, noEvent
 		all = append(all, &again)
 	}
