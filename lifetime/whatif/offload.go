@@ -29,8 +29,8 @@ func (m *model) offload() string {
 		recomputes, copied := slices.ContainsFunc(m.ofPass(k), func(b *buffer) bool { return b.part == purpose.Recomputation }), int64(0)
 		for _, b := range m.ofPass(k) {
 			switch {
-			case b.saved:
-				if !p.cut || b.end.event < p.end { // else its backward pass did not come
+			case b.saved || b.dropped && p.trains():
+				if b.saved && (!p.cut || b.end.event < p.end) { // else its backward pass did not come
 					begin, end := nodeOf(nodes, dead, p.backward, b.end.event), unpacked(b.end)
 					if i := firstFrom(nodes, b.end.event) - 1; i >= 0 && m.does(b, program.OpSavesOwn) && nodes[i].begin.event > begin {
 						own := nodes[i].begin.event // of the node of the operation that made it; others that save it run before
@@ -39,8 +39,6 @@ func (m *model) offload() string {
 					}
 					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
 				}
-				ends[b] = uses[b]
-			case b.dropped && p.trains():
 				ends[b] = uses[b]
 			case b.size > smallWeight && (m.does(b, program.OpProduct) && (b.category == purpose.Gradient || isContribution(b) && !b.added && !recomputes) ||
 				m.op(b) == "" && b.category == purpose.Gradient):
