@@ -118,7 +118,7 @@ func (m *model) runForward(all bool, change func(k int, uses map[*buffer]moment)
 		uses := m.lastUses(k)
 		change(k, uses)
 		for _, b := range m.ofPass(k) {
-			if use, isUsed := uses[b]; isUsed && (b.dropped || all && b.saved) {
+			if use, isUsed := uses[b]; isUsed && (b.dropped && (all || !m.passes[k].trains()) || all && b.saved) {
 				ends[b] = b.end.earlier(use)
 			}
 		}

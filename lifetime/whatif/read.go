@@ -190,7 +190,7 @@ func (m *model) findSaved() {
 			cutOff = append(cutOff, b)
 		case p.outlives(b):
 			b.saved = m.isInBackward(b.end.event)
-			b.dropped = !b.saved && inner[b] // the graph lives as long as its loss
+			b.dropped = !b.saved && inner[b] && !p.cut // the graph lives as long as its loss
 		case b.category != purpose.Activation || isOver:
 		case b.isFreed() || replaced && !p.trains():
 			b.dropped, ofDropped[b.site] = true, true
