@@ -361,6 +361,42 @@ func TestBuiltTurns(t *testing.T) {
 	}
 }
 
+// TestBuiltEqualTurns: two nets take turns, with weights of equal sizes. Of a weight that only one has, an optimizer keeps two states, so both nets are trained.
+func TestBuiltEqualTurns(t *testing.T) {
+	b := build()
+	nets, sizes := []string{"a", "b"}, map[string]int{"weight": 2, "head": 1}
+	of := func(net string) (weights []string) {
+		return append(weights, "weight", "head")[:2-strings.Index("ab", net)] // b has no head
+	}
+	for _, net := range nets {
+		for _, w := range of(net) {
+			b.alloc(net+w, sizes[w], ofParameter, b.site("empty", "init"))
+			b.alloc(net+w+"average", sizes[w], ofState, b.site("zeros_like", "step"))
+			b.alloc(net+w+"square", sizes[w], ofState, b.site("zeros_like", "step"))
+		}
+	}
+	for range 3 {
+		for _, net := range nets {
+			b.alloc("out", 5, ofActivation, b.site("linear", "forward", net))
+			for _, w := range of(net) {
+				b.alloc("gradient"+w, sizes[w], ofGradient, b.site("mm"))
+			}
+			b.free("out")
+			b.now += 10
+			b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#Adam.step"})
+			for _, w := range of(net) {
+				b.free("gradient" + w)
+			}
+		}
+	}
+	e := b.engine(t)
+	for edits, want := range map[string]int64{"set_to_none=off": 5 + 10 + 5 + 5 + 3, "optimizer=momentum": 5 + 5 + 5 + 3} {
+		if peak, refused := run(t, e, edits); peak != want*unitBytes {
+			t.Errorf("%s: %d units, want %d (%s)", edits, peak/unitBytes, want, refused)
+		}
+	}
+}
+
 // TestBuiltFreeze: scratch of sums with the size of a gradient does not count as a use of a parameter: the backward pass ends before frozen blocks.
 func TestBuiltFreeze(t *testing.T) {
 	b := build()

@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,7 @@ func (m *model) states(than int64) []*buffer {
 // with an optimizer of its own, or only some layers may be trained at first.
 func (m *model) trained() ([]*buffer, int) {
 	need, first := m.mostGradients()
+	m.withStates(need)
 	return parametersOf(filter(m.buffers, isParameter), need), first
 }
 
@@ -91,6 +93,25 @@ func (m *model) gradients() []map[int64]int {
 		}
 	}
 	return rounds
+}
+
+// withStates adds to the parameters that need gradients in a round those that take turns with others of their size: the optimizers keep states for
+// all.
+func (m *model) withStates(need map[int64]int) {
+	states, each := numbersOf(m.states(scalar)), math.MaxInt
+	for size, n := range need {
+		if size > scalar {
+			each = min(each, states[size]/n)
+		}
+	}
+	if each == 0 || each == math.MaxInt { // not for each
+		return
+	}
+	for size, n := range states {
+		if n%each == 0 {
+			need[size] = max(need[size], n/each)
+		}
+	}
 }
 
 // parametersOf returns the first of all parameters that have as many of each size as gradients are.
