@@ -81,20 +81,39 @@ func (m *model) readWhole() map[int32]bool {
 // mostSizes are more sizes than results of a program have that are tried with each other one.
 const mostSizes = 1000
 
-// slots returns the sizes of masks that give each row a slot of an expert, where there are up to twice as many slots as rows: both grow with the batch.
+// slots returns the sizes of masks that give each row a slot of an expert, where there are up to twice as many slots as rows, or where rows are counted up for
+// each expert, as their capacity is a share of them: slots grow with the batch as rows do.
 func (m *model) slots() map[int64]bool {
 	const number = 8 // bytes
-	all := map[int64]bool{}
-	rows := m.sizes(func(b *buffer) bool {
-		return m.isComputed(b) && slices.Contains([]string{"max", "argmax", "topk"}, m.op(b))
-	})
-	if len(rows) > mostSizes {
+	all, made := map[int64]bool{}, m.sizes(m.isComputed)
+	of := func(ops ...string) map[int64]bool {
+		return m.sizes(func(b *buffer) bool { return m.isComputed(b) && slices.Contains(ops, m.op(b)) })
+	}
+	rows, chosen, counted := of("max", "argmax", "topk"), of("one_hot"), of("cumsum")
+	if len(rows)*len(chosen) > mostSizes {
 		return all
 	}
-	for size := range m.sizes(func(b *buffer) bool { return m.isComputed(b) && m.op(b) == "one_hot" }) {
-		for of := range rows {
-			if n, slots := of/number, size/max(of, 1); size%of == 0 && slots >= n && slots <= 2*n {
+	for size := range chosen {
+		for row := range rows {
+			if n, slots := row/number, size/max(row, 1); size%row == 0 && slots >= n && slots <= 2*n {
 				all[size], all[size/2] = true, true // and as floats
+			}
+		}
+		for experts := range chosen {
+			if experts >= size || !counted[experts] && !counted[experts/2] {
+				continue
+			}
+			all[size], all[size/2] = true, true
+			n := int64(math.MaxInt64) // of experts; a row may have one or two, and its number or its weight
+			for row := range rows {
+				for _, of := range []int64{experts / max(row, 1), 2 * experts / max(row, 1)} {
+					if of > 1 && of < n && made[size/2*of] {
+						n = of
+					}
+				}
+			}
+			if n < math.MaxInt64 {
+				all[size/2*n], all[size/number*n] = true, true // the slots of each expert, and which are taken
 			}
 		}
 	}

@@ -397,6 +397,28 @@ func TestBuiltEqualTurns(t *testing.T) {
 	}
 }
 
+// TestBuiltSlots: rows are counted up for each of 4 experts, so their slots are a share of the rows: masks of rows and slots grow with the square of the batch.
+func TestBuiltSlots(t *testing.T) {
+	b := build()
+	b.alloc("w", 1, ofParameter, b.site("empty", "init"))
+	for range 3 {
+		b.alloc("index", 1, ofActivation, b.site("topk", "forward"))
+		b.alloc("chosen", 4, ofActivation, b.site("one_hot", "forward"))
+		b.alloc("counted", 2, ofActivation, b.site("cumsum", "forward"))
+		b.alloc("slots", 6, ofActivation, b.site("one_hot", "forward"))
+		b.alloc("combine", 12, ofActivation, b.site("mul", "forward"))
+		b.alloc("out", 5, ofActivation, b.site("linear", "forward"))
+		b.alloc("gradient", 1, ofGradient, b.site("mm"))
+		b.free("index", "chosen", "counted", "slots", "combine", "out")
+		b.now += 10
+		b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+		b.free("gradient")
+	}
+	if peak, refused := run(t, b.engine(t), "batch=2"); peak != (2+2*(1+4+2+5)+4*(6+12))*unitBytes {
+		t.Errorf("%d units (%s)", peak/unitBytes, refused)
+	}
+}
+
 // TestBuiltFreeze: scratch of sums with the size of a gradient does not count as a use of a parameter: the backward pass ends before frozen blocks.
 func TestBuiltFreeze(t *testing.T) {
 	b := build()
