@@ -58,7 +58,7 @@ func TestJSON(t *testing.T) {
 	}{
 		{"info --json", each}, {"info --json", ranks}, {"leaks --json", each}, {"leaks --json --function step", each}, {"leaks --json", ranks}, {"leaks --json", series},
 		{"report --json", each}, {"report --json --function step", ranks}, {"peak --json", each}, {"peak --json", [][]string{{program}}}, {"peak --json --by op", [][]string{{program}}}, {"peak --json --at end", each}, {"peak --json --by category", [][]string{{"../../testdata/meaning/a06.pickle.zst"}}},
-		{"peak --json --by stack --at oom", [][]string{{replayed + "b16.c2.oom.pickle.zst"}}}, {"leaks --json", logs}, {"info --json", logs}, {"oom --json", logs}, {"oom --json --capacity 301GiB", [][]string{{program}}}, {"ops --json", ops}, {"diff --json", pairs},
+		{"peak --json --by stack --at oom", [][]string{{replayed + "b16.c2.oom.pickle.zst"}}}, {"leaks --json", logs}, {"info --json", logs}, {"oom --json", logs}, {"oom --json --capacity 301GiB", [][]string{{program}}}, {"oom --json --capacity 600MiB", [][]string{{"../../testdata/changed/towers.v5e.hlo.pb.zst"}}}, {"ops --json", ops}, {"diff --json", pairs},
 		{"tune --json", [][]string{{replayed + "b16.c2.oom.pickle.zst"}, {replayed + "b14.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"whatif --json", [][]string{{"../../testdata/whatif/gpt_small.pickle.zst"}, {replayed + "b06.pickle.zst", replayed + "b17.pickle.zst"}}},
 		{"whatif --json --search --capacity 200MiB", [][]string{{"../../testdata/whatif/cut_first.pickle.zst"}}},
