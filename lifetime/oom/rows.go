@@ -49,7 +49,7 @@ type row struct {
 const (
 	wrongSize      = "Look for a wrong size: a negative or overflowed shape, or ranks that are out of step."
 	littleInPieces = "the memory is full of live buffers, and the little that is free is in pieces"
-	withRests      = "{idle} are free in pieces, and blocks in use are {rests} larger than requested (rounding)"
+	withRests      = "{idle} are free in pieces, and blocks in use are {rests} larger than requested (rounding): {pool} together"
 	notFull        = "the request does not fit beside what is in use"
 	cutOff         = "the text is cut off before the figures that decide"
 )
@@ -219,7 +219,7 @@ func (d *Diagnosis) fill(words string) string {
 		return words
 	}
 	return strings.NewReplacer("{monitor}", monitorOf(d.Space.Device), "{setting}", cmp.Or(d.Setting, "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"), "{requested}", units.Bytes(d.asked),
-		"{idle}", units.Bytes(d.Unallocated), "{rests}", units.Bytes(d.pool-d.Unallocated), "{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account.Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch), "{padding}", units.Bytes(d.padding),
+		"{idle}", units.Bytes(d.Unallocated), "{rests}", units.Bytes(d.pool-d.Unallocated), "{pool}", units.Bytes(d.pool), "{reserved}", units.Bytes(d.Reserved), "{pieces}", units.Bytes(d.InPieces), "{own}", units.Bytes(d.account.Outside), "{rest}", units.Bytes(d.unexplained), "{scratch}", units.Bytes(d.Scratch), "{padding}", units.Bytes(d.padding),
 		"{free share}", fmt.Sprintf("%.2f", math.Floor(100*float64(max(d.free, 0))/float64(max(d.Capacity, 1)))/100)).Replace(words)
 }
 

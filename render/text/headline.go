@@ -102,8 +102,7 @@ func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (wel
 	return well, unknown
 }
 
-// ranOut says that no memory ran out, that requests failed which the program survived, or that the kind of capture does not tell; "" if more was
-// recorded than the capture has.
+// ranOut says that no memory ran out, that requests failed which the program survived, or what the capture tells of it.
 func ranOut(c *answer.Capture) string {
 	switch fullest := c.Fullest; {
 	case c.Failed > 0:
@@ -118,7 +117,7 @@ func ranOut(c *answer.Capture) string {
 	case !c.Cut && c.Fails:
 		return "No request failed in the recording."
 	}
-	return ""
+	return "No failed request is recorded."
 }
 
 // Plenty reports whether a program left nine tenths of the memory unused, so that it needs no advice to save any.

@@ -36,7 +36,7 @@ func TestHeadline(t *testing.T) {
 			"No request failed in the recording. No leak found.\n" +
 			"In cuda:0: private pools keep idle memory that others cannot use: 416 MiB of 516 MiB reserved at +263 µs, in 1 pool (torch.cuda.MemPool or torch.compile); " +
 			"reserved memory is still growing at the end. Use fewer private pools: fewer CUDA graph sizes, no MemPool, no sleep mode.",
-		"torchsnap/ring_100.pickle": "The peak of cuda:0 is 31.9 MiB; the largest: 19.0 MiB allocated before the recording, 6.15 MiB <listcomp> (ring.py:8), 2.68 MiB allocated before the recording, freed in <module> (ring.py:15).\n" +
+		"torchsnap/ring_100.pickle": "The peak of cuda:0 is 31.9 MiB; the largest: 19.0 MiB allocated before the recording, 6.15 MiB <listcomp> (ring.py:8), 2.68 MiB allocated before the recording, freed in <module> (ring.py:15).\nNo failed request is recorded.\n" +
 			"Leaks cannot be judged: 25.2 MiB of 31.2 MiB alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries.",
 		"gpumemprof/spike.json": "The peak of h/cuda:0 is 4.00 GiB.\n" +
 			"Whether a request failed is not recorded in this kind of capture.\n" +
