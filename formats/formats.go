@@ -71,13 +71,13 @@ var all = []Format{
 	{Name: "gpumemprof", Doc: "results and telemetry of gpumemprof and stormlog as JSON: ProfileResult.to_dict, export_data, track",
 		Sniff: gpumemprof.Sniff, Read: gpumemprof.Read, Traits: lifetime.Traits{Calls: true}},
 	{Name: "chrome-trace", Doc: "Chrome trace of the PyTorch profiler: export_chrome_trace, export_memory_timeline, counters of memory",
-		Sniff: chrometrace.Sniff, Read: chrometrace.Read, Traits: lifetime.Traits{Failed: true,
+		Sniff: chrometrace.Sniff, Read: chrometrace.Read, Traits: lifetime.Traits{Partly: true,
 			Advice: "record with torch.profiler.profile(profile_memory=True, with_stack=True)", Names: "memlane.record()"}},
 	{Name: "oom-text", Doc: "what a program printed when memory ran out: logs with the errors of PyTorch, XLA and TensorFlow",
-		Sniff: oomtext.Sniff, Perhaps: oomtext.Text, Read: oomtext.Read, Traits: lifetime.Traits{
+		Sniff: oomtext.Sniff, Perhaps: oomtext.Text, Read: oomtext.Read, Traits: lifetime.Traits{Fails: true,
 			Advice: "record a memory snapshot (PyTorch) or a profile (XLA, TensorFlow) of the run; the text of an error has no history"}},
 	{Name: "native", Doc: "memlane's own model as text: memlane export --to native",
-		Sniff: native.Sniff, Read: native.Read, States: true, Traits: lifetime.Traits{Failed: true}},
+		Sniff: native.Sniff, Read: native.Read, States: true, Traits: lifetime.Traits{Partly: true}},
 }
 
 // sniffed is the number of bytes that Format.Sniff gets.

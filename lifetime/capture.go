@@ -103,7 +103,7 @@ type Traits struct {
 	Stacks bool   // allocations are attributed to call stacks, not to operations
 	Calls  bool   // captures may have function calls and no memory events
 	Fails  bool   // requests that fail are recorded
-	Failed bool   // by some programs
+	Partly bool   // some programs of the format record them
 	Folded bool   // outlines have only what is alive at the peak and at the end, also of a history
 }
 

@@ -180,7 +180,7 @@ func InfoOf(o *judge.Outline) Capture {
 	source := &o.Sources[0]
 	info := Capture{
 		File: o.Name(), Format: source.Format, Producer: source.Producer, Settings: source.SettingsByKey(),
-		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables), Fails: source.Traits.Fails, Silent: !source.Traits.Fails && !source.Traits.Failed,
+		Damaged: damage.Count > 0, Losses: lossesOf(&o.Tables), Fails: source.Traits.Fails, Silent: !source.Traits.Fails && !source.Traits.Partly,
 	}
 	info.Cut = info.Damaged || slices.ContainsFunc(o.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow })
 	layers := layer.Of(&o.Tables)
@@ -197,7 +197,8 @@ func InfoOf(o *judge.Outline) Capture {
 		if !static(&s.SpaceInfo) {
 			space.Steps = stepsOf(o.Kept.Program().Steps(o.Kept.Spaces[i]))
 			none := s.Facts&lifetime.History == 0
-			info.Failed, info.Cut, info.Silent = info.Failed+len(space.OOMs), info.Cut || none, info.Silent || none && s.Allocations+s.Frees == 0
+			info.Failed, info.Cut = info.Failed+len(space.OOMs), info.Cut || none
+			info.Silent = info.Silent || none && s.Allocations+s.Frees == 0 && (!info.Fails || !space.UsageOnly)
 			if used := share(space.Peak.Bytes, max(s.Limit, 0)); space.LimitBytes != nil && used >= info.Used {
 				info.Fullest, info.Used = &space, used
 			}

@@ -295,7 +295,7 @@ func partsBy(rows []lifetime.Row, name func(r *lifetime.Row) (string, purpose.Ho
 }
 
 var rowNames = map[lifetime.Kind]string{
-	lifetime.FromBase: purpose.Words(lifetime.FromBase.String()), lifetime.FromStack: "stack of compiled programs",
+	lifetime.FromBase: purpose.Words(lifetime.FromBase.String()), lifetime.FromStack: purpose.Words(lifetime.FromStack.String()),
 	lifetime.FromUsage: "(only the total was recorded)",
 }
 

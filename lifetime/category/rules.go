@@ -546,6 +546,7 @@ func (v *view) inRecomputation() bool {
 	return v.byPythonInEngine() && (v.f.within == program.InModule || v.f.flags&program.Recomputes != 0)
 }
 
+// leftByBackward reports whether the buffer was alive after the backward pass, or Python freed it.
 func (v *view) leftByBackward() bool {
 	byPython := v.freed != nil && (v.freed.flags&program.ClearsGrads != 0 || v.freed.rooted && v.freed.within != program.InBackwardCall)
 	return v.leftAtEnd() || byPython || v.outlives && (!v.byGraph || v.follow(purpose.Backward) > 0)

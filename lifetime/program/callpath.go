@@ -272,13 +272,17 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 				continue
 			}
 			spans = append(spans, span)
-			from, call := 0, 0
+			from, call, ends := 0, 0, f.ends
 			for i, k := range f.made {
+				isEnd := len(ends) > 0 && ends[0] == i
+				if isEnd {
+					ends = ends[1:]
+				}
 				lines[all.Sites[site(k)].Calls[f.depth-1]] = true
-				if slices.Contains(f.ends, i) || i > call && all.Again(site(k), site(f.made[i-1]), site(f.made[call]), f.depth) {
+				if isEnd || i > call && all.Again(site(k), site(f.made[i-1]), site(f.made[call]), f.depth) {
 					calls, call = append(calls, f.made[call:i]), i
 				}
-				if slices.Contains(f.ends, i+1) {
+				if len(ends) > 0 && ends[0] == i+1 {
 					blocks, from = append(blocks, f.made[from:i+1]), i+1
 				}
 			}

@@ -6,6 +6,7 @@
 package purpose
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -94,12 +95,14 @@ var categoryNames = [...]string{"unknown", "parameter", "buffer", "gradient", "o
 // String returns the name used in JSON.
 func (c Category) String() string { return categoryNames[c] }
 
-// words replaces names of categories in sentences: what was allocated before the recording may also be known as buffers.
-var words = strings.NewReplacer("_", " ", "before the recording", "older buffers (only a sum)")
+// words are names of categories in sentences that differ: what was allocated before the recording may also be known as buffers.
+var words = map[string]string{"before the recording": "older buffers (only a sum)", "stack": "stack of compiled programs"}
 
 // Words returns the name of a category for sentences and pictures: "optimizer state". Options and JSON have
 // "optimizer_state".
-func Words(category string) string { return words.Replace(category) }
+func Words(category string) string {
+	return cmp.Or(words[category], strings.ReplaceAll(category, "_", " "))
+}
 
 // CategoryOf returns the category of a name; UnknownCategory if there is none.
 func CategoryOf(name string) Category { return Category(max(0, slices.Index(categoryNames[:], name))) }

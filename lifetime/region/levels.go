@@ -34,8 +34,8 @@ func ReservedAt(s *lifetime.Space, t int64) (bytes int64) {
 	return bytes
 }
 
-// Idle returns the most that the allocator had reserved, and how much of it no buffer has used since, if that is most of it and more than the few segments
-// that every allocator has in part; else 0.
+// Idle returns the most bytes that the allocator had reserved, and how many of them no buffer has used since. These are 0 if they are less than half, or
+// less than 64 MiB, as every allocator has a few segments that are used in part, and if what was in use is not known.
 func Idle(s *lifetime.Space) (reserved, idle int64) {
 	const least = 64 << 20 // three segments of PyTorch
 	at := s.Begin
@@ -44,13 +44,14 @@ func Idle(s *lifetime.Space) (reserved, idle int64) {
 			at, reserved = l.At, l.Bytes
 		}
 	}
-	used := s.LevelAt(at, lifetime.Occupied)
+	used, isKnown := s.LevelAt(at, lifetime.Occupied), false
 	for l := range s.Levels(lifetime.Occupied) {
+		isKnown = true
 		if l.At >= at {
 			used = max(used, l.Bytes)
 		}
 	}
-	if idle = reserved - max(used, 0); s.Axis == lifetime.ProgramOrder || idle < least || idle <= reserved/2 {
+	if idle = reserved - max(used, 0); !isKnown || s.Axis == lifetime.ProgramOrder || idle < least || idle <= reserved/2 {
 		idle = 0
 	}
 	return reserved, idle

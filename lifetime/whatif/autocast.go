@@ -243,9 +243,10 @@ func (a *autocaster) castForward() {
 // operation before. The node keeps the copy in its place.
 func (a *autocaster) widen(o, before *operation) {
 	const together = 4 // events in which a node frees what it saved
-	var operand *buffer
+	var operand, last *buffer
 	if before != nil {
-		operand = before.result
+		last = before.result
+		operand = last
 	}
 	for _, own := range o.unit {
 		first, _ := slices.BinarySearchFunc(a.saved, own.end.event-together, func(b *buffer, event int) int { return b.end.event - event })
@@ -253,7 +254,7 @@ func (a *autocaster) widen(o, before *operation) {
 			if b.end.event > own.end.event+together || !own.saved {
 				break
 			}
-			if b.begin.compare(o.first().begin) < 0 && b.size > smallest && (operand == nil || operand == before.result || b.size > operand.size) {
+			if b.begin.compare(o.first().begin) < 0 && b.size > smallest && (operand == nil || operand == last || b.size > operand.size) {
 				operand = b
 			}
 		}

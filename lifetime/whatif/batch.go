@@ -90,7 +90,7 @@ func (m *model) slots() map[int64]bool {
 		return m.sizes(func(b *buffer) bool { return m.isComputed(b) && slices.Contains(ops, m.op(b)) })
 	}
 	rows, chosen, counted := of("max", "argmax", "topk"), of("one_hot"), of("cumsum")
-	if len(rows)*len(chosen) > mostSizes {
+	if len(rows) > mostSizes || len(chosen) > mostSizes/10 {
 		return all
 	}
 	for size := range chosen {

@@ -161,13 +161,20 @@ func (m *model) findSaved() {
 	for k := range m.passes {
 		all := m.computed(k)
 		ends := m.operations(all)
-		for q, b := range all {
+		var outlives map[int64]bool // sizes of what the operation makes later that outlives it
+		for q, b := range slices.Backward(all) {
 			next := m.passes[k].backward
 			if ends[q] < len(all) {
 				next = all[ends[q]].begin.event
 			}
-			isResult := func(r *buffer) bool { return r.size != b.size && r.end.event > next }
-			inner[b] = m.isInner(all, ends, q) && (m.isNorm(b) || slices.ContainsFunc(all[q+1:ends[q]], isResult))
+			if outlives == nil || q+1 == ends[q] {
+				outlives = map[int64]bool{}
+			}
+			hasResult := len(outlives) > 1 || len(outlives) == 1 && !outlives[b.size]
+			inner[b] = (m.isNorm(b) || hasResult) && m.isInner(all, ends, q)
+			if b.end.event > next {
+				outlives[b.size] = true
+			}
 		}
 	}
 	var cutOff []*buffer          // held when a request failed

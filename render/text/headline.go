@@ -49,14 +49,15 @@ func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding)
 	filled = joined(" ", idle(&p), filled)
 	well, unknown := judged(c, l, &info)
 	notes, lowers := slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Kind == finding.KindFailure }), ""
-	if i := slices.IndexFunc(notes, func(f finding.Finding) bool { return !trifle(f.Amount.Bytes, &p) }); Plenty(&info) { // nothing has to be done
-	} else if i >= 0 {
+	switch i := slices.IndexFunc(notes, func(f finding.Finding) bool { return !trifle(f.Amount.Bytes, &p) }); {
+	case Plenty(&info): // nothing has to be done
+	case i >= 0:
 		f := &notes[i]
 		lowers = joined(" ", fmt.Sprintf("In %s: %s.", f.Space.ID(), f.Description), f.Advice(cmp.Or(f.Of, &c.Tables)))
 		if len(notes) > 1 {
 			lowers += fmt.Sprintf(" %d more in Findings.", len(notes)-1)
 		}
-	} else {
+	default:
 		p.AddSavings(c, highest.Recording)
 		lowers, _ = lowering(&p)
 	}
@@ -127,7 +128,10 @@ func Plenty(c *answer.Capture) bool {
 
 // idle says that most of what is reserved is idle, when most is reserved; "" if buffers have most of it.
 func idle(p *answer.Peak) string {
-	return strings.Repeat(fmt.Sprintf("%s of the %s reserved on %s was idle.", units.Bytes(p.Idle), units.Bytes(p.Reserved), p.Space), int(min(p.Idle, 1)))
+	if p.Idle <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of the %s reserved on %s was idle.", units.Bytes(p.Idle), units.Bytes(p.Reserved), p.Space)
 }
 
 // lowering says with which change the peak would be clearly lower, the cheapest, and its name; "" if none is known.

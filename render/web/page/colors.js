@@ -126,7 +126,7 @@ function categoryFill(name) {
   return Object.hasOwn(categories, name) ? categories[name] : palette[hash % palette.length];
 }
 
-// leaks returns of each buffer of a space whether it leaks, as package blocks draws it: if a finding names no buffers, all of its sites.
+// leaks returns of each buffer of a space whether it leaks: those with the category, or all of a site that a finding names where none has it.
 function leaks(space, findings) {
   const sites = new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites)), named = new Set();
   const leaked = (i) => space.capture.purposes[space.purpose[i]][0] === 'leaked', all = new Uint8Array(space.count);
