@@ -161,7 +161,7 @@ func (x *planner) inPlace(loop place, stacks []stack) (c compiled.Change, ok boo
 			continue
 		}
 		start := item{loop, read.path}
-		if start, ok = x.operand(start, 0, read.path); !ok || x.shapeOf(x.raw(start)) != x.shapeOf(s.memory) {
+		if start, ok = x.operand(start, 0, read.path); !ok || x.shapeOf(s.memory) == "" || x.shapeOf(x.raw(start)) != x.shapeOf(s.memory) {
 			continue
 		}
 		without[s.value] = 0
@@ -340,9 +340,11 @@ func (x *planner) onlyBackward(loop place, path int64) bool {
 	return all(item{loop, []int64{path}}, 0) && found
 }
 
-// shapeOf returns the shape of a value without its layout.
+// shapeOf returns the shape of a value without its layout; "" if it has none.
 func (x *planner) shapeOf(v item) string {
-	at, _, _ := x.names.part(v.operation().shape, v.path)
-	a, _ := x.p.array(at)
-	return a.plain
+	at, ok, err := x.names.part(v.operation().shape, v.path)
+	if a, failed := x.p.array(at); ok && err == nil && failed == nil {
+		return a.plain
+	}
+	return ""
 }

@@ -281,8 +281,8 @@ func (x *flows) step(op *operation, operands, arguments []flow) flow {
 			return flow{set: operands[0].of(op.number)}
 		}
 	case "fusion", "call", "async-start":
-		if c := x.inner(op); c != nil {
-			return x.of(c, operands)
+		if len(op.called) == 1 { // nothing is known of a missing computation
+			return x.of(x.inner(op), operands)
 		}
 	case "copy", "copy-start", "copy-done", "async-update", "async-done", "opt-barrier":
 		if len(operands) == 1 {

@@ -99,6 +99,7 @@ func TestRoles(t *testing.T) {
 			"subtract 0 6 7", "tuple 8 6 7"), nil, "- - -"},
 		{"an average of what is updated", 0, step(0, arguments, "dot 0 0 >", "dot 3 0 <", "add 1 4", "multiply 2 4", "subtract 0 5 6", "add 7 7",
 			"tuple 7 5 6 8"), nil, "- - -"},
+		{"a missing computation", 2, step(0, arguments, "dot 0 2 >", "dot 3 2 <", "fusion 1 4 @5", "subtract 0 5", "tuple 6 5 3"), nil, "- - -"},
 		{"nothing there", 1, step(0, "parameter #9", "parameter #1", "parameter #2", "while 7 @8", "fusion 1 @5", part+"1 #4", "dot 5 < ", "tuple"),
 			nil,
 			"- - -"},

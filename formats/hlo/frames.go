@@ -88,10 +88,12 @@ func (s *sites) frame(id int64) frame.Frame {
 	return f
 }
 
-// calls returns the calls of the program's own code that a stack frame is in, itself first.
-func (s *sites) calls(id int64) (all []int64) {
-	for frames := s.p.frames.frames; id > 0 && id <= int64(len(frames)); id = frames[id-1].parent {
-		if s.frame(id).Kind == frame.User {
+// calls returns the calls of the program's own code that a stack frame is in, itself first, as far as the budget goes: it falls by each frame and its texts.
+func (s *sites) calls(id int64, budget *int) (all []int64) {
+	for frames := s.p.frames.frames; id > 0 && id <= int64(len(frames)) && *budget >= 0; id = frames[id-1].parent {
+		f := s.frame(id)
+		*budget -= 1 + (len(f.Function)+len(f.File))/bytesOfWord
+		if f.Kind == frame.User {
 			all = append(all, id)
 		}
 		if frames[id-1].parent >= id { // a damaged file

@@ -54,6 +54,7 @@ const (
 	wordsOfByte = 4 // of the module; programs need 0.05 to 1
 	leastBudget = 1 << 14
 	wordsOfOp   = 16
+	bytesOfWord = 64 // of a text
 )
 
 // link finds the entry computation and the callers of the others. A program with far more instructions than bytes has none.

@@ -167,7 +167,7 @@ func (l *layers) name() {
 	all, ends, of := map[int64]*call{0: {stretches: map[int32]int{}}}, map[int32]int64{}, map[int32]int32{}
 	add := func(op *operation, stretch int32, n int) {
 		inner := int64(0)
-		for _, id := range append(l.names.calls(op.frame), 0) {
+		for _, id := range append(l.names.calls(op.frame, &l.d.budget), 0) {
 			if all[id] == nil {
 				all[id] = &call{stretches: map[int32]int{}}
 			}
@@ -190,15 +190,15 @@ func (l *layers) name() {
 			ends[s.stretch] = op.frame
 		}
 		if in := l.inner(op); in != nil && op.opcode == "fusion" {
-			for k := range in.ops {
+			for k := 0; k < len(in.ops) && l.d.budget >= 0; k++ {
 				add(&in.ops[k], s.stretch, 0)
 			}
 		}
 	}
 	named := map[int64]bool{}
 	for _, id := range slices.Sorted(maps.Keys(all)) { // calls have higher numbers than their callers
-		c, n, most, least, outer := all[id], 0, 0, len(l.steps), l.names.calls(id)
-		if l.d.budget -= len(outer); l.d.budget < 0 {
+		c, n, most, least, outer := all[id], 0, 0, len(l.steps), l.names.calls(id, &l.d.budget)
+		if l.d.budget < 0 {
 			return
 		}
 		for _, inner := range c.inner { // what is only in fusions of other lines does not count, unless the call has all of the forward pass
@@ -213,7 +213,7 @@ func (l *layers) name() {
 		mine := slices.DeleteFunc(slices.Sorted(maps.Keys(c.stretches)), func(s int32) bool { return 2*c.stretches[s] < all[0].stretches[s] })
 		times, last := map[int64]int{}, int64(-1) // layers end in the line that most stretches end in
 		for _, s := range mine {
-			if times[ends[s]]++; times[ends[s]] >= times[last] && slices.Contains(l.names.calls(ends[s]), id) {
+			if times[ends[s]]++; times[ends[s]] >= times[last] && slices.Contains(l.names.calls(ends[s], &l.d.budget), id) {
 				last = ends[s]
 			}
 		}

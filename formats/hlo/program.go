@@ -81,7 +81,15 @@ func parse(proto []byte) (*program, error) {
 	var modules, assignments []wire.Span // a message may come in pieces
 	m := wire.Scanner{Err: wire.Read(proto, wire.Span{End: len(proto)}, wire.Into{{protoModule, &modules}, {protoAssignment, &assignments}})}
 	for _, at := range modules {
-		m.Inside("hlo_module", -1, p.readModule(at))
+		p.graph.budget += (at.End - at.At) * wordsOfByte
+	}
+	var aliases []wire.Span
+	left := p.graph.budget
+	for _, at := range modules {
+		m.Inside("hlo_module", -1, p.readModule(at, &aliases, &left))
+	}
+	if m.Err == nil {
+		m.Inside("hlo_module", -1, p.linkModule(aliases, left >= 0))
 	}
 	for _, at := range assignments {
 		m.Inside("buffer_assignment", -1, p.readAssignment(at))
@@ -94,25 +102,27 @@ func parse(proto []byte) (*program, error) {
 	return p, p.link()
 }
 
-func (p *program) readModule(message wire.Span) error {
+// readModule reads a piece of a module. left is the number of words that all instructions may have.
+func (p *program) readModule(message wire.Span, aliases *[]wire.Span, left *int) error {
 	var name, entry, frames, aliased, devices wire.Span
-	var computations, aliases []wire.Span
+	var computations []wire.Span
 	m := wire.Scanner{Err: wire.Read(p.proto, message, wire.Into{{moduleName, &name}, {moduleEntry, &entry}, {moduleID, &p.id}, {moduleFrames, &frames},
 		{moduleEntryID, &p.entryID}, {moduleSchedule, &p.schedule}, {moduleAliases, &aliased}, {moduleOutputs, &p.shardings.results},
 		{moduleParameters, &p.shardings.parameters}, {moduleDevices, &devices}, {moduleComputations, &computations}})}
 	p.name, p.entry = cmp.Or(p.text(name), p.name), cmp.Or(p.text(entry), p.entry)
-	p.graph.budget += (message.End - message.At) * wordsOfByte
-	left := p.graph.budget
 	m.Inside("stack_frame_index", -1, p.readFrames(frames))
-	m.Inside("input_output_alias", -1, wire.Read(p.proto, aliased, wire.Into{{aliasEntries, &aliases}}))
+	m.Inside("input_output_alias", -1, wire.Read(p.proto, aliased, wire.Into{{aliasEntries, aliases}}))
 	m.Inside("device_assignment", -1, wire.Read(p.proto, devices, wire.Into{{devicesComputations, &p.shardings.devices}}))
-	m.Each("computations", computations, func(_ int, at wire.Span) error { return p.graph.read(at, &left) })
-	if m.Err != nil {
-		return m.Err
-	}
-	if left >= 0 {
+	m.Each("computations", computations, func(_ int, at wire.Span) error { return p.graph.read(at, left) })
+	return m.Err
+}
+
+// linkModule finds what needs all pieces of a module, once.
+func (p *program) linkModule(aliases []wire.Span, whole bool) error {
+	if whole {
 		p.graph.link(p.entryID)
 	}
+	var m wire.Scanner
 	if m.Inside("computations", -1, p.readShardings()); m.Err == nil {
 		m.Err = p.readFlows(aliases)
 	}

@@ -46,8 +46,8 @@ type sites struct {
 	p       *program
 	b       *build.Builder
 	made    map[origin]site
-	last    definition                // of the last of them: values of one instruction follow each other
-	lastOf  place                     // its instruction
+	parted  map[place]*definition     // of instructions whose parts are values; most instructions have one value
+	once    definition                // of others
 	tuples  map[wire.Span][]wire.Span // parts of the tuples read so far
 	scoped  []lifetime.FrameID        // of an op_name, innermost first
 	sources map[int64]source
@@ -55,7 +55,7 @@ type sites struct {
 }
 
 func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
+	return &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), parted: map[place]*definition{}, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
 		origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
 }
 
@@ -82,11 +82,16 @@ func (s *sites) of(v *value) (site, error) {
 	at := origin{from.operation().id, braced(from.path)}
 	found, ok := s.made[at]
 	if !ok {
-		if s.lastOf != from.place {
-			err, s.lastOf = s.define(&s.last, from.place), from.place
+		d := s.parted[from.place]
+		if d == nil {
+			if d = &s.once; len(from.path) > 0 {
+				d = &definition{}
+				s.parted[from.place] = d
+			}
+			err = s.define(d, from.place)
 		}
 		if err == nil {
-			found, err = s.make(&s.last, at.path, from.path)
+			found, err = s.make(d, at.path, from.path)
 		}
 		if err != nil {
 			return site{}, err
@@ -219,7 +224,7 @@ func (s *sites) label(at place) string {
 	if d.opcode == "parameter" {
 		return cmp.Or(d.opName, d.name)
 	}
-	if all := s.calls(d.frame); len(all) > 0 {
+	if all := s.calls(d.frame, &s.origins.budget); len(all) > 0 {
 		return s.frame(all[0]).Place()
 	}
 	return cmp.Or(d.opName, d.name)

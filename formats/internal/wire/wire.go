@@ -148,9 +148,9 @@ func (s *Scanner) damaged(code int) {
 	s.Err = &damage{at: s.At, what: what}
 }
 
-// Inside records the error of a message inside this one. name is the name of the field, i its index in a list or -1.
+// Inside records the error of a message inside this one, if it is the first. name is the name of the field, i its index in a list or -1.
 func (s *Scanner) Inside(name string, i int, err error) {
-	if err == nil {
+	if err == nil || s.Err != nil && s.Err != err {
 		return
 	}
 	if i >= 0 {
