@@ -146,18 +146,9 @@ func (m *model) leaveOutOnce() {
 	}
 }
 
-// findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass. What a
-// pass holds that a failed request cut off is kept for the backward pass that did not come.
-func (m *model) findSaved() {
-	var backward []int
-	for _, b := range m.buffers {
-		if b.phase == purpose.Backward && !b.isOlder() {
-			backward = append(backward, b.begin.event)
-		}
-	}
-	replaced := false
-	m.held(func(*buffer, int, lifetime.SiteID) { replaced = true })
-	inner := map[*buffer]bool{} // what only autograd holds after its operation
+// inner returns what passes make within operations that have a result beside it: only autograd holds it after them.
+func (m *model) inner() map[*buffer]bool {
+	inner := map[*buffer]bool{}
 	for k := range m.passes {
 		all := m.computed(k)
 		ends := m.operations(all)
@@ -177,6 +168,21 @@ func (m *model) findSaved() {
 			}
 		}
 	}
+	return inner
+}
+
+// findSaved finds what autograd keeps. That of a last forward pass without a backward pass is dropped if it replaces that of another pass. What a
+// pass holds that a failed request cut off is kept for the backward pass that did not come.
+func (m *model) findSaved() {
+	var backward []int
+	for _, b := range m.buffers {
+		if b.phase == purpose.Backward && !b.isOlder() {
+			backward = append(backward, b.begin.event)
+		}
+	}
+	replaced := false
+	m.held(func(*buffer, int, lifetime.SiteID) { replaced = true })
+	inner := m.inner()
 	var cutOff []*buffer          // held when a request failed
 	ofDropped := map[int32]bool{} // sites whose results are dropped
 	for _, b := range m.buffers {
