@@ -8,7 +8,7 @@ import (
 )
 
 // isSixteenBits is why the precision of a program is not changed.
-const isSixteenBits = "the program already computes in 16 bits"
+const isSixteenBits = "passes make buffers of half the size of most weights, so the program likely already computes in 16 bits"
 
 // weightCopies returns copies of weights in half precision that autocast makes: buffers of an operation before its result, half as large as
 // a parameter. Its input may be copied to the same size, before the weight. What the program's own line makes before a result, such as the
