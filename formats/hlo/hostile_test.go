@@ -8,16 +8,23 @@ import (
 	"github.com/memlane/memlane/lifetime/compiled"
 )
 
+// inParts returns the shapes of the parts that so many tuples each have, their buffers, by part, and the allocation that holds these.
+func inParts(tuples, parts int64) (shapes, buffers []message, in message) {
+	in = allocation(0, 8*tuples*parts)
+	for i := range parts {
+		shapes = append(shapes, array(f32))
+		for of := range tuples {
+			id := tuples*i + of + 1
+			buffers = append(buffers, buffer(id, 8, of+1, i))
+			in = in.put(9, message{}.num(1, id).num(2, 8*id-8))
+		}
+	}
+	return shapes, buffers, in
+}
+
 // TestLongName: a very long instruction name is not copied in full for every part of its result.
 func TestLongName(t *testing.T) {
-	const parts = 20_000
-	var shapes, buffers []message
-	allocation := allocation(0, 8*parts)
-	for i := range int64(parts) {
-		shapes = append(shapes, array(f32))
-		buffers = append(buffers, buffer(i+1, 8, 1, i))
-		allocation = allocation.put(9, message{}.num(1, i+1).num(2, 8*i))
-	}
+	shapes, buffers, allocation := inParts(1, 20_000)
 	ins := message{}.text(1, strings.Repeat("n", 4096)).text(2, "tuple").put(3, tupleOf(shapes...)).num(35, 1)
 	proto := program{instructions: []message{ins}, buffers: buffers, allocations: []message{allocation}}.proto()
 	nativetest.Bounded(t, len(proto), 4<<20, 150, func() {
@@ -56,17 +63,7 @@ func TestPieces(t *testing.T) {
 
 // TestAlternating: an instruction with a long op_name is read once, also if its values do not follow each other.
 func TestAlternating(t *testing.T) {
-	const parts = 1000
-	var shapes, buffers []message
-	allocation := allocation(0, 16*parts)
-	for i := range int64(parts) {
-		shapes = append(shapes, array(f32))
-		for of := range int64(2) {
-			id := 2*i + of + 1
-			buffers = append(buffers, buffer(id, 8, of+1, i))
-			allocation = allocation.put(9, message{}.num(1, id).num(2, 8*id-8))
-		}
-	}
+	shapes, buffers, allocation := inParts(2, 1000)
 	var both []message
 	for id := range int64(2) {
 		both = append(both, message{}.text(2, "tuple").put(3, tupleOf(shapes...)).put(7, metadata(strings.Repeat("s/", 2048))).num(35, id+1))
@@ -79,7 +76,7 @@ func TestAlternating(t *testing.T) {
 	})
 }
 
-// TestFirstError: of two damaged pieces the first is told.
+// TestFirstError: of two damaged pieces, the error names the first.
 func TestFirstError(t *testing.T) {
 	proto := message{}.put(1, message{}.put(3, message{0x12, 9})).put(1, message{}.put(17, message{0x0a, 9}))
 	if _, err := readBare(proto); err == nil || !strings.Contains(err.Error(), "hlo_module.computations[0]") {

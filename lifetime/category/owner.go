@@ -229,8 +229,8 @@ func (r *reader) knowMarks(s *lifetime.Space) {
 	}
 }
 
-// marks returns the marks of the space if any is asked for, else those of a device of its process: PyTorch writes a mark
-// at one device, and it is about all.
+// marks returns the marks of the space, or if it has none of those that asked reports, those of another device of its process: PyTorch
+// writes a mark at one device, and it is about all.
 func (a *analysis) marks(asked func(m *lifetime.Mark) bool) []lifetime.Mark {
 	has := func(s *lifetime.Space) bool {
 		return slices.ContainsFunc(s.Marks, func(m lifetime.Mark) bool { return asked(&m) })

@@ -151,7 +151,7 @@ const (
 	donating    = 0.75 // and of ranges: of 19 programs that were changed and compiled again, 15 lay in it when it was first said
 	rewriting   = 0.75 // 5 of 6
 	recomputing = 0.68 // 16 of 23
-	layering    = 0.5  // 8 of 16, and all 16 saved; two needed less than ranges of then, and lie in those of today
+	layering    = 0.5  // 8 of 16, and all 16 saved; two needed less than was predicted then
 	untried     = 0.5  // and of a best case that no program was compiled for
 )
 

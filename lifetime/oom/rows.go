@@ -295,7 +295,7 @@ func (d *Diagnosis) noFigures() bool { return d.Allowed < 0 && d.Live < 0 && d.R
 // ofMPS reports whether a text is of PyTorch on Apple's GPUs.
 func (d *Diagnosis) ofMPS() bool { return d.Allowed >= 0 && d.InProcess >= 0 && d.Reserved < 0 }
 
-// manyCaught is the number of equal failures that a program survived, from which the next one is no surprise to it.
+// manyCaught is the number of equal failures that a program survived, after which the program likely survives the next one, too.
 const manyCaught = 4
 
 // state sets what is known about a failed allocation: what a text says, and else the state of the space at that instant, whatever was freed

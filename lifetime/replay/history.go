@@ -535,7 +535,7 @@ func (s *start) seed(a *allocator, blockOf []int32) (unknown int) {
 	return unknown
 }
 
-// seedBlock puts a block of the free range rest to use, and returns what is left of the range; 0 = nothing.
+// seedBlock puts a block of the free range rest to use, and returns the rest of the range, 0 if all of it is used.
 func (a *allocator) seedBlock(rest int32, r *request, number int32, size int64, blockOf []int32) int32 {
 	if rest == 0 {
 		return 0

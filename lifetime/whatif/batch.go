@@ -104,11 +104,11 @@ func (m *model) slots() map[int64]bool {
 				continue
 			}
 			all[size], all[size/2] = true, true
-			n := int64(math.MaxInt64) // of experts; a row may have one or two, and its number or its weight
+			n := int64(math.MaxInt64) // experts: the least number that explains a mask; what is known of a row may be of one expert or of two
 			for row := range rows {
-				for _, of := range []int64{experts / max(row, 1), 2 * experts / max(row, 1)} {
-					if of > 1 && of < n && made[size/2*of] {
-						n = of
+				for _, perhaps := range [...]int64{experts / max(row, 1), 2 * experts / max(row, 1)} {
+					if perhaps > 1 && perhaps < n && made[size/2*perhaps] {
+						n = perhaps
 					}
 				}
 			}

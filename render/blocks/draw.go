@@ -163,7 +163,7 @@ func (p *picture) legend() {
 		rows = append(rows, plot.BaseRow(base, p.Below > 0))
 	}
 	if len(p.s.Stack) > 0 {
-		rows = append(rows, plot.Row{Look: stackLook, Name: "stack of compiled programs", Below: atPeak(p.s.StackAt(p.peak.At))})
+		rows = append(rows, plot.Row{Look: stackLook, Name: plot.StackName, Below: atPeak(p.s.StackAt(p.peak.At))})
 	}
 	if p.m != nil && len(p.s.Regions) > 0 {
 		row := plot.Row{Look: canvas.Look{Role: canvas.Room}, Name: "reserved but free"}
@@ -198,7 +198,7 @@ func (p *picture) drawFloors() {
 		path  *canvas.Path
 	}{
 		{row.Look, row.Name + "\n" + units.Exact(base) + ", without events", p.band(bottom, top, p.height())},
-		{stackLook, "stack of compiled programs\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, outside the heap", p.band(top, p.floors, p.height())},
+		{stackLook, plot.StackName + "\n" + units.Exact(p.s.StackAt(p.peak.At)) + " at the peak, outside the heap", p.band(top, p.floors, p.height())},
 	} {
 		if !band.path.Empty() {
 			p.Page.Fill(band.path, band.look, []byte(band.title))

@@ -173,7 +173,7 @@ func (p *peak) split() {
 	p.kinds, p.ofKind = kindsOf(p.c, p.s, p.live)
 	// Memory without buffers has the same colours as in the curves.
 	p.kinds = append(p.kinds, &kind{name: plot.BaseRow(0, false).Name, look: plot.BaseLook, bytes: p.s.Base},
-		&kind{name: "stack of compiled programs", look: stackLook, bytes: p.s.StackAt(p.peak.At)})
+		&kind{name: plot.StackName, look: stackLook, bytes: p.s.StackAt(p.peak.At)})
 	p.kinds = slices.DeleteFunc(p.kinds, func(k *kind) bool { return k.bytes <= 0 && k.count == 0 })
 	slices.SortFunc(p.kinds, mostBytes)
 	if !p.told() {

@@ -260,7 +260,7 @@ func (u *usage) legend() []plot.Row {
 		rows = append(rows, plot.BaseRow(u.s.Base, false))
 	}
 	if u.stack != nil {
-		rows = append(rows, plot.Row{Look: stackLook, Name: "stack of compiled programs", Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})
+		rows = append(rows, plot.Row{Look: stackLook, Name: plot.StackName, Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})
 	}
 	rows = append(rows, u.reservedRows()...)
 	pieces := u.pieces()

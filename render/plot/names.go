@@ -52,6 +52,9 @@ func CategoryLook(name string) canvas.Look {
 // BaseLook is the look of bytes that were allocated before the window.
 var BaseLook = canvas.Look{RGB: 0x8b949e}
 
+// StackName is the name of the memory outside the heap in which compiled programs have their stack.
+var StackName = purpose.Words(lifetime.FromStack.String())
+
 // BaseRow returns the legend row of the bytes that were allocated before the window. They are hatched where the axis is
 // broken.
 func BaseRow(bytes int64, broken bool) Row {

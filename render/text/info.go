@@ -124,7 +124,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", "%s %s", units.Exact(s.BaseBytes), purpose.Words(lifetime.FromBase.String()))
 	}
 	if s.StackBytes != nil {
-		p.row("", "%s stack of compiled programs", units.Exact(*s.StackBytes))
+		p.row("", "%s %s", units.Exact(*s.StackBytes), purpose.Words(lifetime.FromStack.String()))
 	}
 	if s.LifetimePeakBytes != nil {
 		p.row("", "%s heap peak since program start, maybe before the recording", units.Bytes(*s.LifetimePeakBytes))
