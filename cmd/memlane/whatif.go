@@ -123,7 +123,9 @@ func predict(c *cli.Context, chosen *selection.Selection) (err error) {
 			return native.Write(w, asked.Changed.After)
 		case shown:
 			d := diff.Compare(judge.Of(asked.Changed.Before), judge.Of(asked.Changed.After))
-			return nothingError(d.After, chart.Diff(w, d, d.Main(), chartOptions(c)))
+			o, s := chartOptions(c), asked.Changed.Scenario
+			o.Peak = text.About(s.PeakBytes, s.LowBytes, s.HighBytes)
+			return nothingError(d.After, chart.Diff(w, d, d.Main(), o))
 		}
 		return text.WhatIf(w, out, styleOf(w))
 	})

@@ -188,7 +188,10 @@ type WhatIfAsked struct {
 }
 
 // Changed is a memory ID as it was recorded, and as it would be in a scenario.
-type Changed struct{ Before, After *lifetime.Capture }
+type Changed struct {
+	Before, After *lifetime.Capture
+	Scenario      WhatIfScenario
+}
 
 // WhatIfOf returns what the spaces of a capture would need in scenarios. It fails with a *selection.NothingError if
 // there is neither a history of PyTorch's allocator nor a compiled program, or nothing to search for.
@@ -247,7 +250,8 @@ func (c *Changed) set(e *whatif.Engine, scenarios []WhatIfScenario) error {
 	if at < 0 {
 		return nil
 	}
-	edits, err := whatif.Parse(strings.Join(scenarios[at].Edits, ","))
+	c.Scenario = scenarios[at]
+	edits, err := whatif.Parse(strings.Join(c.Scenario.Edits, ","))
 	if err == nil {
 		c.Before, _ = e.Capture(e.Start())
 		c.Before.Sources[c.Before.Spaces[0].Source].File += ", replayed" // the peak may differ from the recorded one

@@ -56,7 +56,7 @@ func TestPair(t *testing.T) {
 	if free := region.FreeAt(b.Space, b.Space.AtEnd()); free.Total == 0 || b.Free != free || b.Window != b.Space.End-b.Space.Begin {
 		t.Errorf("free %v, want %v; window %d", b.Free, free, b.Window)
 	}
-	if got := d.Verdict(); got != "peak 68.0 MiB -> 45.0 MiB; <listcomp> -16.0 MiB; 12.0 MiB duplicate gone; 5.00 MiB kv_cache new" {
+	if got := d.Verdict(); got != "peak 68.0 MiB -> 45.0 MiB; <listcomp> (pair.py:9) -16.0 MiB; 12.0 MiB duplicate (pair.py:10) gone; 5.00 MiB kv_cache (pair.py:11) new" {
 		t.Error(got)
 	}
 }
@@ -64,7 +64,7 @@ func TestPair(t *testing.T) {
 // TestFixed: the second snapshot has fixed the leaks of a summed loss; in reverse order they are new.
 func TestFixed(t *testing.T) {
 	d := compare(t, "torchsnap/leak_loss.pickle", "torchsnap/leak_loss_fixed.pickle")
-	if len(d.New) != 0 || len(d.Still) != 0 || len(d.Fixed) != 3 || !strings.Contains(d.Verdict(), "leak in step fixed") {
+	if len(d.New) != 0 || len(d.Still) != 0 || len(d.Fixed) != 3 || !strings.Contains(d.Verdict(), "leak in step (leak_loss.py:19) fixed") {
 		t.Errorf("%d new, %d still, %d fixed: %s", len(d.New), len(d.Still), len(d.Fixed), d.Verdict())
 	}
 	d = compare(t, "torchsnap/leak_loss_fixed.pickle", "torchsnap/leak_loss.pickle")

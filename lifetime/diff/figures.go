@@ -168,7 +168,7 @@ func (r *Result) Waterfall(pair int) (steps []Step) {
 	if all == nil {
 		for i := range r.Rows {
 			if row := &r.Rows[i]; row.Pair == pair && row.DeltaPeak() != 0 {
-				step := Step{Name: name(row.Place().String()), Delta: row.DeltaPeak(), How: purpose.Recorded}
+				step := Step{Name: row.Place().String(), Delta: row.DeltaPeak(), How: purpose.Recorded}
 				if row.Place().Inferred {
 					step.How = purpose.Inferred
 				}
@@ -244,7 +244,7 @@ func (r *Result) Verdict() string {
 		parts = append(parts, fmt.Sprintf("%s more", units.Count(int64(n))))
 	}
 	add := func(format string, c *judge.Capture, f *finding.Finding) {
-		part := fmt.Sprintf(format, name(c.PlaceOf(f.Place()).String()))
+		part := fmt.Sprintf(format, c.PlaceOf(f.Place()).String())
 		if f.IsLeak() && !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}
@@ -335,7 +335,7 @@ func (r *Row) text() string {
 	if change == 0 {
 		change, where = r.DeltaEnd(), " at the end"
 	}
-	what := name(r.Place().String())
+	what := r.Place().String()
 	if r.Unseen {
 		what = "memory from before the recording"
 	}
@@ -343,12 +343,6 @@ func (r *Row) text() string {
 		return fmt.Sprintf("%s %s %s%s", units.Bytes(size(change)), what, r.Status, where)
 	}
 	return fmt.Sprintf("%s %s%s", what, units.Signed(change), where)
-}
-
-// name returns a place without its file: "step" for "step (train.py:12)".
-func name(place string) string {
-	function, _, _ := strings.Cut(place, " (")
-	return function
 }
 
 // Leaks returns the number of new leaks of at least a severity.

@@ -78,14 +78,14 @@ func TestLeaksByOperation(t *testing.T) {
 		leaks         int
 		verdict       string
 	}{
-		{"another operation", of(60, loss), of(60, kept), 1, "leak in step fixed; new leak in step"},
-		{"one more operation", of(60, kept), of(60, leaky{op: "aten::relu", line: 12, bytes: 1 << 18}, kept), 1, "leak in step grew"},
-		{"the same", of(60, kept), of(60, kept), 0, "step still leaks"},
-		{"moved code", of(60, kept, leaky{op: "aten::relu", line: 13, bytes: 1 << 18}), of(60, leaky{op: "aten::addmm", line: 22, bytes: 1 << 19}, leaky{op: "aten::relu", line: 23, bytes: 1 << 18}), 0, "step still leaks"},
-		{"it has grown", of(60, leaky{op: "aten::addmm", line: 12, bytes: 4}), of(60, kept), 1, "leak in step grew"},
-		{"it is recorded longer", of(60, leaky{op: "aten::addmm", line: 12, bytes: 500}), of(90, leaky{op: "aten::addmm", line: 12, bytes: 500}), 0, "step still leaks"},
-		{"a format without operations", side{snapshot, 60, []leaky{{op: "", line: 12, bytes: 1 << 19}}}, of(60, kept), 0, "step still leaks"},
-		{"a format with other names", side{snapshot, 60, []leaky{{op: "addmm", line: 12, bytes: 1 << 19}}}, of(60, kept), 0, "step still leaks"},
+		{"another operation", of(60, loss), of(60, kept), 1, "leak in step (train.py:12) fixed; new leak in step (train.py:12)"},
+		{"one more operation", of(60, kept), of(60, leaky{op: "aten::relu", line: 12, bytes: 1 << 18}, kept), 1, "leak in step (train.py:12) grew"},
+		{"the same", of(60, kept), of(60, kept), 0, "step (train.py:12) still leaks"},
+		{"moved code", of(60, kept, leaky{op: "aten::relu", line: 13, bytes: 1 << 18}), of(60, leaky{op: "aten::addmm", line: 22, bytes: 1 << 19}, leaky{op: "aten::relu", line: 23, bytes: 1 << 18}), 0, "step (train.py:22) still leaks; step (train.py:23) still leaks"},
+		{"it has grown", of(60, leaky{op: "aten::addmm", line: 12, bytes: 4}), of(60, kept), 1, "leak in step (train.py:12) grew"},
+		{"it is recorded longer", of(60, leaky{op: "aten::addmm", line: 12, bytes: 500}), of(90, leaky{op: "aten::addmm", line: 12, bytes: 500}), 0, "step (train.py:12) still leaks"},
+		{"a format without operations", side{snapshot, 60, []leaky{{op: "", line: 12, bytes: 1 << 19}}}, of(60, kept), 0, "step (train.py:12) still leaks"},
+		{"a format with other names", side{snapshot, 60, []leaky{{op: "addmm", line: 12, bytes: 1 << 19}}}, of(60, kept), 0, "step (train.py:12) still leaks"},
 	} {
 		d := diff.Compare(judge.Of(leakyCapture(t, c.before.format, c.before.steps, c.before.all...).Capture), judge.Of(leakyCapture(t, c.after.format, c.after.steps, c.after.all...).Capture))
 		parts := slices.DeleteFunc(strings.Split(d.Verdict(), "; "), func(part string) bool { return !strings.Contains(part, "leak") })

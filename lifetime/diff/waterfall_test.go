@@ -18,7 +18,7 @@ func TestWaterfall(t *testing.T) {
 	for _, s := range d.Waterfall(0) {
 		steps = append(steps, fmt.Sprintf("%s %+d = %d", s.Name, s.Delta>>20, s.Level>>20))
 	}
-	if have, want := strings.Join(steps, ", "), "<listcomp> -16 = 52, duplicate -12 = 40, kv_cache +5 = 45"; have != want {
+	if have, want := strings.Join(steps, ", "), "<listcomp> (pair.py:9) -16 = 52, duplicate (pair.py:10) -12 = 40, kv_cache (pair.py:11) +5 = 45"; have != want {
 		t.Errorf("%s, want %s", have, want)
 	}
 	files, err := filepath.Glob("../../testdata/meaning/[ak]*.pickle.zst")

@@ -146,7 +146,7 @@ func (p *comparison) heading() {
 	}
 	facts := canvas.Fit(p.pair.Name, canvas.TextSize, (p.sides[0].Width-left)/2)
 	if p.pair.Before != nil && p.pair.After != nil {
-		facts += " · peak " + p.change()
+		facts += " · peak " + cmp.Or(p.o.Peak, p.change())
 	}
 	p.page.Text(canvas.Text{X: left, Y: y - 10, Role: canvas.Dim, S: facts}.Fit(p.sides[0].Width - left - 160))
 }
@@ -181,8 +181,7 @@ func (p *comparison) legend(t *timeline, marked bool) []plot.Row {
 	rows = append(rows, t.reservedRows()...)
 	if marked {
 		rows = append(rows, plot.Row{Look: canvas.Look{Role: canvas.Foreground}, Name: "peak before",
-			Below: units.Bytes(p.pair.Before.Peak)},
-			plot.Row{Look: canvas.Look{Role: canvas.Background}, Name: "change of the peak", Below: p.change()})
+			Below: units.Bytes(p.pair.Before.Peak)})
 	}
 	return rows
 }

@@ -24,6 +24,7 @@ type Options struct {
 	Theme         canvas.Theme
 	Width, Height int    // pixels; too small values are raised
 	Title         string // of Usage; "" = what is drawn
+	Peak          string // what Diff says of the peak after, such as its range; "" = its change
 
 	Categories bool // Usage stacks the memory in use by category
 	// Others are other spaces of the capture. Usage draws the bytes in use of up to plot.MostOthers of them below, each

@@ -363,7 +363,7 @@ func TestWriteDiff(t *testing.T) {
 		want      []string
 	}{
 		{"another function leaks", write(a, b, false), []string{
-			"**peak unchanged at", "leak in a.py fixed; new leak in x/a.py; beside still leaks", "\n## cuda:0\n", "| allocations | 180 | 180 |  |", "| at the end | 90.0 MiB | 90.0 MiB | 0 B |",
+			"**peak unchanged at", "leak in a.py (a.py:1) fixed; new leak in x/a.py (a.py:1); beside (a.py:1) still leaks", "\n## cuda:0\n", "| allocations | 180 | 180 |  |", "| at the end | 90.0 MiB | 90.0 MiB | 0 B |",
 			"| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +60.0 MiB |", "| gone | cuda:0 | a.py (a.py:1) | -60.0 MiB | -60.0 MiB | -60.0 MiB |",
 			"## New findings\n\n- **", "## Fixed findings\n\n- **", "## Remaining findings\n\n- **"}},
 		{"a step", write(a, b, true), []string{"allocated per step", "| new | cuda:0 | x/a.py (a.py:1) | +60.0 MiB | +60.0 MiB | +1.00 MiB |"}},
