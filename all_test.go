@@ -53,7 +53,7 @@ var allowed = []struct {
 	{"lifetime/program", []string{"lifetime", "lifetime/loss", "lifetime/frame", "lifetime/purpose", "lifetime/region", "internal/units"}, false},
 	{"lifetime/preset", []string{"lifetime", "lifetime/answer", "lifetime/finding", "lifetime/region", "internal/keyed", "internal/units"}, true},
 	{"lifetime/judge", []string{"lifetime", "lifetime/category", "lifetime/finding", "lifetime/oom", "lifetime/outline",
-		"lifetime/program", "lifetime/replay", "lifetime/whatif"}, false},
+		"lifetime/program", "lifetime/region", "lifetime/replay", "lifetime/whatif"}, false},
 	{"lifetime/answer", []string{"lifetime", "lifetime/compiled", "lifetime/holder", "lifetime/diff", "lifetime/judge",
 		"lifetime/finding", "lifetime/program", "lifetime/loss", "lifetime/internal/", "lifetime/oom",
 		"lifetime/replay", "lifetime/failure", "lifetime/frame", "lifetime/layer", "lifetime/outline",

@@ -54,7 +54,7 @@ func peak(c *cli.Context, chosen *selection.Selection) error {
 			for _, i := range chooseSpaces(c, chosen, o.Outline) {
 				p := answer.OutlinePeakOf(&o.Tables, o.Spaces[i], moment)
 				if moment == selection.AtPeak {
-					p.AddSavings(o.Kept, o.Spaces[i].Recording)
+					p.AddSavings(o.Kept, o.Spaces[i].Whole())
 				}
 				all = append(all, p)
 			}

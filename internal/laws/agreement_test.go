@@ -156,7 +156,7 @@ func (a *agreement) reports(of *subject) {
 	a.same("", "the findings of report and leaks", r.Findings, l.Findings)
 	a.same("", "the failures of report and leaks", r.OOMs, l.OOMs)
 	a.same("", "what comes next in report and leaks", r.Next, l.Next)
-	headline := text.Headline(of.Capture, new(of.leaks()), of.Findings())
+	headline := text.Headline(new(of.report()), of.leaks().Findings)
 	died := len(l.OOMs) > 0 && l.OOMs[0].Reason != "survived"
 	a.same("", "the headline and the failures", strings.Contains("\n"+headline, "\nOut of memory"), died)
 }

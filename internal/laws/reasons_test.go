@@ -65,7 +65,7 @@ func checkReasons(t fataler, of *subject, capacity int64) int {
 	if len(all) == 0 || all[0].Reason == "survived" {
 		return len(all)
 	}
-	if line := text.Headline(c, &answer.CaptureLeaks{OOMs: all}, nil); !strings.Contains(line, all[0].Advice) {
+	if line := text.Headline(&answer.CaptureReport{Leaks: answer.CaptureLeaks{OOMs: all}}, nil); !strings.Contains(line, all[0].Advice) {
 		t.Fatalf("%s: the headline is %q", file, line)
 	}
 	var markdown strings.Builder

@@ -134,7 +134,7 @@ func DiffOf(d *diff.Result, perStep bool) *Diff {
 		for _, change := range changes {
 			found = append(found, *side(change))
 		}
-		return findingsOf(c, found)
+		return FindingsOf(c, found)
 	}
 	after := func(c diff.Change) *finding.Finding { return c.After }
 	out.Findings = DiffFindings{

@@ -31,9 +31,11 @@ type Finding struct {
 	Suggestions    []string          `json:"suggestions"`     // advice, one line each
 	HeldBy         []HeldBy          `json:"held_by"`         // what holds the buffers of a leak, most first; empty if the recorder wrote no names
 
-	Name  string `json:"-"` // of the place; "" for a finding about the whole space
-	Cause string `json:"-"` // place of the largest finding that one change may fix together with this one
-	Code  code   `json:"-"`
+	Name     string `json:"-"` // of the place; "" for a finding about the whole space
+	Advice   string `json:"-"` // the first suggestion, which says whose buffers it means; "" if there is none
+	Probable bool   `json:"-"` // a leak that may be a cache that is still filling
+	Cause    string `json:"-"` // place of the largest finding that one change may fix together with this one
+	Code     code   `json:"-"`
 
 	Failure bool `json:"-"` // about a failed allocation, which a Failure answers
 
@@ -78,11 +80,11 @@ type code struct {
 	Line int
 }
 
-// findingsOf converts the findings of a capture. The result is never nil.
-func findingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
+// FindingsOf converts the findings of a capture, or of a series of which it is the last. The result is never nil.
+func FindingsOf(c *lifetime.Capture, found []finding.Finding) []Finding {
 	all := []Finding{}
 	for i := range found {
-		all = append(all, findingOf(&c.Tables, &found[i]))
+		all = append(all, findingOf(cmp.Or(found[i].Of, &c.Tables), &found[i]))
 	}
 	return all
 }
@@ -105,7 +107,7 @@ func findingOf(t *lifetime.Tables, f *finding.Finding) Finding {
 		Bytes: f.Amount.Bytes, RequestedBytes: f.Amount.Requested, Count: f.Amount.Count,
 		Description: f.Description, Evidence: map[string]any{}, EvidenceHow: map[string]string{}, Suggestions: append([]string{}, f.Suggestions...),
 		HeldBy: []HeldBy{}, Leak: f.IsLeak(), Cause: f.Text(finding.FigCausePlace), Code: codeOf(t, f.Place()),
-		place: t.PlaceOf(f.Place()).String(), Failure: f.Kind == finding.KindFailure,
+		place: t.PlaceOf(f.Place()).String(), Failure: f.Kind == finding.KindFailure, Advice: f.Advice(t), Probable: f.Probable(),
 	}
 	for _, h := range f.Held {
 		out.HeldBy = append(out.HeldBy, HeldBy{h.By, h.Kind.String(), h.Where, h.Container, int64(h.Count), int64(h.Of), h.How.String()})

@@ -105,7 +105,7 @@ type Change struct {
 // LeaksOf returns the answer for the findings of a capture. rules is the name of a preset, "" for memlane's own rules.
 func LeaksOf(c *judge.Capture, rules string) CaptureLeaks {
 	found := c.Findings()
-	out := CaptureLeaks{File: c.Name(), Findings: findingsOf(c.Capture, found), unjudged: Unjudged(c.Capture), foreign: rules != "",
+	out := CaptureLeaks{File: c.Name(), Findings: FindingsOf(c.Capture, found), unjudged: Unjudged(c.Capture), foreign: rules != "",
 		replayed: slices.ContainsFunc(c.Spaces, replay.Recorded)}
 	if c.Settings.Function != nil {
 		out.Functions = functionsOf(c, c.Settings.Function)

@@ -46,15 +46,14 @@ type Peak struct {
 	Unfinished bool             `json:"unfinished"`  // the recording ends in the middle of a pass: the savings are those until then, and the rest may need more
 	Program    *Program         `json:"program"`     // the same bytes of a compiled program by purpose; null for the recording of a run
 
-	Reserved, Idle int64               `json:"-"` // at most: region.Idle
-	NameOlder      string              `json:"-"` // how to record who allocated Older
-	Total          lifetime.Amount     `json:"-"`
-	Places         []Place             `json:"-"` // the rows by name, largest first
-	UsageOnly      bool                `json:"-"`
-	Unknown        bool                `json:"-"` // nothing was recorded about the memory in use
-	Limit          int64               `json:"-"` // 0 = unknown
-	Fragmentation  *float64            `json:"-"` // as reported by the allocator; nil if not reported
-	Of             *lifetime.SpaceInfo `json:"-"` // in the model
+	Unused    region.Unused       `json:"-"` // at most, unless s is a compiled program
+	NameOlder string              `json:"-"` // how to record who allocated Older
+	Total     lifetime.Amount     `json:"-"`
+	Places    []Place             `json:"-"` // the rows by name, largest first
+	UsageOnly bool                `json:"-"`
+	Unknown   bool                `json:"-"` // nothing was recorded about the memory in use
+	Limit     int64               `json:"-"` // 0 = unknown
+	Of        *lifetime.SpaceInfo `json:"-"` // in the model
 }
 
 // Row sums up the buffers of one site and kind.
@@ -108,11 +107,11 @@ type Place struct {
 	Instruction     Instruction
 
 	// Paths are the call paths to a line, largest first; none if there is only one.
-	Paths []Path
+	Paths []callPath
 }
 
-// Path sums up the buffers of one call path to a line.
-type Path struct {
+// callPath sums up the buffers of one call path to a line.
+type callPath struct {
 	Callers []string // those that people read, innermost first, no more than tell the paths apart
 	lifetime.Amount
 }
@@ -120,7 +119,7 @@ type Path struct {
 // PeakOf breaks down the memory of a space at an instant. It leaves out Savings, which take longer than the rest:
 // AddSavings.
 func PeakOf(t *lifetime.Tables, s *lifetime.Space, at int64) Peak {
-	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), groupedAt(s, at), s.UsageOnly(), outline.FragmentationAt(s, at), s)
+	p := peakOf(t, &s.SpaceInfo, at, s.Breakdown(at), groupedAt(s, at), s.UsageOnly(), s)
 	if s.Ungrouped != nil { // groups have no categories of the producer
 		rows := s.Ungrouped.Breakdown(at)
 		layers := layer.Of(t)
@@ -139,9 +138,15 @@ func PeakSumsOf(t *lifetime.Tables, s *lifetime.Space) Peak {
 	return p
 }
 
-// AddSavings fills Savings from the recording of the space, which may be nil, if the instant is that of its peak.
+// AddSavings fills Savings, and what was reserved and idle, from the recording of the space or the compiled program, which may be nil, if the
+// instant is that of its peak.
 func (p *Peak) AddSavings(c *judge.Capture, s *lifetime.Space) {
-	if s != nil && p.At == s.Peak(lifetime.Occupied).At {
+	switch {
+	case s == nil || p.At != s.Peak(lifetime.Occupied).At:
+	case static(&s.SpaceInfo):
+		p.Savings = plansOf(c, cmp.Or(s.Ungrouped, s))
+	default:
+		p.Unused = c.Idle(s)
 		p.Savings = scenariosOf(RemediesOf(c, s))
 		if e := autoEngine(c, s); e != nil {
 			p.Unchanged, p.Unfinished = unchangedOf(e), e.Unfinished
@@ -151,22 +156,20 @@ func (p *Peak) AddSavings(c *judge.Capture, s *lifetime.Space) {
 
 // OutlinePeakOf is PeakOf for AtPeak and AtEnd.
 func OutlinePeakOf(t *lifetime.Tables, s *outline.Space, m selection.Moment) Peak {
-	at, rows, fragmentation := s.Peak.At, s.PeakRows, s.FragmentationAtPeak
+	at, rows := s.Peak.At, s.PeakRows
 	if m == selection.AtEnd {
-		at, rows, fragmentation = s.AtEnd(), s.EndRows, s.FragmentationAtEnd
+		at, rows = s.AtEnd(), s.EndRows
 	}
-	p := peakOf(t, &s.SpaceInfo, at, rows, nil, s.UsageOnly, fragmentation, s.Program)
+	p := peakOf(t, &s.SpaceInfo, at, rows, nil, s.UsageOnly, s.Program)
 	p.PhasePeaks, p.HeldBy, p.Older = phasePeaksOf(t, s.Recording), heldBy(t, s.Recording, p.At), olderOf(t, s.Recording, p.At)
-	p.Reserved, p.Idle = region.Idle(cmp.Or(s.Recording, &lifetime.Space{}))
 	return p
 }
 
-func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, of grouped, usageOnly bool,
-	fragmentation *float64, program *lifetime.Space) Peak {
+func peakOf(t *lifetime.Tables, s *lifetime.SpaceInfo, at int64, rows []lifetime.Row, of grouped, usageOnly bool, program *lifetime.Space) Peak {
 	out := Peak{File: t.Sources[s.Source].File, Space: s.ID(), At: at, Rows: []Row{}, Savings: []WhatIfScenario{},
 		PhasePeaks: []PhasePeak{}, HeldBy: []Part{}, Older: []Part{}, NameOlder: selection.NameOlder(t, s),
 		// A copy: s is a part of a space with all buffers, which the answer does not keep.
-		Of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit, Fragmentation: fragmentation}
+		Of: new(*s), UsageOnly: usageOnly, Unknown: s.Facts == 0 && len(rows) == 0, Limit: s.Limit}
 	out.Total, out.Places = placesOf(t, s, rows, of, true)
 	out.Bytes = out.Total.Bytes
 	for _, r := range byCategory(t, s, rows) {
@@ -352,11 +355,11 @@ func callersOf(t *lifetime.Tables, id lifetime.SiteID) []string {
 }
 
 // pathsOf returns the paths by which the line of rows was called, largest first; none if there is only one.
-func pathsOf(t *lifetime.Tables, rows []lifetime.Row) []Path {
+func pathsOf(t *lifetime.Tables, rows []lifetime.Row) []callPath {
 	if len(rows) < 2 {
 		return nil
 	}
-	paths := map[string]*Path{}
+	paths := map[string]*callPath{}
 	for _, r := range rows {
 		callers := callersOf(t, r.Site)
 		if len(callers) == 0 {
@@ -364,7 +367,7 @@ func pathsOf(t *lifetime.Tables, rows []lifetime.Row) []Path {
 		}
 		text := strings.Join(callers, "\n")
 		if paths[text] == nil {
-			paths[text] = &Path{Callers: callers}
+			paths[text] = &callPath{Callers: callers}
 		}
 		paths[text].Add(r.Amount)
 	}
@@ -372,14 +375,14 @@ func pathsOf(t *lifetime.Tables, rows []lifetime.Row) []Path {
 }
 
 // sortedPaths returns several paths, largest first; none if there is only one.
-func sortedPaths(of map[string]*Path) (all []Path) {
+func sortedPaths(of map[string]*callPath) (all []callPath) {
 	if len(of) < 2 {
 		return nil
 	}
 	for _, path := range of {
 		all = append(all, *path)
 	}
-	slices.SortFunc(all, func(x, y Path) int {
+	slices.SortFunc(all, func(x, y callPath) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), slices.Compare(x.Callers, y.Callers))
 	})
 	same := commonHead(all, 1)
@@ -388,7 +391,7 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 	}
 	n := 1 // the fewest callers that tell the paths apart
 	byCallers := slices.Clone(all)
-	slices.SortFunc(byCallers, func(x, y Path) int { return slices.Compare(x.Callers, y.Callers) })
+	slices.SortFunc(byCallers, func(x, y callPath) int { return slices.Compare(x.Callers, y.Callers) })
 	for i := 1; i < len(all); i++ {
 		n = max(n, 1+commonHead(byCallers[i-1:i+1], 0))
 	}
@@ -399,7 +402,7 @@ func sortedPaths(of map[string]*Path) (all []Path) {
 }
 
 // commonHead returns how many callers all paths begin with. Each path keeps some callers.
-func commonHead(all []Path, kept int) (n int) {
+func commonHead(all []callPath, kept int) (n int) {
 	for ; ; n++ {
 		for i := range all {
 			if of := all[i].Callers; n+kept >= len(of) || of[n] != all[0].Callers[n] {

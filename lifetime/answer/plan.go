@@ -24,36 +24,50 @@ func planOf(c *judge.Capture, asked WhatIfAsked) (WhatIfSpace, error) {
 		return WhatIfSpace{}, &selection.NothingError{File: c.Name(), Why: "a compiled program cannot be searched or drawn: XLA plans it anew after each change; change it, compile it again and dump it"}
 	}
 	peak := s.Peak(lifetime.Occupied).Bytes
-	out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID()}
+	out := WhatIfSpace{File: c.Sources[s.Source].File, ID: s.ID(), Scenarios: []WhatIfScenario{planScenario(s, oom.Planned{Low: peak, Peak: peak, High: peak}, nil)}}
+	if asked.Scenarios == nil {
+		out.Scenarios = append(out.Scenarios, plansOf(c, s)...)
+	}
+	for _, edits := range asked.Scenarios {
+		p, refused := planned(&c.Tables, s, oom.Plans(&c.Tables, s), edits)
+		if refused != "" {
+			out.Scenarios = append(out.Scenarios, WhatIfScenario{Edits: edits.Texts(), Refused: refused})
+			continue
+		}
+		out.Scenarios = append(out.Scenarios, planScenario(s, p, edits.Texts()))
+	}
 	if asked.Capacity > 0 {
 		out.CapacityBytes = &asked.Capacity
-	}
-	add := func(p oom.Planned, edits []string, refused string) {
-		of := WhatIfScenario{Edits: append([]string{}, edits...), Refused: refused}
-		if refused == "" {
-			between, saved := oom.Needed(s)-peak, peak-p.Peak // of buffers: what the plan needs more
-			reserved, least, most := p.Peak+between, p.Low+between, p.High+between
-			of.How, of.Advice = howKnown(edits == nil, false), p.Advice
-			of.PeakBytes, of.ReplayedBytes, of.LowBytes, of.HighBytes, of.SavedBytes = &p.Peak, &p.Peak, &p.Low, &p.High, &saved
-			of.PeakReservedBytes, of.ReservedLowBytes, of.ReservedHighBytes = &reserved, &least, &most
-			if fits := most <= asked.Capacity; asked.Capacity > 0 && (fits || least > asked.Capacity) {
+		for i := range out.Scenarios {
+			of := &out.Scenarios[i]
+			if fits := of.Refused == "" && *of.ReservedHighBytes <= asked.Capacity; fits || of.Refused == "" && *of.ReservedLowBytes > asked.Capacity {
 				of.Fits = &fits
 			}
 		}
-		out.Scenarios = append(out.Scenarios, of)
-	}
-	add(oom.Planned{Low: peak, Peak: peak, High: peak}, nil, "")
-	plans := oom.Plans(&c.Tables, s)
-	for _, p := range plans {
-		if asked.Scenarios == nil && float64(peak-p.High) >= worthwhile*float64(peak) {
-			add(p, []string{p.Edit}, "")
-		}
-	}
-	for _, edits := range asked.Scenarios {
-		p, refused := planned(&c.Tables, s, plans, edits)
-		add(p, edits.Texts(), refused)
 	}
 	return out, nil
+}
+
+// plansOf returns the changes of a compiled program that its schedule proves and that are worthwhile.
+func plansOf(c *judge.Capture, s *lifetime.Space) []WhatIfScenario {
+	return judge.Once(c, "plans", s, func() []WhatIfScenario {
+		all, peak := []WhatIfScenario{}, s.Peak(lifetime.Occupied).Bytes
+		for _, p := range oom.Plans(&c.Tables, s) {
+			if float64(peak-p.High) >= worthwhile*float64(peak) {
+				all = append(all, planScenario(s, p, []string{p.Edit}))
+			}
+		}
+		return all
+	})
+}
+
+func planScenario(s *lifetime.Space, p oom.Planned, edits []string) WhatIfScenario {
+	peak := s.Peak(lifetime.Occupied).Bytes
+	between, saved := oom.Needed(s)-peak, peak-p.Peak // of buffers: what the plan needs more
+	reserved, least, most := p.Peak+between, p.Low+between, p.High+between
+	return WhatIfScenario{Edits: append([]string{}, edits...), How: howKnown(edits == nil, false), Advice: p.Advice,
+		PeakBytes: &p.Peak, ReplayedBytes: &p.Peak, LowBytes: &p.Low, HighBytes: &p.High, SavedBytes: &saved,
+		PeakReservedBytes: &reserved, ReservedLowBytes: &least, ReservedHighBytes: &most}
 }
 
 // planned returns what a compiled program would need with changes, or why that is not known. plans are those that its schedule proves.

@@ -48,6 +48,7 @@ type CaptureReport struct {
 	Info  Capture
 	Leaks CaptureLeaks
 	Peaks []Peak // of spaces of the run, else of the compiled program with the highest peak
+	Fits  []Fit  // compiled programs that the capacity has room for
 
 	summary Summary
 }
@@ -57,11 +58,11 @@ const maxFirst = 3
 // CaptureReportOf returns the part of a report about one capture. rules are those of LeaksOf.
 func CaptureReportOf(c *judge.Capture, rules string) CaptureReport {
 	o := c.Outline()
-	r := CaptureReport{Info: InfoOf(o), Leaks: LeaksOf(c, rules)}
+	r := CaptureReport{Info: InfoOf(o), Leaks: LeaksOf(c, rules), Fits: FitsOf(c)}
 	r.summary.add(c.Capture)
 	for _, i := range selection.Choose(o.Outline, false).Spaces {
 		p := OutlinePeakOf(&o.Tables, o.Spaces[i], selection.AtPeak)
-		p.AddSavings(c, o.Spaces[i].Recording)
+		p.AddSavings(c, o.Spaces[i].Whole())
 		r.Peaks = append(r.Peaks, p)
 	}
 	return r

@@ -68,8 +68,8 @@ func (p *Pass) idlePools(at, grown int64) (f Finding, ok bool) {
 		Evidence: []Evidence{figure(FigReserved, reserved), figure(FigFree, free)}}
 	replayed := p.replayed(&f, at, true)
 	state := p.grewLately(&f, grown, replayed, reserved)
-	f.describe("", fmt.Sprintf("%s: %s of %s reserved at %s, in %s (%s)", oom.PrivatePools.Words(), units.Bytes(bytes), units.Bytes(reserved), p.since(at),
-		units.Plural(int64(len(pools)), "pool"), strings.Join(kinds, ", ")), slices.Insert(replayed.parts, min(1, len(replayed.parts)), state)...)
+	f.describe("", fmt.Sprintf("%s of %s reserved are idle at %s, %s of it in %s (%s), which others cannot use", units.Bytes(free), units.Bytes(reserved), p.since(at), units.Bytes(bytes),
+		units.Plural(int64(len(pools)), "private pool"), strings.Join(kinds, ", ")), slices.Insert(replayed.parts, min(1, len(replayed.parts)), state)...)
 	return f, true
 }
 

@@ -155,12 +155,11 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	if f.Value(FigFreed) > 0 {
 		number += " of " + units.Count(int64(f.Value(FigAllocated)))
 	}
-	more := ""
+	parts := p.outlook(f, p.began(f), 0)
 	if older := p.olderAt(place, f.Kept); older.Count >= minRises {
-		more = fmt.Sprintf(", %s older ones (%s)", units.Count(older.Count), units.Bytes(older.Bytes))
+		parts = slices.Insert(parts, 0, fmt.Sprintf("%s older ones (%s) are alive, too", units.Count(older.Count), units.Bytes(older.Bytes)))
 	}
-	kept := fmt.Sprintf("%s buffers (%s)%s were never freed", number, units.Bytes(f.Amount.Bytes), more) + doubt
-	f.describe(place.String(), kept, p.outlook(f, p.began(f), 0)...)
+	f.describe(place.String(), fmt.Sprintf("%s buffers (%s) were never freed%s", number, units.Bytes(f.Amount.Bytes), doubt), parts...)
 }
 
 // olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they

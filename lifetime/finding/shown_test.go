@@ -33,7 +33,7 @@ func TestGraphWithinFunctions(t *testing.T) {
 
 // TestOlderOnes: live buffers of a leaking line that are older than the recording are named, but not those of other sizes.
 func TestOlderOnes(t *testing.T) {
-	for older, want := range map[int]string{3: "", 5: ", 5 older ones (20.0 KiB) were never freed"} {
+	for older, want := range map[int]string{3: "", 5: " were never freed; 5 older ones (20.0 KiB) are alive, too"} {
 		h := newByHand()
 		for k := range older + 1 {
 			size := int64(4096)

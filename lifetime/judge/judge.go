@@ -17,6 +17,7 @@ import (
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/outline"
 	"github.com/memlane/memlane/lifetime/program"
+	"github.com/memlane/memlane/lifetime/region"
 	"github.com/memlane/memlane/lifetime/replay"
 	"github.com/memlane/memlane/lifetime/whatif"
 )
@@ -97,6 +98,11 @@ func (c *Capture) Mark() {
 // Program returns what the program did.
 func (c *Capture) Program() *program.Program {
 	return Once(c, "program", nil, func() *program.Program { return program.Of(c.Capture) })
+}
+
+// Idle is region.Idle of a space.
+func (c *Capture) Idle(s *lifetime.Space) region.Unused {
+	return Once(c, "idle", s, func() region.Unused { return region.Idle(s) })
 }
 
 // Findings returns the findings of all spaces.

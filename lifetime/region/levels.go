@@ -34,14 +34,17 @@ func ReservedAt(s *lifetime.Space, t int64) (bytes int64) {
 	return bytes
 }
 
-// Idle returns the most bytes that the allocator had reserved, and how many of them no buffer has used since. These are 0 if they are less than half, or
-// less than 64 MiB, as every allocator has a few segments that are used in part, and if what was in use is not known.
-func Idle(s *lifetime.Space) (reserved, idle int64) {
-	const least = 64 << 20 // three segments of PyTorch
+// Unused is the most bytes that the allocator had reserved, and how many of them no buffer has used since.
+type Unused struct{ Reserved, Idle int64 }
+
+// Idle returns what is reserved and not used. Idle is 0 if it is less than half, or less than 64 MiB, as every allocator has a few segments that are
+// used in part (docs/evidence/rules.md), and if what was in use is not known.
+func Idle(s *lifetime.Space) (of Unused) {
+	const least = 64 << 20
 	at := s.Begin
 	for _, l := range Levels(s) {
-		if l.Bytes > reserved {
-			at, reserved = l.At, l.Bytes
+		if l.Bytes > of.Reserved {
+			at, of.Reserved = l.At, l.Bytes
 		}
 	}
 	used, isKnown := s.LevelAt(at, lifetime.Occupied), false
@@ -51,10 +54,10 @@ func Idle(s *lifetime.Space) (reserved, idle int64) {
 			used = max(used, l.Bytes)
 		}
 	}
-	if idle = reserved - max(used, 0); !isKnown || s.Axis == lifetime.ProgramOrder || idle < least || idle <= reserved/2 {
-		idle = 0
+	if idle := of.Reserved - max(used, 0); isKnown && s.Axis != lifetime.ProgramOrder && idle >= least && idle > of.Reserved/2 {
+		of.Idle = idle
 	}
-	return reserved, idle
+	return of
 }
 
 // Moments returns a function that returns a space with only what is alive at an instant: its buffers and regions, or its last total. The

@@ -129,7 +129,13 @@ func (p *picture) explanation(l *layout) string {
 	if p.o.Layout == Address {
 		return s + ". Gaps between regions are not drawn."
 	}
-	return s + ". Width is lifetime, height is size."
+	s += ". Width is lifetime, height is size."
+	last := p.Space.AtEnd()
+	drawn, end := p.Space.LevelAt(last-(p.To-p.From)/500, lifetime.Occupied), p.Space.LevelAt(last, lifetime.Occupied) // in the last pixel, and after it
+	if change := end - drawn; max(change, -change) > p.peak.Bytes/100 {
+		s += " After the last event " + units.Bytes(end) + " are in use."
+	}
+	return s
 }
 
 // peakLine marks the peak: its height in the stacked layout, its time in the other.

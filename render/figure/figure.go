@@ -126,7 +126,7 @@ func Write(w io.Writer, c *judge.Capture, s *lifetime.Space, others []*lifetime.
 		layout == blocks.Stacked {
 		o.View = Peak // over time there is nothing to see
 	}
-	if _, idle := region.Idle(whole); o.View == Blocks && (s.UsageOnly() || idle > 0 && o.Layout == nil && o.Color == nil && fatal(c, whole) == nil && len(c.Leaks(whole)) == 0) {
+	if o.View == Blocks && (s.UsageOnly() || c.Idle(whole).Idle > 0 && o.Layout == nil && o.Color == nil && fatal(c, whole) == nil && len(c.Leaks(whole)) == 0) {
 		o.View = Usage // there are no blocks, or they are not what filled the memory
 	}
 	charts := chart.Options{Title: title, Format: o.Format, Theme: o.Theme, Width: o.Width, Height: o.Height, Frame: o.Frame}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
-	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/oom"
 )
 
@@ -37,8 +36,12 @@ func Brief(w io.Writer, r *answer.Report, s Style) error {
 	} else {
 		lives(r, line)
 	}
-	for i, command := range commands(r) {
-		p.Line("%-6s  %s", map[bool]string{true: "more"}[i == 0], Printable(command)) // not wrapped: it is copied
+	label := "more  "
+	for _, command := range []string{r.Next, report(r)} {
+		if command != "" { // not wrapped: it is copied
+			p.Line("%s  %s", label, Printable(command))
+			label = "      "
+		}
 	}
 	return p.To(w)
 }
@@ -50,17 +53,23 @@ func contents(c *answer.Capture) string {
 		text += ", " + c.Producer
 	}
 	var spaces []string
+	programs := 0
 	for i := range c.Spaces {
 		s := &c.Spaces[i]
-		if i == maxBrief {
-			spaces = append(spaces, fmt.Sprintf("%d more", len(c.Spaces)-i))
-			break
+		switch {
+		case s.Program != nil:
+			programs++
+		case s.Allocations+s.Frees > 0:
+			spaces = append(spaces, fmt.Sprintf("%s with %s in %s", s.ID, units.Plural(s.Allocations, "allocation"), units.Span(s.End-s.Begin-1, s.Unit)))
+		default:
+			spaces = append(spaces, s.ID)
 		}
-		what := s.ID
-		if s.Allocations+s.Frees > 0 {
-			what += fmt.Sprintf(" with %s in %s", units.Plural(s.Allocations, "allocation"), units.Span(s.End-s.Begin-1, s.Unit))
-		}
-		spaces = append(spaces, what)
+	}
+	if more := len(spaces) - maxBrief; more > 0 {
+		spaces = append(spaces[:maxBrief], fmt.Sprintf("%d more", more))
+	}
+	if programs > 0 {
+		spaces = append(spaces, units.Plural(programs, "memory ID")+" of compiled programs")
 	}
 	if spaces != nil {
 		text += "; " + strings.Join(spaces, ", ")
@@ -71,16 +80,12 @@ func contents(c *answer.Capture) string {
 	return text
 }
 
-// highest returns the highest peak; nil if no capture has one.
-func highest(r *answer.Report) (best *answer.Peak) {
-	for i := range r.Captures {
-		for k := range r.Captures[i].Peaks {
-			if p := &r.Captures[i].Peaks[k]; best == nil || p.Bytes > best.Bytes {
-				best = p
-			}
-		}
+// highest returns the highest of some peaks; nil if there are none.
+func highest(peaks []answer.Peak) *answer.Peak {
+	if len(peaks) == 0 {
+		return nil
 	}
-	return best
+	return new(slices.MaxFunc(peaks, func(x, y answer.Peak) int { return cmp.Compare(x.Bytes, y.Bytes) }))
 }
 
 // died says which request failed and why, what was in use then, and what to do.
@@ -99,65 +104,46 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	line("do", doing(f))
 }
 
-// lives says what the highest peak consists of; what leaks, or that nothing does or why that is unknown; and what to do.
+// lives says what the highest peak consists of; whether requests failed; what leaks, or that nothing does or why that is unknown; and what to do.
 func lives(r *answer.Report, line func(label, text string)) {
 	of := func(file string) string { // names a capture, if there are several
 		return strings.Repeat(file+": ", min(len(r.Captures)-1, 1))
 	}
-	peak := highest(r)
+	var peaks []answer.Peak
+	plenty, sure := true, r.Unjudged == ""
+	for i := range r.Captures {
+		c := &r.Captures[i]
+		peaks = append(peaks, c.Peaks...)
+		plenty, sure = plenty && Plenty(&c.Info), sure && isWhole(&c.Info)
+	}
+	peak := highest(peaks)
+	do, f := advise(peak, r.Findings, plenty, sure)
 	if peak != nil {
-		line("filled", of(peak.File)+joined(" ", idle(peak), peakSentence(peak)))
+		filled := peakSentence(peak)
+		if f == nil {
+			filled = joined(" ", idle(peak), filled)
+		}
+		line("filled", of(peak.File)+filled)
 	}
+	state := cmp.Or(r.Unjudged, map[bool]string{true: "no leak was found"}[f == nil || !f.Leak])
 	if len(r.Captures) == 1 {
-		line("fits", ranOut(&r.Captures[0].Info))
+		well, unknown := judged(&r.Captures[0])
+		state = joined(" ", well, unknown)
 	}
-	plenty := !slices.ContainsFunc(r.Captures, func(c answer.CaptureReport) bool { return !Plenty(&c.Info) })
-	f, label := (*answer.Finding)(nil), "found"
-	if i := slices.IndexFunc(r.First, func(f answer.Finding) bool { return f.Leak || f.Level() > finding.Info }); i >= 0 {
-		f, label = &r.First[i], map[bool]string{true: "leaks", false: label}[r.First[i].Leak]
-	} else {
-		nothing := "no leak and no other problem was found"
-		if i := slices.IndexFunc(r.Findings, func(f answer.Finding) bool { return !plenty && !f.Failure && (peak == nil || !trifle(f.Bytes, peak)) }); i >= 0 {
-			f, nothing = &r.Findings[i], "no leak was found"
-		}
-		switch unjudged := strings.TrimPrefix(r.Unjudged, "leaks "); {
-		case unjudged != "" && len(r.Captures) == 1 && !r.Nothing:
-			line("leaks", "not judged: "+strings.Join(r.Captures[0].Leaks.Notes, "; ")) // with what to record
-		case unjudged != "" || peak == nil || peak.Program == nil: // nothing can leak in a compiled program
-			line("leaks", cmp.Or(unjudged, nothing))
-		}
+	line("state", state)
+	if f != nil {
+		line(map[bool]string{true: "leaks", false: "found"}[f.Leak], of(f.File)+f.Description+confident(f.Confidence))
 	}
-	switch {
-	case f != nil:
-		line(label, of(f.File)+f.Description+confident(f.Confidence))
-		line("do", strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""))
-	case peak != nil && !plenty:
-		if text, change := lowering(peak); text != "" {
-			line("could", fmt.Sprintf("%s (memlane whatif --set %s).", strings.TrimSuffix(text, "."), change))
-		}
-	}
+	line("do", do)
 }
 
-// commands are those that tell more of the capture that matters most.
-func commands(r *answer.Report) (all []string) {
-	if r.Next != "" {
-		all = append(all, r.Next)
+// report returns the command that writes the page about the capture that matters most; "" without captures.
+func report(r *answer.Report) string {
+	switch {
+	case len(r.OOMs) > 0:
+		return "memlane report -o report.html " + answer.Quoted(r.OOMs[0].File)
+	case len(r.Captures) > 0:
+		return "memlane report -o report.html " + answer.Quoted(r.Captures[0].Info.File)
 	}
-	if len(r.Captures) == 0 {
-		return all
-	}
-	file, more := answer.Quoted(r.Captures[0].Info.File), []string{"memlane peak "}
-	if len(r.OOMs) > 0 {
-		file = answer.Quoted(r.OOMs[0].File)
-		if r.OOMs[0].Line != nil { // a text: it says no more than memlane oom shows
-			more = nil
-		}
-	}
-	for _, command := range append(more, "memlane report -o report.html ") {
-		command += file
-		if !slices.Contains(all, command) {
-			all = append(all, command)
-		}
-	}
-	return all
+	return ""
 }

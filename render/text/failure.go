@@ -23,7 +23,7 @@ func FailureLines(f *answer.Failure) []FailureLine {
 	if f.Proof != nil {
 		why += "; " + *f.Proof
 	}
-	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)}, {"reason", why}, {"do", f.Advice}, {"next", f.Next}}
+	lines := []FailureLine{{"asked", asked(f)}, {"memory", memory(f)}, {"held", holding(f)}, {"reason", why}, {"do", f.Advice}, {"more", f.Next}}
 	if f.Past != nil {
 		at := len(lines)
 		if pastFirst(f) {

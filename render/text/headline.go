@@ -14,57 +14,82 @@ import (
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/oom"
 	"github.com/memlane/memlane/lifetime/purpose"
-	"github.com/memlane/memlane/lifetime/region"
-	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// Headline answers what a reader of a capture asks first, a line for each answer. Of a program that died or has a problem: what to do, why it
-// died or what is wrong, and what filled the memory. Of others: what filled it, whether a request failed or anything leaks, what lowers it, and
-// what to record to know more. found are its findings, and those of a series of captures; l is its answer of answer.LeaksOf. Without a memory
-// ID it says what the capture is.
-func Headline(c *judge.Capture, l *answer.CaptureLeaks, found []finding.Finding) string {
-	if len(l.OOMs) > 0 && l.OOMs[0].Reason != string(oom.Survived) {
-		return failureHeadline(&l.OOMs[0])
+// Headline answers what a reader of a capture asks first, a line for each answer: what to do, why the program died or what is wrong, and what
+// filled the memory. found are its findings, and those of a series of captures. Without a memory ID it says what the capture is.
+func Headline(r *answer.CaptureReport, found []answer.Finding) string {
+	if failures := r.Leaks.OOMs; len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
+		return failureHeadline(&failures[0])
 	}
-	o := c.Outline()
-	info := answer.InfoOf(o)
-	shown := selection.Choose(o.Outline, false).Spaces
-	if len(shown) == 0 {
-		return contents(&info) + "."
+	peak := highest(r.Peaks)
+	if peak == nil {
+		return contents(&r.Info) + "."
 	}
-	highest := o.Spaces[slices.MaxFunc(shown, func(x, y int) int { return cmp.Compare(o.Spaces[x].Peak.Bytes, o.Spaces[y].Peak.Bytes) })]
-	at := selection.AtPeak
-	if highest.Facts&(lifetime.History|lifetime.EndState) == lifetime.EndState && highest.Allocations+highest.Frees == 0 && highest.Axis == lifetime.Time {
-		at = selection.AtEnd // what was in use before is not recorded
+	well, unknown := judged(r)
+	do, f := advise(peak, found, Plenty(&r.Info), unknown == "" && isWhole(&r.Info))
+	filled := peakSentence(peak)
+	if places := largestPlaces(peak); f == nil && len(peak.Savings) == 0 && places != "" && tell(peak.Categories) {
+		filled += " The largest by place: " + places + "."
 	}
-	p := answer.OutlinePeakOf(&o.Tables, highest, at)
-	filled := peakSentence(&p)
-	if info.Damaged { // more may have been in use later
+	if r.Info.Damaged { // more may have been in use later
 		filled = "At least, as the file is damaged: " + filled
 	}
-	if f := worst(found); f != nil {
-		wrong := fmt.Sprintf("%s in %s: %s.", named(f, strings.ReplaceAll(f.Rule, "_", " ")), f.Space.ID(), f.Description)
-		return joined("\n", f.Advice(cmp.Or(f.Of, &c.Tables)), wrong, joined(" ", filled, ranOut(&info)))
-	}
-	filled = joined(" ", idle(&p), filled)
-	well, unknown := judged(c, l, &info)
-	notes, lowers := slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Kind == finding.KindFailure }), ""
-	switch i := slices.IndexFunc(notes, func(f finding.Finding) bool { return !trifle(f.Amount.Bytes, &p) }); {
-	case Plenty(&info): // nothing has to be done
-	case i >= 0:
-		f := &notes[i]
-		lowers = joined(" ", fmt.Sprintf("In %s: %s.", f.Space.ID(), f.Description), f.Advice(cmp.Or(f.Of, &c.Tables)))
-		if len(notes) > 1 {
-			lowers += fmt.Sprintf(" %d more in Findings.", len(notes)-1)
-		}
+	wrong := ""
+	switch {
+	case f == nil:
+		filled = joined(" ", idle(peak), filled)
+	case isWrong(f):
+		return joined("\n", do, fmt.Sprintf("%s in %s: %s.", named(f, strings.ReplaceAll(f.Rule, "_", " ")), f.Space, f.Description), filled+" "+well)
 	default:
-		p.AddSavings(c, highest.Recording)
-		lowers, _ = lowering(&p)
+		wrong = fmt.Sprintf("In %s: %s.", f.Space, f.Description)
 	}
-	if places := largestPlaces(&p); lowers == "" && places != "" && tell(p.Categories) {
-		lowers = "The largest by place: " + places + "."
+	return joined("\n", do, joined(" ", wrong, well, unknown), filled)
+}
+
+// isWrong reports whether a finding is more than a note.
+func isWrong(f *answer.Finding) bool { return f.Leak || f.Level() > finding.Info }
+
+// advise says what to do about a capture of which no request failed for good, and which finding is the reason. That is the worst finding.
+// Without one it says that nothing is wrong, as far as that is known; and for those who need room, if there is not plenty, what gives most of it: what
+// a note is about, or the change with which the peak is surely lowest. peak may be nil.
+func advise(peak *answer.Peak, found []answer.Finding, plenty, sure bool) (do string, of *answer.Finding) {
+	if f := worst(found); f != nil {
+		return f.Advice, f
 	}
-	return joined("\n", filled, well, lowers, unknown)
+	do = map[bool]string{true: "Nothing has to be done.", false: "No problem was found."}[sure]
+	if plenty || peak == nil {
+		return do, nil
+	}
+	saved, room := int64(0), ""
+	if i := Best(peak); i >= 0 {
+		s := &peak.Savings[i]
+		saved, room = peak.Bytes-*s.HighBytes, fmt.Sprintf("%s The peak would be %s instead of %s.", s.Advice, About(s.PeakBytes, s.LowBytes, s.HighBytes), units.Bytes(peak.Bytes))
+	}
+	for i := range found {
+		f := &found[i]
+		if peak.Program != nil && f.Bytes < peak.Program.Temporaries { // others need more
+			continue
+		}
+		if !f.Failure && f.Advice != "" && f.Space == peak.Space && f.File == peak.File && f.Bytes > saved && !trifle(f.Bytes, peak) {
+			saved, room, of = f.Bytes, f.Advice, f
+		}
+	}
+	if room != "" {
+		do += " If you need room: " + room
+	}
+	return do, of
+}
+
+// Best returns the change with which a peak is surely the lowest, an index into Savings; -1 if none saves a twentieth of it.
+func Best(p *answer.Peak) int {
+	best, high := -1, p.Bytes-p.Bytes/20
+	for i := range p.Savings {
+		if n := *p.Savings[i].HighBytes; n < high {
+			best, high = i, n
+		}
+	}
+	return best
 }
 
 // joined joins the texts that say something.
@@ -76,72 +101,66 @@ func joined(by string, texts ...string) string {
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // named says whether what is found is sure.
-func named(f *finding.Finding, what string) string {
-	return capital(map[bool]string{true: "probable "}[f.Probable()] + what)
+func named(f *answer.Finding, what string) string {
+	return capital(map[bool]string{true: "probable "}[f.Probable] + what)
 }
 
 // judged says whether memory ran out and that nothing leaks, or of compiled programs whether they fit; and what to record to know more.
-func judged(c *judge.Capture, l *answer.CaptureLeaks, info *answer.Capture) (well, unknown string) {
-	if !slices.ContainsFunc(c.Spaces, func(s *lifetime.Space) bool { return s.Axis != lifetime.ProgramOrder }) {
-		if fits := answer.FitsOf(c); len(fits) > 0 {
-			return "It fits: " + OfCapacity(fits[0].NeededBytes, fits[0].CapacityBytes) + ".", ""
+func judged(r *answer.CaptureReport) (well, unknown string) {
+	if !slices.ContainsFunc(r.Info.Spaces, func(s answer.Space) bool { return s.Program == nil }) {
+		if len(r.Fits) > 0 {
+			return "It fits: " + OfCapacity(r.Fits[0].NeededBytes, r.Fits[0].CapacityBytes) + ".", ""
 		}
-		return "It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits.", ""
+		return "", "It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits."
 	}
-	verdict, _, _ := strings.Cut(l.Verdict, ", ") // other findings come below
+	verdict, _, _ := strings.Cut(r.Leaks.Verdict, ", ") // other findings come below
 	text := capital(verdict)
-	if len(l.Notes) > 0 {
-		_, why, _ := strings.Cut(l.Notes[0], ": ") // after the memory IDs
+	if len(r.Leaks.Notes) > 0 {
+		_, why, _ := strings.Cut(r.Leaks.Notes[0], ": ") // after the memory IDs
 		text += ": " + why
 	}
-	switch well = ranOut(info); {
+	switch well = endured(&r.Info); {
 	case strings.HasPrefix(verdict, "no"):
-		well = joined(" ", well, text+".")
+		well += " " + text + "."
 	case strings.HasSuffix(verdict, "cannot be judged"):
 		unknown = text + "."
 	}
 	return well, unknown
 }
 
-// ranOut says that no memory ran out, that requests failed which the program survived, or what the capture tells of it.
-func ranOut(c *answer.Capture) string {
-	switch fullest := c.Fullest; {
+// endured says whether requests failed, as far as the capture tells, and how much memory was left.
+func endured(c *answer.Capture) (text string) {
+	switch {
 	case c.Failed > 0:
 		return units.Plural(c.Failed, "request") + " failed, and the program went on."
 	case Plenty(c):
-		return fmt.Sprintf("It used at most %s of the memory: %s of %s.", Percent(c.Used), units.Bytes(fullest.Peak.Bytes), units.Bytes(*fullest.LimitBytes))
-	case !c.Cut && fullest != nil && (c.Fails || c.Used <= 0.9): // where requests that fail are not recorded
-		what := map[bool]string{true: "did not run out of", false: "never filled the"}[c.Fails]
-		return fmt.Sprintf("It %s memory: %s of %s in use at most.", what, units.Bytes(fullest.Peak.Bytes), units.Bytes(*fullest.LimitBytes))
 	case c.Silent:
-		return "Whether a request failed is not recorded in this kind of capture."
+		text = "Whether a request failed is not recorded in this kind of capture."
 	case !c.Cut && c.Fails:
-		return "No request failed in the recording."
+		text = "No request failed in the recording."
+	default:
+		text = "No failed request is recorded."
 	}
-	return "No failed request is recorded."
+	if of := c.Fullest; of != nil && !c.Cut {
+		text = joined(" ", fmt.Sprintf("At most %s of %s were in use.", units.Bytes(of.Peak.Bytes), units.Bytes(*of.LimitBytes)), text)
+	}
+	return text
 }
 
-// Plenty reports whether a program left nine tenths of the memory unused, so that it needs no advice to save any.
+// isWhole reports whether a capture tells that no request failed for good.
+func isWhole(c *answer.Capture) bool { return Plenty(c) || !c.Silent && !c.Cut }
+
+// Plenty reports whether more memory was left than the program used, so that it needs no advice to save any.
 func Plenty(c *answer.Capture) bool {
-	return !c.Cut && c.Failed == 0 && c.Fullest != nil && c.Used < 0.1
+	return !c.Cut && c.Failed == 0 && c.Fullest != nil && c.Used < 0.5
 }
 
 // idle says that most of what is reserved is idle, when most is reserved; "" if buffers have most of it.
 func idle(p *answer.Peak) string {
-	if p.Idle <= 0 {
+	if p.Unused.Idle == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s of the %s reserved on %s was idle.", units.Bytes(p.Idle), units.Bytes(p.Reserved), p.Space)
-}
-
-// lowering says with which change the peak would be clearly lower, the cheapest, and its name; "" if none is known.
-func lowering(p *answer.Peak) (text, change string) {
-	for i := range p.Savings {
-		if s := &p.Savings[i]; float64(*s.HighBytes) < 0.95*float64(p.Bytes) { // else nothing has to be done
-			return fmt.Sprintf("%s The peak would be %s.", s.Advice, About(s.PeakBytes, s.LowBytes, s.HighBytes)), strings.Join(s.Edits, ",")
-		}
-	}
-	return "", ""
+	return fmt.Sprintf("%s of the %s reserved on %s was idle.", units.Bytes(p.Unused.Idle), units.Bytes(p.Unused.Reserved), p.Space)
 }
 
 // Title says in a few words, the most important first, what a picture of a memory ID shows: which request failed, else
@@ -154,14 +173,14 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 		who, _, _ := strings.Cut(asked(&failures[0]), ", called by ")
 		return "Out of memory on " + s.ID() + ": " + who
 	}
-	if f := worst(c.Leaks(s)); f != nil {
+	if f := worst(answer.FindingsOf(c.Capture, c.Leaks(s))); f != nil {
 		what, _, _ := strings.Cut(f.Description, "; ")
 		return named(f, "leak") + " in " + s.ID() + ": " + what
 	}
 	peak := answer.PeakSumsOf(&c.Tables, s)
 	peak.Space = s.ID()
-	if reserved, idle := region.Idle(s); idle > 0 {
-		return units.Bytes(idle) + " idle of " + units.Bytes(reserved) + " reserved on " + peak.Space
+	if peak.Unused = c.Idle(s); peak.Unused.Idle > 0 {
+		return strings.TrimSuffix(idle(&peak), ".")
 	}
 	filled := largestPlaces(&peak)
 	if byCategory {
@@ -174,10 +193,10 @@ func Title(c *judge.Capture, s *lifetime.Space, byCategory bool) string {
 }
 
 // worst returns the most severe finding that is more than a note, a leak before others; nil if there is none.
-func worst(found []finding.Finding) (worst *finding.Finding) {
+func worst(found []answer.Finding) (worst *answer.Finding) {
 	for i := range found {
 		f := &found[i]
-		if f.Severity > finding.Info && (worst == nil || f.IsLeak() && !worst.IsLeak() || f.IsLeak() == worst.IsLeak() && f.Severity > worst.Severity) {
+		if isWrong(f) && (worst == nil || f.Leak && !worst.Leak || f.Leak == worst.Leak && f.Level() > worst.Level()) {
 			worst = f
 		}
 	}
@@ -192,13 +211,10 @@ func failureHeadline(f *answer.Failure) string {
 
 // doing says what to do about a failure: first the change with which the request fits, which is about this program.
 func doing(f *answer.Failure) string {
-	switch {
-	case f.Past == nil:
-		return f.Advice
-	case pastFirst(f):
-		return past(f) + " " + f.Advice
+	if pastFirst(f) {
+		return joined(" ", past(f), f.Advice)
 	}
-	return f.Advice + " " + past(f)
+	return joined(" ", f.Advice, past(f))
 }
 
 // pastFirst reports whether the change with which a request fits comes before the advice: unless only the advice is proved.
@@ -206,18 +222,21 @@ func pastFirst(f *answer.Failure) bool {
 	return f.Past != nil && (!f.Tuned || f.Past.Fits != nil && *f.Past.Fits)
 }
 
-// past says which change gets past a failed request.
+// past says which change gets past a failed request; "" if none is known.
 func past(f *answer.Failure) string {
-	would := "may have"
-	if f.Past.Fits != nil && *f.Past.Fits {
-		would = "would have"
+	if f.Past == nil {
+		return ""
 	}
-	return fmt.Sprintf("%s With %s this request %s fit.", f.Past.Advice, strings.Join(f.Past.Edits, ","), would)
+	would := map[bool]string{true: "would", false: "may"}[f.Past.Fits != nil && *f.Past.Fits]
+	return fmt.Sprintf("%s With %s this request %s have fit.", f.Past.Advice, strings.Join(f.Past.Edits, ","), would)
 }
+
+// rose reports whether only changes are known, from an unknown level: see plot.Relative.
+func rose(p *answer.Peak) bool { return p.UsageOnly && p.Of.Allocations+p.Of.Frees > 0 }
 
 // peakSentence tells what the memory is for, by category or, if none is known but of what leaks, by place.
 func peakSentence(p *answer.Peak) string {
-	if p.UsageOnly && p.Of.Allocations+p.Of.Frees > 0 { // see plot.Relative
+	if rose(p) {
 		return fmt.Sprintf("%s rose by %s; what was in use before is not recorded.", p.Space, units.Bytes(p.Bytes))
 	}
 	text := fmt.Sprintf("The peak of %s is %s", p.Space, units.Bytes(p.Bytes))

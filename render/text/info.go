@@ -103,6 +103,8 @@ func (p *Page) space(s *answer.Space) {
 	p.row("recorded", "%s", strings.Join(s.Facts, ", "))
 }
 
+const usageOnly = "usage only: the buffers were not recorded"
+
 // levels writes rows on the memory in use.
 func (p *Page) levels(s *answer.Space) {
 	if s.UsageOnly && s.Allocations+s.Frees > 0 { // see plot.Relative
@@ -111,7 +113,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
 	}
 	if s.UsageOnly {
-		p.row("", "usage only: the buffers were not recorded")
+		p.row("", usageOnly)
 		return
 	}
 	if !s.Of.OnlyOccupied {

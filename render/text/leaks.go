@@ -13,6 +13,7 @@ import (
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/frame"
+	"github.com/memlane/memlane/lifetime/oom"
 )
 
 // Leaks writes the findings of captures: with all, every finding, also those with one cause.
@@ -154,9 +155,10 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 		}
 		p.advise(f, advised)
 	}
-	for i := range l.Without {
+	without := Without(l)
+	for i := range without {
 		p.Line("")
-		p.Para("", "  ", WithoutLeaks(&l.Without[i]))
+		p.Para("", "  ", WithoutLeaks(&without[i]))
 	}
 	for i := range l.Functions {
 		p.function(&l.Functions[i])
@@ -173,6 +175,14 @@ func (p *Page) advise(f *answer.Finding, before map[string]bool) {
 	}
 }
 
+// Without returns the peaks without leaks, unless a failure says what would have been in use.
+func Without(l *answer.CaptureLeaks) []answer.WithoutLeaks {
+	if slices.ContainsFunc(l.OOMs, func(f answer.Failure) bool { return f.Reason == string(oom.Leak) }) {
+		return nil
+	}
+	return l.Without
+}
+
 // WithoutLeaks says what the peak would be.
 func WithoutLeaks(w *answer.WithoutLeaks) string {
 	return fmt.Sprintf("without these leaks, the peak of %s would be %s, not %s", Printable(w.Space),
@@ -185,7 +195,8 @@ func (p *Page) finding(f *answer.Finding) {
 	if f.Name != "" {
 		where = Printable(f.Name) + " on " + where
 	}
-	p.Line("\n%s%s%s", p.severity(f.Level()), head, shorten.Name(where, max(p.width-len(f.Severity)-len(head), leastText)))
+	p.Line("")
+	p.Para(p.severity(f.Level())+head, "  ", where)
 	p.Para("  ", "  ", f.WithoutPlace())
 	if f.Instruction != nil {
 		p.compiled(f)

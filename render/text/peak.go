@@ -43,19 +43,18 @@ func Peaks(w io.Writer, a *answer.Peaks, s Style) error {
 	return p.To(w)
 }
 
-// savings writes what would lower a peak.
+// savings writes what would lower a peak, and what it lowers.
 func (p *Page) savings(k *answer.Peak) {
-	if k.Unchanged != nil && len(k.Savings) > 0 {
-		p.Para("", "  ", Unchanged(k.Unchanged))
+	if len(k.Savings) == 0 {
+		return
 	}
+	p.Para("", "  ", "what would lower the peak, the cheapest first"+map[bool]string{true: "; " + answer.Scope}[k.Unfinished])
 	for n := range k.Savings {
-		if n == 0 {
-			scope := map[bool]string{true: "; " + answer.Scope}[k.Unfinished]
-			p.Para("", "  ", "what would lower the peak, the cheapest first"+scope)
-		}
-		of := &k.Savings[n]
-		peak, change := Saving(of)
-		p.Para("  ", "    ", peak+" with "+change+". "+Printable(of.Advice))
+		peak, change := Saving(&k.Savings[n])
+		p.Para("  ", "    ", peak+" with "+change+". "+Printable(k.Savings[n].Advice))
+	}
+	if k.Unchanged != nil {
+		p.Para("", "  ", Unchanged(k.Unchanged))
 	}
 }
 
@@ -81,8 +80,11 @@ func (p *Page) peak(k *answer.Peak, by string) {
 		p.Line("%s %s\nthe memory in use was not recorded", Printable(k.File), Printable(k.Space))
 		return
 	}
-	in := map[bool]string{false: " in " + units.Plural(k.Total.Count, "buffer")}[k.UsageOnly]
-	p.Line("%s %s\n%s%s at %s", Printable(k.File), Printable(k.Space), units.Exact(k.Total.Bytes), in, When(k.Of, k.At))
+	rose, in := map[bool]string{true: "rose by "}[rose(k)], map[bool]string{false: " in " + units.Plural(k.Total.Count, "buffer")}[k.UsageOnly]
+	p.Line("%s %s\n%s%s%s at %s", Printable(k.File), Printable(k.Space), rose, units.Exact(k.Total.Bytes), in, When(k.Of, k.At))
+	if k.UsageOnly {
+		p.Line("%s", usageOnly)
+	}
 	byLayer := by == string(selection.ByLayer) && len(k.Layers) > 0 && len(k.Categories) > 0
 	if k.Program != nil && !byLayer {
 		p.instructions(k)
@@ -90,15 +92,14 @@ func (p *Page) peak(k *answer.Peak, by string) {
 	}
 	if k.Limit > 0 {
 		p.Line("%s", OfCapacity(k.Total.Bytes, k.Limit))
-		if k.Fragmentation != nil {
-			p.Line("%s of the allocator's free bytes are outside the largest hole", Percent(*k.Fragmentation))
-		}
 	}
 	if byLayer {
 		p.layers(k)
 		return
 	}
-	p.places(k, by)
+	if !k.UsageOnly {
+		p.places(k, by)
+	}
 	if by == string(selection.ByPhase) && len(k.PhasePeaks) > 0 {
 		p.phases(k)
 	}
@@ -155,7 +156,8 @@ func (p *Page) phases(k *answer.Peak) {
 	var rows [][]string
 	for i := range k.PhasePeaks {
 		o := &k.PhasePeaks[i]
-		rows = append(rows, []string{units.Bytes(o.PeakBytes), size(o.LeftBytes), units.Count(o.Runs), o.Name() + leftText(o.Left)})
+		left := ": " + partsText(o.Left[:min(len(o.Left), 2)])
+		rows = append(rows, []string{units.Bytes(o.PeakBytes), size(o.LeftBytes), units.Count(o.Runs), strings.TrimSuffix(o.Name()+left, ": ")})
 	}
 	p.Table([]string{"peak", "leaves", "runs", "phase: what it leaves"}, rows)
 }
@@ -179,7 +181,7 @@ func (p *Page) places(k *answer.Peak, by string) {
 		}
 		rows = append(rows, append(figures(o.Amount), Printable(name)))
 		if i < pathsOf {
-			rows = append(rows, pathRows(o.Paths, figures)...)
+			rows = append(rows, pathRows(&o, figures)...)
 		}
 		if o.Name == lifetime.BeforeWindow {
 			rows = append(rows, olderRows(k.Older, figures)...)
@@ -218,17 +220,6 @@ func outerCalls(stacks []answer.Place) string {
 	return shared
 }
 
-// maxLeft is the number of categories that the text about a phase names.
-const maxLeft = 2
-
-// leftText names the categories of what a phase leaves behind: ": 290 MiB activation, 8.13 MiB workspace".
-func leftText(left []answer.Part) string {
-	if len(left) == 0 {
-		return ""
-	}
-	return ": " + partsText(left[:min(len(left), maxLeft)])
-}
-
 // pathsOf is the number of places whose call paths are shown, and maxPaths the number of paths of each. maxOlder is the number of sizes that
 // were allocated before the recording.
 const (
@@ -238,9 +229,9 @@ const (
 )
 
 // pathRows returns rows for the call paths to a place.
-func pathRows(paths []answer.Path, figures func(lifetime.Amount) []string) [][]string {
-	return inside(len(paths), maxPaths, "via ", "other call path", figures, func(i int) (lifetime.Amount, string) {
-		return paths[i].Amount, strings.Join(paths[i].Callers, arrow)
+func pathRows(of *answer.Place, figures func(lifetime.Amount) []string) [][]string {
+	return inside(len(of.Paths), maxPaths, "via ", "other call path", figures, func(i int) (lifetime.Amount, string) {
+		return of.Paths[i].Amount, strings.Join(of.Paths[i].Callers, arrow)
 	})
 }
 

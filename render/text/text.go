@@ -64,8 +64,11 @@ func (p *Page) Para(first, indent, text string) {
 	if p.wraps {
 		width = p.width
 	}
-	p.Line("%s%s", first, wrap(text, indent, shorten.Columns(first), width))
+	p.Line("%s%s", first, wrap(text, indent, shorten.Columns(codes.ReplaceAllString(first, "")), width))
 }
+
+// codes matches the terminal codes of colours.
+var codes = regexp.MustCompile("\033\\[[0-9;]*m")
 
 // Table writes rows under a head, or without a head if it is nil. The cells of a row are aligned to the right, except
 // the last: it is a name that gets the rest of the width, or the line below. Different names stay different.

@@ -151,17 +151,18 @@ func TestBriefSays(t *testing.T) {
 		peak, low, saved := high-mib, high-2*mib, 101*mib-high
 		p := answer.Peak{Space: "cuda:0", Bytes: 100 * mib, Savings: []answer.WhatIfScenario{{Edits: []string{"batch=0.5"}, Advice: "Halve the batch.",
 			PeakBytes: &peak, LowBytes: &low, HighBytes: &high, SavedBytes: &saved}}}
-		return &answer.Report{Captures: []answer.CaptureReport{{Peaks: []answer.Peak{p}}}}
+		return &answer.Report{Captures: []answer.CaptureReport{{Info: answer.Capture{Spaces: make([]answer.Space, 1), Fails: true},
+			Leaks: answer.CaptureLeaks{Verdict: "no leak found"}, Peaks: []answer.Peak{p}}}}
 	}
-	if got := brief(healthy(96 * mib)); strings.Contains(got, "Halve") || !strings.Contains(got, "leaks   no leak and no other problem was found\n") {
+	if got := brief(healthy(96 * mib)); strings.Contains(got, "Halve") || !strings.Contains(got, "state   No request failed in the recording. No leak found.\ndo      Nothing has to be done.\n") {
 		t.Errorf("a saving of 4 %%: %s", got)
 	}
-	if got := brief(healthy(94 * mib)); !strings.Contains(got, "could   Halve the batch. The peak would be 93.0 MiB (92.0 to 94.0)") {
+	if got := brief(healthy(94 * mib)); !strings.Contains(got, "do      Nothing has to be done. If you need room: Halve the batch. The peak would be 93.0 MiB (92.0 to 94.0) instead of 100 MiB.\n") {
 		t.Errorf("a saving of 6 %%: %s", got)
 	}
 	short := healthy(100 * mib)
-	short.Unjudged, short.Captures[0].Leaks.Notes = "not judged: cuda:0 (1 step)", []string{"cuda:0: only 1 step was recorded; record about 50"}
-	if got := brief(short); !strings.Contains(got, "leaks   not judged: cuda:0: only 1 step was recorded; record about 50\n") {
+	short.Unjudged, short.Captures[0].Leaks.Verdict, short.Captures[0].Leaks.Notes = "not judged: cuda:0 (1 step)", "leaks cannot be judged", []string{"cuda:0: only 1 step was recorded; record about 50"}
+	if got := brief(short); !strings.Contains(got, "Leaks cannot be judged: only 1 step was recorded; record about 50.\ndo      No problem was found.\n") {
 		t.Errorf("too short: %s", got)
 	}
 	c, err := judged.Open("../../testdata/failures/ahead.pickle.zst", formats.Input{})

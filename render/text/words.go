@@ -37,7 +37,7 @@ func When(s *lifetime.SpaceInfo, t int64) string {
 	case s.Axis == lifetime.ProgramOrder:
 		return fmt.Sprintf("instruction %s of %s", units.Count(t), units.Count(s.End))
 	case s.Facts&lifetime.History == 0 && t == s.AtEnd(), s.Facts&lifetime.EndState != 0 &&
-		s.Allocations+s.Frees == 0 && s.Axis == lifetime.Time:
+		s.Allocations+s.Frees == 0 && s.Axis != lifetime.ProgramOrder:
 		return "the end" // the only instant that is known
 	case t < s.Begin, s.Axis == lifetime.Event && t < 0:
 		return "the start of the recording"

@@ -157,13 +157,14 @@ type shownFinding struct {
 // documentOf returns the document of c. place has the places of its spaces, pictures where their plots are. If
 // compared, it has what a comparison needs. series are all captures of the page, empty if they are of several ranks.
 func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compared bool, series *finding.Series) document {
-	leaks, found := answer.LeaksOf(c, ""), c.Findings()
+	r, found := answer.CaptureReportOf(c, ""), c.Findings()
+	leaks := &r.Leaks
 	if n := series.Captures(); n > 0 { // one judgement
 		found = slices.Concat(series.Findings(), found)
 		leaks.Verdict, leaks.Notes = "nothing grows over "+units.Plural(n, "capture"), nil
 	}
-	d := document{Name: c.Tables.Name(), Headline: text.Headline(c, &leaks, found),
-		Info: answer.InfoOf(c.Outline()), Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
+	d := document{Name: c.Tables.Name(), Headline: text.Headline(&r, answer.FindingsOf(c.Capture, found)),
+		Info: r.Info, Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
 	d.Plenty = text.Plenty(&d.Info)
 	for _, f := range c.Frames {
 		d.Frames = append(d.Frames, []any{f.Name(), f.File, f.Line, f.Kind.String(), f.Kind.Folded()})
@@ -192,19 +193,21 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 			d.Spaces[i].addSteps(c.Program().Steps(s), s)
 		}
 	}
-	for i := range leaks.Without {
-		at := slices.IndexFunc(d.Spaces, func(s space) bool { return s.ID == leaks.Without[i].Space })
-		d.Spaces[at].Without = text.WithoutLeaks(&leaks.Without[i])
+	for _, without := range text.Without(leaks) {
+		at := slices.IndexFunc(d.Spaces, func(s space) bool { return s.ID == without.Space })
+		d.Spaces[at].Without = text.WithoutLeaks(&without)
 	}
 	if s := mainOf(c); s != nil {
 		d.Main = index[s]
 		of, frame := &d.Spaces[index[s]], pictures[index[s]]
-		most := map[bool]int{false: 4}[d.Plenty] // changes beside the picture
-		remedies := answer.RemediesOf(c, s)
-		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]), nil)
-		p := answer.Peak{At: s.Peak(lifetime.Occupied).At}
+		p := answer.Peak{At: s.Peak(lifetime.Occupied).At, Bytes: s.Peak(lifetime.Occupied).Bytes}
 		p.AddSavings(c, s)
-		if of.Needs = s.Peak(lifetime.Occupied).Bytes; p.Unchanged != nil {
+		most, remedies := map[bool]int{false: 4}[d.Plenty], slices.Clone(answer.RemediesOf(c, s)) // changes beside the picture
+		if best := text.Best(&p); best >= most && most > 0 && best < len(remedies) {
+			remedies[most-1] = remedies[best] // the answer on top names it
+		}
+		of.Savings = savingsOf(s, frame, slices.Values(remedies[:min(len(remedies), most)]), nil)
+		if of.Needs = p.Bytes; p.Unchanged != nil {
 			of.Unchanged, of.Needs = text.Unchanged(p.Unchanged), *p.Unchanged.ReplayedBytes
 		}
 		if p.Unfinished {
@@ -219,7 +222,7 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 	}
 	for i := range leaks.OOMs[:min(len(leaks.OOMs), 8)] { // more are in memlane oom
 		o := oom{Head: text.FailureHead(&leaks.OOMs[i])}
-		for _, l := range text.FailureLines(&leaks.OOMs[i]) {
+		for _, l := range slices.DeleteFunc(text.FailureLines(&leaks.OOMs[i]), func(l text.FailureLine) bool { return l.Label == "more" }) { // the page is more
 			o.Lines = append(o.Lines, [2]string{l.Label, l.Text})
 		}
 		d.OOMs = append(d.OOMs, o)
