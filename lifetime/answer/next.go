@@ -11,18 +11,7 @@ import (
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// What is asked next. The first that applies is the field "next" of an answer: one command that tells more than the
-// answer does.
-//
-//	answer              next
-//	info                oom, if an allocation failed; leaks, if there is a history; else peak
-//	leaks, report       oom; the stacks of the largest leak; tune, if reserved memory is in pieces; the stacks of the first warning; peak
-//	peak                by line, after other sums; else leaks, or oom at a failure; by category in a compiled program
-//	diff                the stacks of the first new finding or the largest change, in the second capture; else its peak
-//	whatif              the categories of the peak
-//	tune                diff with a recording under the recommended settings; peak if nothing is gained
-//	ops                 peak by operation
-//	oom                 the peak at the failure, or how to record it: see nextStep
+// What is asked next is the field "next" of an answer: one command that tells more than the answer does.
 
 // commandLine returns a command line of memlane, quoted for a shell.
 func commandLine(args ...string) string {
@@ -62,24 +51,17 @@ func NewInfo(captures []Capture, ranks []Rank) *Info {
 }
 
 func afterInfo(captures []Capture) string {
-	has := func(is func(*Space) bool) (file string) {
-		for i := range captures {
-			for k := range captures[i].Spaces {
-				if is(&captures[i].Spaces[k]) {
-					return captures[i].File
-				}
-			}
+	for _, next := range []struct {
+		command string
+		is      func(Space) bool
+	}{
+		{"oom", func(s Space) bool { return len(s.OOMs) > 0 }},
+		{"leaks", func(s Space) bool { return slices.Contains(s.Facts, lifetime.History.Names()[0]) && s.Module == "" }},
+		{"peak", func(Space) bool { return true }},
+	} {
+		if i := slices.IndexFunc(captures, func(c Capture) bool { return slices.ContainsFunc(c.Spaces, next.is) }); i >= 0 {
+			return commandLine(next.command, captures[i].File)
 		}
-		return ""
-	}
-	if file := has(func(s *Space) bool { return len(s.OOMs) > 0 }); file != "" {
-		return commandLine("oom", file)
-	}
-	if file := has(func(s *Space) bool { return slices.Contains(s.Facts, lifetime.History.Names()[0]) && s.Module == "" }); file != "" {
-		return commandLine("leaks", file)
-	}
-	if file := has(func(*Space) bool { return true }); file != "" {
-		return commandLine("peak", file)
 	}
 	return ""
 }

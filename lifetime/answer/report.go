@@ -26,7 +26,6 @@ type Report struct {
 	Ranks     []Rank     `json:"ranks,omitempty"`     // one for each rank, if there are several and every capture names its rank
 
 	Grade    string          `json:"-"` // what the tool whose rules these are says of all findings; "" for memlane's own rules
-	First    []Finding       `json:"-"` // most severe findings, one for each cause
 	Captures []CaptureReport `json:"-"`
 	RankInfo *RankSummary    `json:"-"`
 	Outliers []Finding       `json:"-"` // about ranks
@@ -52,8 +51,6 @@ type CaptureReport struct {
 
 	summary Summary
 }
-
-const maxFirst = 3
 
 // CaptureReportOf returns the part of a report about one capture. rules are those of LeaksOf.
 func CaptureReportOf(c *judge.Capture, rules string) CaptureReport {
@@ -81,7 +78,6 @@ func NewReport(rules string, of []CaptureReport, ranks *Ranks, outliers []findin
 	for i := range of {
 		r.Summary.join(of[i].summary)
 	}
-	r.First = firstOf(leaks)
 	return r
 }
 
@@ -91,7 +87,6 @@ func (r *Report) AddSeries(s *finding.Series) {
 		return
 	}
 	r.Unjudged, r.Nothing = "", false
-	r.First = append(firstOf([]CaptureLeaks{{Findings: r.Outliers}}), r.First...)
 	r.Outliers = nil // they are about the captures
 	for i := range r.Captures {
 		if l := &r.Captures[i].Leaks; l.unjudged != "" {
@@ -129,23 +124,6 @@ func (sum *Summary) join(o Summary) {
 	if o.Timestamp != nil && (sum.Timestamp == nil || *o.Timestamp > *sum.Timestamp) {
 		sum.Timestamp = o.Timestamp
 	}
-}
-
-// firstOf returns the most severe findings above Info, one for each cause, at most maxFirst.
-func firstOf(all []CaptureLeaks) (first []Finding) {
-	var causes []string
-	for severity := finding.Critical; severity > finding.Info; severity-- {
-		for i := range all {
-			for _, f := range all[i].Findings {
-				if f.Level() != severity || f.Cause != "" && slices.Contains(causes, f.Cause) || len(first) == maxFirst {
-					continue
-				}
-				causes = append(causes, f.Cause)
-				first = append(first, f)
-			}
-		}
-	}
-	return first
 }
 
 // OfCaptures returns the findings without those about ranks.

@@ -126,16 +126,11 @@ func (p *picture) explanation(l *layout) string {
 	if p.Below > 0 && p.o.Advice != "" {
 		s = p.o.Advice + " " + s
 	}
-	if p.o.Layout == Address {
-		return s + ". Gaps between regions are not drawn."
+	at := func(before int64) int64 { return p.Space.LevelAt(p.Space.AtEnd()-before, lifetime.Occupied) }
+	if drawn, end := at((p.To-p.From)/500), at(0); max(end-drawn, drawn-end) > p.peak.Bytes/20 { // in the last pixel, and after it
+		s = "At the end " + units.Bytes(end) + " are in use. " + s
 	}
-	s += ". Width is lifetime, height is size."
-	last := p.Space.AtEnd()
-	drawn, end := p.Space.LevelAt(last-(p.To-p.From)/500, lifetime.Occupied), p.Space.LevelAt(last, lifetime.Occupied) // in the last pixel, and after it
-	if change := end - drawn; max(change, -change) > p.peak.Bytes/100 {
-		s += " After the last event " + units.Bytes(end) + " are in use."
-	}
-	return s
+	return s + map[bool]string{true: ". Gaps between regions are not drawn.", false: ". Width is lifetime, height is size."}[p.o.Layout == Address]
 }
 
 // peakLine marks the peak: its height in the stacked layout, its time in the other.

@@ -291,13 +291,12 @@ func FitNames(rows []Row, width canvas.Length) (names, places []string) {
 	return canvas.FitAll(names, canvas.TextSize, rooms), places
 }
 
-// Footer writes a text at the bottom of a page whose height is in pixels. It writes
-// only the first sentence, or its first part, if the rest does not fit.
+// Footer writes a text at the bottom of a page whose height is in pixels: the sentences that fit, or the parts of the first one that do.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
 	for _, end := range []string{". ", ";", ", "} {
-		if canvas.Width(text, canvas.TextSize) > width {
-			text, _, _ = strings.Cut(text, end)
+		for at := strings.LastIndex(text, end); at >= 0 && canvas.Width(text, canvas.TextSize) > width; at = strings.LastIndex(text, end) {
+			text = text[:at]
 		}
 	}
 	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))

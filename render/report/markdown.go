@@ -29,8 +29,9 @@ func WriteMarkdown(w io.Writer, r *answer.Report, in Repository) error {
 	}
 	verdict[0] = "**" + verdict[0] + "**"
 	m.line("%s", strings.Join(verdict, " · "))
-	m.ooms(r)
-	m.first(r)
+	if m.ooms(r); len(r.OOMs) == 0 && r.Grade == "" {
+		m.line("\n%s", Escape(text.Do(r)))
+	}
 	m.memory(r)
 	m.ranks(r.RankInfo)
 	m.findings(r)
@@ -109,15 +110,6 @@ func (m *markdown) ooms(r *answer.Report) {
 	}
 	if n := len(r.OOMs) - maxFailures; n > 0 {
 		m.line("and %s\n", units.Plural(n, "more failure"))
-	}
-}
-
-func (m *markdown) first(r *answer.Report) {
-	for i, f := range text.First(r) {
-		if i == 0 {
-			m.line("\n## Do first\n")
-		}
-		m.line("%d. **%s** (%s) %s: %s", i+1, f.Rule, f.Severity, Escape(cmp.Or(f.Name, f.Space)), Escape(cmp.Or(strings.Join(f.Suggestions[:min(len(f.Suggestions), 1)], ""), f.Description)))
 	}
 }
 

@@ -36,12 +36,15 @@ func Brief(w io.Writer, r *answer.Report, s Style) error {
 	} else {
 		lives(r, line)
 	}
-	label := "more  "
-	for _, command := range []string{r.Next, report(r)} {
-		if command != "" { // not wrapped: it is copied
-			p.Line("%s  %s", label, Printable(command))
-			label = "      "
-		}
+	commands := []string{r.Next}
+	switch {
+	case len(r.OOMs) > 0:
+		commands = append(commands, "memlane report -o report.html "+answer.Quoted(r.OOMs[0].File))
+	case len(r.Captures) > 0:
+		commands = append(commands, "memlane report -o report.html "+answer.Quoted(r.Captures[0].Info.File))
+	}
+	for i, command := range commands { // not wrapped: they are copied
+		p.Line("%-6s  %s", map[bool]string{true: "more"}[i == 0], Printable(command))
 	}
 	return p.To(w)
 }
@@ -104,20 +107,32 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	line("do", doing(f))
 }
 
+// Do says what to do first about captures of which no request failed for good.
+func Do(r *answer.Report) string {
+	do, _, _ := advice(r)
+	return do
+}
+
+// advice is advise for all captures; peak is the highest, nil without one.
+func advice(r *answer.Report) (do string, of *answer.Finding, peak *answer.Peak) {
+	var peaks []answer.Peak
+	plenty, sure := true, true
+	for i := range r.Captures {
+		c := &r.Captures[i]
+		_, unknown := judged(c)
+		peaks, plenty, sure = append(peaks, c.Peaks...), plenty && Plenty(&c.Info), sure && unknown == "" && isWhole(&c.Info)
+	}
+	peak = highest(peaks)
+	do, of = advise(peak, r.Findings, plenty, sure)
+	return do, of, peak
+}
+
 // lives says what the highest peak consists of; whether requests failed; what leaks, or that nothing does or why that is unknown; and what to do.
 func lives(r *answer.Report, line func(label, text string)) {
 	of := func(file string) string { // names a capture, if there are several
 		return strings.Repeat(file+": ", min(len(r.Captures)-1, 1))
 	}
-	var peaks []answer.Peak
-	plenty, sure := true, r.Unjudged == ""
-	for i := range r.Captures {
-		c := &r.Captures[i]
-		peaks = append(peaks, c.Peaks...)
-		plenty, sure = plenty && Plenty(&c.Info), sure && isWhole(&c.Info)
-	}
-	peak := highest(peaks)
-	do, f := advise(peak, r.Findings, plenty, sure)
+	do, f, peak := advice(r)
 	if peak != nil {
 		filled := peakSentence(peak)
 		if f == nil {
@@ -135,15 +150,4 @@ func lives(r *answer.Report, line func(label, text string)) {
 		line(map[bool]string{true: "leaks", false: "found"}[f.Leak], of(f.File)+f.Description+confident(f.Confidence))
 	}
 	line("do", do)
-}
-
-// report returns the command that writes the page about the capture that matters most; "" without captures.
-func report(r *answer.Report) string {
-	switch {
-	case len(r.OOMs) > 0:
-		return "memlane report -o report.html " + answer.Quoted(r.OOMs[0].File)
-	case len(r.Captures) > 0:
-		return "memlane report -o report.html " + answer.Quoted(r.Captures[0].Info.File)
-	}
-	return ""
 }

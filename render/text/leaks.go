@@ -138,8 +138,8 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 	for _, note := range l.Notes {
 		p.Para("  ", "  ", note)
 	}
-	advised := map[string]bool{} // suggestions that were already written
-	shown := besides(p.failed, l.Findings)
+	advised := map[string]bool{}                                                                                       // suggestions that were already written
+	shown := slices.DeleteFunc(slices.Clone(l.Findings), func(f answer.Finding) bool { return f.Failure && p.failed }) // those are told
 	if !all {
 		shown = oneOfEachCause(shown)
 	}

@@ -2,26 +2,19 @@ package text
 
 import (
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime/answer"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
-// First returns what to do first besides what r.OOMs says: not a failure again.
-func First(r *answer.Report) []answer.Finding { return besides(len(r.OOMs) > 0, r.First) }
-
-// besides returns the findings without the failures, if answers about these were written.
-func besides(failed bool, found []answer.Finding) []answer.Finding {
-	return slices.DeleteFunc(slices.Clone(found), func(f answer.Finding) bool { return f.Failure && failed })
-}
-
 // Report writes why an allocation failed, then for each capture its findings, its peak and what it contains, each once: no failure is a
 // finding again, and no total a table.
 func Report(w io.Writer, r *answer.Report, s Style) error {
 	p := NewPage(s)
-	p.failuresFirst(r.OOMs)
+	if p.failuresFirst(r.OOMs); len(r.OOMs) == 0 && r.Grade == "" {
+		p.Para("", "  ", Do(r))
+	}
 	if len(r.Captures) > 1 || r.Grade != "" { // one has its own verdict
 		p.Para("", "  ", strings.Join(Verdict(r), "; "))
 	}

@@ -2,6 +2,7 @@ package text
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/memlane/memlane/internal/units"
@@ -11,15 +12,11 @@ import (
 
 // Verdict sums the findings up, in one or two phrases.
 func Verdict(r *answer.Report) []string {
-	switch {
-	case r.Grade != "":
-		return []string{r.Grade, counts(r)}
-	case r.Nothing:
-		return []string{r.Unjudged, counts(r)}
-	case r.Unjudged != "":
-		return []string{counts(r), r.Unjudged}
+	all := []string{r.Grade, counts(r), r.Unjudged}
+	if r.Nothing {
+		all = []string{r.Unjudged, counts(r)}
 	}
-	return []string{counts(r)}
+	return slices.DeleteFunc(all, func(part string) bool { return part == "" })
 }
 
 // counts returns the numbers of findings by severity: "1 critical finding, 2 warnings, 3 notes".
