@@ -10,6 +10,7 @@ import (
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/selection"
 )
 
@@ -60,9 +61,26 @@ func CaptureReportOf(c *judge.Capture, rules string) CaptureReport {
 	for _, i := range selection.Choose(o.Outline, false).Spaces {
 		p := OutlinePeakOf(&o.Tables, o.Spaces[i], selection.AtPeak)
 		p.AddSavings(c, o.Spaces[i].Whole())
+		if p.UsageOnly {
+			p.Categories = totalsBelow(c.Capture, &p)
+		}
 		r.Peaks = append(r.Peaks, p)
 	}
 	return r
+}
+
+// totalsBelow returns the parts of a recorded total, if those of the memory IDs below it have exactly its bytes, as in memory timelines.
+func totalsBelow(c *lifetime.Capture, p *Peak) []Part {
+	var all sums
+	for _, s := range c.Spaces {
+		if name, below := strings.CutPrefix(s.ID(), p.Space+"/"); below {
+			all.add(name, purpose.Recorded, lifetime.Amount{Bytes: max(s.LevelAt(p.At, lifetime.Occupied), 0)})
+		}
+	}
+	if all.total != p.Bytes {
+		return []Part{}
+	}
+	return all.parts()
 }
 
 // NewReport combines the reports about captures. outliers are the findings about ranks; ranks may be nil.

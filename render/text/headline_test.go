@@ -1,6 +1,9 @@
 package text_test
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/memlane/memlane/formats"
@@ -69,5 +72,21 @@ func TestHeadline(t *testing.T) {
 		if got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", file, got, want)
 		}
+	}
+}
+
+// TestTimeline: a memory timeline tells what the peak is for.
+func TestTimeline(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "timeline.json")
+	if err := os.WriteFile(file, []byte("[[1000, 2000, 3000], [[0, 4194304, 0, 0, 0, 0, 0, 0, 0], [0, 4194304, 1048576, 0, 0, 6291456, 0, 0, 1024], [0, 4194304, 0, 0, 0, 0, 0, 0, 0]]]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := judged.Open(file, formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := answer.CaptureReportOf(c, "")
+	if got, want := text.Headline(&r, r.Leaks.Findings), "The peak of timeline is 11.0 MiB: 6.00 MiB activation, 4.00 MiB parameter, 1.00 MiB optimizer state."; !strings.HasSuffix(got, "\n"+want) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -116,7 +116,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("", usageOnly)
 		return
 	}
-	if !s.Of.OnlyOccupied {
+	if s.Peak.RequestedBytes != s.Peak.Bytes {
 		p.row("", "%s requested", units.Exact(s.Peak.RequestedBytes))
 	}
 	if len(s.AtPeak.Categories) > 0 && s.Program == nil {
@@ -137,7 +137,7 @@ func (p *Page) levels(s *answer.Space) {
 		p.row("at end", "%s", units.Exact(s.EndBytes))
 		p.row("", "%s recorded in %s", units.Exact(s.Live.Bytes), units.Plural(s.Live.Count, "buffer"))
 	}
-	if !s.Of.OnlyOccupied {
+	if s.Live.RequestedBytes != s.Live.Bytes {
 		p.row("", "%s requested", units.Exact(s.Live.RequestedBytes))
 	}
 	if len(s.HeldBy) > 0 {
