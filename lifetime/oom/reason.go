@@ -112,7 +112,7 @@ var reasons = map[Reason]struct {
 		devices: map[string]string{"xpu": "Split the request: the driver may limit one allocation; see {monitor}."}},
 	Host: {words: "host memory ran out, not the device's", advice: [4]string{
 		other: "Use smaller arrays or fewer worker processes, or add host memory."}},
-	Survived: {words: "the program went on without it", advice: [4]string{other: "Nothing must be done; more memory may make it faster."}},
+	Survived: {words: "the program went on without it", advice: [4]string{other: "Nothing has to be done; more memory may make it faster."}},
 	Unknown: {words: "the text does not say", advice: [4]string{
 		other:      "Keep what the allocator prints above the error, or record a profile.",
 		torch:      "Record a snapshot with _record_memory_history and _dump_snapshot.",

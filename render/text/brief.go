@@ -123,7 +123,7 @@ func advice(r *answer.Report) (do string, of *answer.Finding, peak *answer.Peak)
 		peaks, plenty, sure = append(peaks, c.Peaks...), plenty && Plenty(&c.Info), sure && unknown == "" && isWhole(&c.Info)
 	}
 	peak = highest(peaks)
-	do, of = advise(peak, r.Findings, plenty, sure)
+	do, of = advise(peak, r.Findings, r.OOMs, plenty, sure)
 	return do, of, peak
 }
 

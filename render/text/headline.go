@@ -27,7 +27,7 @@ func Headline(r *answer.CaptureReport, found []answer.Finding) string {
 		return contents(&r.Info) + "."
 	}
 	well, unknown := judged(r)
-	do, f := advise(peak, found, Plenty(&r.Info), unknown == "" && isWhole(&r.Info))
+	do, f := advise(peak, found, r.Leaks.OOMs, Plenty(&r.Info), unknown == "" && isWhole(&r.Info))
 	filled := peakSentence(peak)
 	if places := largestPlaces(peak); f == nil && len(peak.Savings) == 0 && places != "" && tell(peak.Categories) {
 		filled += " The largest by place: " + places + "."
@@ -35,16 +35,14 @@ func Headline(r *answer.CaptureReport, found []answer.Finding) string {
 	if r.Info.Damaged { // more may have been in use later
 		filled = "At least, as the file is damaged: " + filled
 	}
-	wrong := ""
-	switch {
-	case f == nil:
+	if f == nil {
 		filled = joined(" ", idle(peak), filled)
-	case isWrong(f):
+	} else if isWrong(f) {
 		return joined("\n", do, fmt.Sprintf("%s in %s: %s.", named(f, strings.ReplaceAll(f.Rule, "_", " ")), f.Space, f.Description), filled+" "+well)
-	default:
-		wrong = fmt.Sprintf("In %s: %s.", f.Space, f.Description)
+	} else {
+		well = joined(" ", fmt.Sprintf("In %s: %s.", f.Space, f.Description), well)
 	}
-	return joined("\n", do, joined(" ", wrong, well, unknown), filled)
+	return joined("\n", do, joined(" ", well, unknown), filled)
 }
 
 // isWrong reports whether a finding is more than a note.
@@ -53,11 +51,14 @@ func isWrong(f *answer.Finding) bool { return f.Leak || f.Level() > finding.Info
 // advise says what to do about a capture of which no request failed for good, and which finding is the reason. That is the worst finding.
 // Without one it says that nothing is wrong, as far as that is known; and for those who need room, if there is not plenty, what gives most of it: what
 // a note is about, or the change with which the peak is surely lowest. peak may be nil.
-func advise(peak *answer.Peak, found []answer.Finding, plenty, sure bool) (do string, of *answer.Finding) {
+func advise(peak *answer.Peak, found []answer.Finding, survived []answer.Failure, plenty, sure bool) (do string, of *answer.Finding) {
 	if f := worst(found); f != nil {
 		return f.Advice, f
 	}
 	do = map[bool]string{true: "Nothing has to be done.", false: "No problem was found."}[sure]
+	if len(survived) > 0 {
+		do = survived[0].Advice
+	}
 	if plenty || peak == nil {
 		return do, nil
 	}
