@@ -101,9 +101,7 @@ func died(f *answer.Failure, several bool, line func(label, text string)) {
 	line("died", fmt.Sprintf("%s%s did not fit %s", asked(f), and, where))
 	line("why", reason(f))
 	line("filled", memory(f))
-	if len(f.Holders) > 0 {
-		line("held", holding(f))
-	}
+	line("held", strings.Repeat(holding(f), min(len(f.Holders), 1)))
 	line("do", doing(f))
 }
 

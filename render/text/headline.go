@@ -64,15 +64,14 @@ func advise(peak *answer.Peak, found []answer.Finding, survived []answer.Failure
 	}
 	saved, room := int64(0), ""
 	if i := Best(peak); i >= 0 {
-		s := &peak.Savings[i]
-		saved, room = peak.Bytes-*s.HighBytes, fmt.Sprintf("%s The peak would be %s instead of %s.", s.Advice, About(s.PeakBytes, s.LowBytes, s.HighBytes), units.Bytes(peak.Bytes))
+		s, until := &peak.Savings[i], map[bool]string{true: " until the recording ends"}[peak.Unfinished]
+		saved, room = peak.Bytes-*s.HighBytes, fmt.Sprintf("%s The peak%s would be %s%s.", s.Advice, until, About(s.PeakBytes, s.LowBytes, s.HighBytes),
+			map[bool]string{true: " instead of " + units.Bytes(peak.Bytes)}[peak.Unchanged == nil]) // else it lowers another peak
 	}
 	for i := range found {
 		f := &found[i]
-		if peak.Program != nil && f.Bytes < peak.Program.Temporaries { // others need more
-			continue
-		}
-		if !f.Failure && f.Advice != "" && f.Space == peak.Space && f.File == peak.File && f.Bytes > saved && !trifle(f.Bytes, peak) {
+		less := peak.Program != nil && f.Bytes < peak.Program.Temporaries // than others need
+		if !less && !f.Failure && f.Advice != "" && f.Space == peak.Space && f.File == peak.File && f.Bytes > saved && !trifle(f.Bytes, peak) {
 			saved, room, of = f.Bytes, f.Advice, f
 		}
 	}

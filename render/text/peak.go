@@ -315,7 +315,7 @@ func (p *Page) instructions(k *answer.Peak) {
 		p.Line("%12s%s", "", instruction(o.Instruction, p.width-12))
 	}
 	if n := len(k.Places) - len(shown); n > 0 {
-		figures(rest(k.Places[len(shown):]), "", more(n, "place"))
+		figures(rest(k.Places[len(shown):]), "", units.Plural(n, "more place"))
 	}
 }
 
