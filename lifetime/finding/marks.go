@@ -66,6 +66,23 @@ func (m *Marks) Buffers(s *lifetime.Space) []int {
 	return m.spaces[s].buffers
 }
 
+// Leaking returns the buffers of the marked sites that leak, in order: those that findings keep, and all of a site of which they keep none.
+func (m *Marks) Leaking(s *lifetime.Space) (all []int) {
+	if m == nil {
+		return nil
+	}
+	kept, named, of := make([]bool, len(s.Buffers)), map[lifetime.SiteID]bool{}, m.spaces[s]
+	for _, i := range of.buffers {
+		kept[i], named[s.Buffers[i].Site] = true, true
+	}
+	for i := range s.Buffers {
+		if site := s.Buffers[i].Site; of.sites[site].Text != "" && (kept[i] || !named[site]) {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
 // Mark gives the buffers that findings call leaked the category purpose.Leaked, with the rule and the confidence of the
 // finding, so that sums by category and findings agree, also where nothing else has a category. In formats whose outlines do not
 // have the history (lifetime.Traits.Folded) nothing changes. A person's own categories stay.

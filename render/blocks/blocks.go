@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 
 	"github.com/memlane/memlane/lifetime"
@@ -134,7 +133,7 @@ type picture struct {
 
 	free  region.Holes // in the address layout: when the last request failed
 	names []spot       // of classes, on their areas
-	keys  bool         // list what has no name there below the plot, and no legend
+	keys  bool         // the legend is below the plot
 
 	path canvas.Path // memory for one outline
 }
@@ -154,10 +153,7 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 	}
 	p.Space, p.From, p.To = s, s.Begin, s.End
 	var below point
-	var keys point
-	if asked.Height == 0 || o.Height >= plot.KeysHeight {
-		keys = p.Narrow()
-	}
+	keys := p.Narrow(plot.KeyLines(asked.Height))
 	if asked.Height == 0 {
 		p.o.Height += int(keys / 10)
 	}
@@ -175,10 +171,13 @@ func newPicture(c *judge.Capture, s *lifetime.Space, o Options) (*picture, error
 	if p.m != nil {
 		p.m.fit(p.Bottom-p.Top, p.ceiling)
 	}
-	p.lowest = lowest(s)
+	p.lowest = plot.Lowest(s)
 	p.classify()
 	if p.buffers == 0 {
 		return nil, errors.New("no buffer is alive in the recording")
+	}
+	if p.keys && asked.Height == 0 {
+		p.o.Height -= p.Keys(p.rows())
 	}
 	return p, nil
 }
@@ -202,18 +201,6 @@ func (p *picture) most() uint64 {
 		return max(p.m.bytes, 1)
 	}
 	return uint64(max(p.peak.Bytes, 1))
-}
-
-// lowest returns the first recorded address of the space.
-func lowest(s *lifetime.Space) uint64 {
-	first := uint64(math.MaxUint64)
-	for i := range s.Buffers {
-		first = min(first, s.Buffers[i].Addr)
-	}
-	for i := range s.Regions {
-		first = min(first, s.Regions[i].Addr)
-	}
-	return first
 }
 
 // checkFacts returns an error if the space lacks a fact that the picture needs.

@@ -21,6 +21,7 @@ import (
 	"github.com/memlane/memlane/lifetime/frame"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/canvas"
+	"github.com/memlane/memlane/render/plot"
 )
 
 var update = flag.Bool("update", false, "rewrite the pictures in testdata")
@@ -363,6 +364,24 @@ func TestLeakBesideOthers(t *testing.T) {
 		leaks := slices.DeleteFunc(d.titles, func(s string) bool { return !strings.Contains(s, "leak: 3.00 MiB in 6 buffers") })
 		if len(leaks) != 6 || strings.Contains(strings.Join(leaks, ""), "8.00 MiB") {
 			t.Errorf("colours %d: of a leak of 6 buffers, %d are drawn: %q", color, len(leaks), leaks)
+		}
+	}
+}
+
+// TestNarrowKeys: on a phone, the legend has the largest groups, also one whose figure is on its area, with whole names.
+func TestNarrowKeys(t *testing.T) {
+	p := newProgram("keys.bin", cuda)
+	p.alloc(10, 500*mib, p.at("load_pretrained_checkpoint", "checkpoint_of_the_language_model.py", 112))
+	for i := range 12 {
+		p.alloc(10, int64(20-i)*mib, p.at("forward_of_a_layer", "modeling_of_the_layers.py", i+1))
+	}
+	c, s := p.finish(t)
+	for _, width := range []int{plot.Least, 640, 960} {
+		svg := string(render(t, c, s, Options{Width: width}))
+		for _, want := range []string{"checkpoint_of_the_language_model.py:112", "modeling_of_the_layers.py:1", "modeling_of_the_layers.py:4"} {
+			if width < 640 && !strings.Contains(svg, ">"+want+" <tspan") || width == 960 && !strings.Contains(svg, ">"+want) && !strings.Contains(svg, ">load_pretrained_checkpoint<") {
+				t.Errorf("width %d: no %q", width, want)
+			}
 		}
 	}
 }

@@ -18,7 +18,6 @@ type class struct {
 	look        canvas.Look
 	bytes       int64 // alive at the peak
 	hidden      bool  // has no buffers
-	named       bool  // its name is on one of its areas
 }
 
 // shades are the classes of size, from small to large.
@@ -49,7 +48,10 @@ type usage struct {
 
 // classify assigns the classes and counts the buffers: first leaks, then the classes of Color.
 func (p *picture) classify() {
-	p.findLeaks()
+	p.leaking = make([]bool, len(p.s.Buffers))
+	for _, i := range p.o.Marks.Leaking(p.s) {
+		p.leaking[i] = true
+	}
 	p.ofPart = make([]uint8, 2*len(p.c.Sites))
 	sites := p.usages()
 	n := 0
@@ -235,23 +237,6 @@ func (p *picture) label(part int) (l label) {
 		l.leak = p.o.Marks.At(p.s, site).Text
 	}
 	return l
-}
-
-// findLeaks tells the buffers that leak from others of their sites. If a finding does not name buffers, all of its sites leak.
-func (p *picture) findLeaks() {
-	p.leaking = make([]bool, len(p.s.Buffers))
-	named := make([]bool, len(p.c.Sites))
-	for _, i := range p.o.Marks.Buffers(p.s) {
-		site := p.s.Buffers[i].Site
-		p.leaking[i] = p.o.Marks.At(p.s, site).Text != ""
-		named[site] = true
-	}
-	for id := range named {
-		named[id] = named[id] || p.o.Marks.At(p.s, lifetime.SiteID(id)).Text == ""
-	}
-	for i := range p.leaking {
-		p.leaking[i] = p.leaking[i] || !named[p.s.Buffers[i].Site]
-	}
 }
 
 // partOf returns the part of a site that a buffer belongs to: twice the site, and 1 more if it leaks.

@@ -66,7 +66,8 @@ func (p *picture) draw() error {
 		p.Plate(name.Text, name.look)
 	}
 	p.DrawLabels()
-	p.legend()
+	rows := p.rows()
+	p.Legend(p.Top, rows[:min(len(rows), int((point(p.o.Height)*10-p.Top)/plot.RowHeight))]) // it stays on the page
 	p.Others(p.o.Height, p.other)
 	p.Footer(p.o.Height, p.explanation(&l))
 	return nil
@@ -148,23 +149,26 @@ func (p *picture) peakLine() {
 	p.Dot(p.peak, y)
 }
 
-// legend lists the classes, and the bytes below the buffers.
-func (p *picture) legend() {
-	var rows []plot.Row
+// rows returns the legend: the classes, and the bytes below the buffers, which come first if only some rows fit.
+func (p *picture) rows() (rows []plot.Row) {
 	tops := plot.Tops(p.s, len(p.classes), p.seen(func(i int) int { return int(p.classOf(i)) }))
 	for k, c := range p.classes {
-		if below := atPeak(c.bytes); !c.hidden && !(p.keys && c.named) {
+		if below := atPeak(c.bytes); !c.hidden {
 			if c.bytes == 0 {
 				below = "at most " + units.Bytes(tops[k])
 			}
 			rows = append(rows, plot.Row{Look: c.look, Name: c.name, Place: c.place, Below: cmp.Or(c.leak, below), Bad: c.leak != ""})
 		}
 	}
-	if base := p.base(); base > 0 {
-		rows = append(rows, plot.BaseRow(base, p.Below > 0))
+	at := len(rows)
+	if p.keys {
+		at = 0
 	}
 	if len(p.s.Stack) > 0 {
-		rows = append(rows, plot.Row{Look: stackLook, Name: plot.StackName, Below: atPeak(p.s.StackAt(p.peak.At))})
+		rows = slices.Insert(rows, at, plot.Row{Look: stackLook, Name: plot.StackName, Below: atPeak(p.s.StackAt(p.peak.At))})
+	}
+	if base := p.base(); base > 0 {
+		rows = slices.Insert(rows, at, plot.BaseRow(base, p.Below > 0))
 	}
 	if p.m != nil && len(p.s.Regions) > 0 {
 		row := plot.Row{Look: canvas.Look{Role: canvas.Room}, Name: "reserved but free"}
@@ -174,12 +178,7 @@ func (p *picture) legend() {
 		}
 		rows = append(rows, row)
 	}
-	rows = append(rows, p.RefusedRows()...)
-	if p.keys {
-		p.Keys(rows)
-	} else {
-		p.Legend(p.Top, rows[:min(len(rows), int((point(p.o.Height)*10-p.Top)/plot.RowHeight))]) // it stays on the page
-	}
+	return append(rows, p.RefusedRows()...)
 }
 
 func atPeak(bytes int64) string { return units.Bytes(bytes) + " at the peak" }

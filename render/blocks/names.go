@@ -48,7 +48,6 @@ func (p *picture) spots(l *layout, b *bands, height plot.Scale) (names []spot) {
 			text, ok := p.onTop(canvas.Clean(words[i/2]), figure, &all[k])
 			if ok {
 				names = append(names, spot{text, c.look})
-				p.classes[k].named = figure != ""
 				break
 			}
 		}

@@ -28,6 +28,7 @@ const (
 	listMost               = 20
 	barPitch canvas.Length = 200
 	barHigh  canvas.Length = 140
+	barLeast canvas.Length = 660 // with the distances to its texts
 )
 
 // group sums the buffers at the peak as bars, largest first. The last of room bars has the rest.
@@ -81,26 +82,23 @@ func (p *peak) list() {
 	const left canvas.Length = 160
 	p.Page.Text(canvas.Text{X: left, Y: p.listTop - 130, Bold: true, S: title, Aside: "largest first"})
 	var rows []plot.Row
-	amounts, longest := canvas.Length(0), int64(1)
+	name, amounts, longest := canvas.Length(0), canvas.Length(0), int64(1)
 	for _, b := range p.bars {
-		row := plot.Row{Name: b.name, Place: b.place}
-		if row.Place != "" && p.narrow() { // a line of code tells more than its function
-			row = plot.Row{Name: row.Place}
-		}
-		rows, longest = append(rows, row), max(longest, b.bytes)
+		rows, longest = append(rows, plot.Row{Name: b.name, Place: b.place}), max(longest, b.bytes)
 		amounts = max(amounts, canvas.Width(p.amount(b), canvas.TextSize))
+		name = max(name, canvas.Width(strings.TrimSpace(b.name+" "+b.place), canvas.TextSize))
 	}
 	right := p.Right
 	if len(p.legend()) == 0 || p.narrow() {
 		right = p.Width - left
 	}
-	wide := (right - left) * 2 / 5
+	wide := max((right-left)*2/5, min(name, right-left-amounts-barLeast)) // names are whole while bars have room
 	x := left + wide + 100
 	scale := plot.Scale{From: uint64(longest), To: uint64(max(right-x-amounts-60, 10))}
-	names, places := plot.FitNames(rows, wide)
+	rows = plot.FitRows(rows, wide)
 	for i, b := range p.bars {
 		y := p.listTop + canvas.Length(i)*barPitch
-		p.Page.Text(canvas.Text{X: left, Y: y + 110, S: names[i], Aside: places[i]})
+		p.Page.Text(canvas.Text{X: left, Y: y + 110, S: rows[i].Name, Aside: rows[i].Place})
 		end := p.bar(b, x, y, scale)
 		p.Page.Text(canvas.Text{X: end + 60, Y: y + 110, Role: canvas.Dim, S: p.amount(b)})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/judge"
+	"github.com/memlane/memlane/render/canvas"
 )
 
 // TestPieces checks the free bytes at the peak and their largest piece: from the recorded regions, and as the allocator reports it.
@@ -32,6 +33,32 @@ func TestPieces(t *testing.T) {
 	s.Totals = nil
 	if rows := (&usage{s: s}).pieces(); rows != nil {
 		t.Errorf("%+v without regions and reports", rows)
+	}
+}
+
+// TestLegendLooks: no two rows of a legend have the same look.
+func TestLegendLooks(t *testing.T) {
+	c := run(t, "one", 30<<20, 50<<20, 20<<20, 40<<20, 10<<20)
+	for _, limit := range []int64{0, 200 << 20, 80 << 30} {
+		for _, base := range []int64{0, 5 << 20} {
+			s := *c.Spaces[0]
+			s.Limit, s.Base = limit, base
+			u, err := newUsage(c, &s, Options{}.withDefaults(420, 240))
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.ceiling = u.Ceiling(u.most())
+			names := map[canvas.Look]string{}
+			for _, row := range u.legend() {
+				if other, ok := names[row.Look]; ok {
+					t.Errorf("capacity %d, base %d: %s looks like %s", limit, base, row.Name, other)
+				}
+				names[row.Look] = row.Name
+			}
+			if len(names) < 3 {
+				t.Errorf("rows %v", names)
+			}
+		}
 	}
 }
 

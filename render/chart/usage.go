@@ -31,7 +31,7 @@ type Options struct {
 	// in a small panel, on the same scale of bytes, if a given Height has room for them.
 	Others []*lifetime.Space
 
-	keys bool // a narrow picture lists its rows below its plot
+	keys int // lines of a narrow picture for its rows below its plot
 
 	// Frame is set by Usage to where the plot is in the picture. nil = not wanted.
 	Frame *plot.Frame
@@ -85,9 +85,7 @@ const (
 // newUsage returns a usage with its curves. It fails if no memory was in use.
 func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error) {
 	u := &usage{figure: newFigure(s, o.Width), c: c, s: s, o: o}
-	if o.keys {
-		u.keys = u.Narrow()
-	}
+	u.keys = u.Narrow(o.keys)
 	if u.peak.Bytes <= 0 || s.Begin >= s.End {
 		return nil, fmt.Errorf("space %s: %w", s.ID(), errNothing)
 	}
@@ -112,7 +110,7 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 // It fails if no memory was in use. The same input gives the same bytes.
 func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	const least = 240 // pixels
-	o.keys = o.Height == 0 || o.Height >= plot.KeysHeight
+	o.keys = plot.KeyLines(o.Height)
 	u, err := newUsage(c.Capture, s, o.withDefaults(420, least))
 	if err != nil {
 		return err
@@ -137,18 +135,19 @@ func Usage(w io.Writer, c *judge.Capture, s *lifetime.Space, o Options) error {
 	}
 	u.Bottom = canvas.Length(u.o.Height-66)*10 - u.keys - below - u.FindPhases(c.Program())
 	u.Top = u.Labels(430, u.peak, u.most(), u.ceiling, u.Width-100)
+	rows := u.legend()
+	if u.keys > 0 {
+		slices.Reverse(rows) // what is always in use comes first, as only some rows fit
+		if left := u.Keys(rows); o.Height == 0 {
+			u.o.Height -= left
+		}
+	}
 	if u.Page, err = u.o.page(u.headline()+": "+plot.PeakWord(s)+units.Bytes(u.peak.Bytes), u.Findings(u.c, u.peak)+u.explanation()); err != nil {
 		return err
 	}
 	u.Heading(u.headline(), append(u.Source(c.Capture), units.Span(u.To-max(u.From, plot.Origin(s)), s.Axis.Unit()),
 		plot.PeakWord(s)+units.Bytes(u.peak.Bytes)+plot.OfLimit(s))...)
 	u.curves(heapLook, heapLine)
-	rows := u.legend()
-	if u.keys > 0 {
-		slices.Reverse(rows) // what is always in use comes first, as only some rows fit
-		u.Keys(rows)
-		rows = nil
-	}
 	u.marks(rows[:min(len(rows), int((canvas.Length(u.o.Height)*10-u.Top)/plot.RowHeight))]) // the key stays on the page
 	if strip {
 		u.strip(canvas.Length(u.o.Height-62)*10 - below)
@@ -199,14 +198,15 @@ const columnNote = ". Every pixel column shows the lowest and the highest value.
 func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 	u.Upwards("bytes in use")
 	u.Sizes(u.ceiling, 500, u.height)
-	u.upTo(u.s.Limit, freeLook)
 	u.draw(u.reserved, freeLook, freeLine, "")
 	for _, b := range slices.Backward(u.bands) { // from back to front
 		area = canvas.Look{}
 		u.draw(b.top, b.look, canvas.Pen{}, b.name)
 	}
 	u.draw(u.occupied, area, edge, "")
-	u.upTo(u.s.Base, plot.BaseLook)
+	if base := u.s.Base; base > 0 && uint64(base) <= u.ceiling {
+		u.Page.Fill(canvas.Rect(u.Left, u.level(base), u.Right, u.Bottom), plot.BaseLook, nil)
+	}
 	u.draw(u.stack, stackLook, canvas.Pen{}, "")
 	if len(u.bands) == 0 {
 		u.draw(u.requested, canvas.Look{}, requestLine, "")
@@ -217,21 +217,6 @@ func (u *usage) curves(area canvas.Look, edge canvas.Pen) {
 		}
 		u.DrawBreak("always in use: "+units.Bytes(int64(u.Below)), area)
 	}
-}
-
-// upTo fills the plot up to a constant number of bytes, unless they exceed the top.
-func (u *usage) upTo(bytes int64, look canvas.Look) {
-	if bytes > 0 && uint64(bytes) <= u.ceiling {
-		u.Page.Fill(canvas.Rect(u.Left, u.level(bytes), u.Right, u.Bottom), look, nil)
-	}
-}
-
-// free returns the look of free memory: that of the page if the capacity is above the top of the plot.
-func (u *usage) free() canvas.Look {
-	if uint64(u.s.Limit) <= u.ceiling {
-		return freeLook
-	}
-	return canvas.Look{Role: canvas.Background}
 }
 
 // inUse returns the legend rows of the bytes in use and of the requested bytes.
@@ -263,10 +248,13 @@ func (u *usage) legend() []plot.Row {
 	if u.stack != nil {
 		rows = append(rows, plot.Row{Look: stackLook, Name: plot.StackName, Below: units.Bytes(u.s.StackAt(u.peak.At)) + " at the peak"})
 	}
-	rows = append(rows, u.reservedRows()...)
-	pieces := u.pieces()
+	reserved, pieces := u.reservedRows(), u.pieces()
+	if len(reserved) > 0 && len(pieces) > 0 && pieces[0].Look == freeLook {
+		reserved[0].Look = swatch(freeLine) // its area is what is free
+	}
+	rows = append(rows, reserved...)
 	if u.s.Limit > 0 && (len(pieces) == 0 || pieces[0].Name != "free") {
-		rows = append(rows, plot.Row{Look: u.free(), Name: "free", Below: units.Bytes(u.s.Limit-u.peak.Bytes) + " at the peak"})
+		rows = append(rows, plot.Row{Look: noneLook, Name: "free", Below: units.Bytes(u.s.Limit-u.peak.Bytes) + " at the peak"})
 	}
 	return append(append(rows, pieces...), u.RefusedRows()...)
 }
@@ -284,7 +272,7 @@ func (u *usage) pieces() []plot.Row {
 	} else if s.Limit > u.peak.Bytes {
 		for l := range shares(s) {
 			if l.At <= u.peak.At {
-				name, look, free = "free", u.free(), s.Limit-u.peak.Bytes
+				name, look, free = "free", noneLook, s.Limit-u.peak.Bytes
 				largest = int64(math.Round((1 - float64(l.Bytes)/wholeShare) * float64(free)))
 			}
 		}

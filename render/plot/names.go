@@ -2,6 +2,7 @@ package plot
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -132,4 +133,16 @@ func Apart(files []string) []string {
 		last[i] = strings.Join(paths[i], "/")
 	}
 	return last
+}
+
+// Lowest returns the first recorded address of a space, the last possible one if it has none.
+func Lowest(s *lifetime.Space) uint64 {
+	first := uint64(math.MaxUint64)
+	for i := range s.Buffers {
+		first = min(first, s.Buffers[i].Addr)
+	}
+	for i := range s.Regions {
+		first = min(first, s.Regions[i].Addr)
+	}
+	return first
 }

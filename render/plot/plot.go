@@ -22,6 +22,7 @@ type Plot struct {
 	Left, Right, Top, Bottom canvas.Length
 	Below                    uint64 // bytes below the break of the vertical axis; 0 = it has none
 
+	lines      int // of keys below a narrow plot
 	phases     program.Timeline
 	others     []*lifetime.Space // of small panels
 	noRoom     int               // other spaces that no panel has room for
@@ -93,11 +94,10 @@ func (p *Plot) Heading(title string, facts ...string) {
 // Source returns the file name and the memory ID of the space, cut to fit in a heading, and how many others have no
 // room below.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
-	width := (p.Width - p.Left - 160) / 3
 	file := c.Sources[p.Space.Source].File
-	for _, name := range []string{file[strings.LastIndexAny(file, `/\`)+1:], p.Space.ID()} {
+	for i, name := range []string{file[strings.LastIndexAny(file, `/\`)+1:], p.Space.ID()} {
 		if name != "" {
-			facts = append(facts, canvas.Fit(name, canvas.TextSize, width))
+			facts = append(facts, canvas.Fit(name, canvas.TextSize, (p.Width-p.Left-160)/canvas.Length(2+i)))
 		}
 	}
 	if p.noRoom > 0 {
@@ -190,52 +190,55 @@ const Least = 440
 // narrow is the width in pixels below which a picture whose areas have names has no legend beside its plot.
 const narrow = 640
 
-// KeysHeight is the height in pixels from which a narrow picture has room for keys below its plot.
-const KeysHeight = 360
+// keyLine is the height of a line of the keys below a narrow plot.
+const keyLine canvas.Length = 200
 
-// Sizes of the keys below a narrow plot.
-const (
-	keyLines               = 3
-	keyLine  canvas.Length = 200
-	keyRoom  canvas.Length = 2000 // for a name and its place or bytes
-)
-
-// Narrow widens the plot by the room of the legend if the picture is narrow, and returns the height of the keys below
-// it, else 0.
-func (p *Plot) Narrow() (keys canvas.Length) {
-	if p.Width >= narrow*10 {
-		return 0
+// KeyLines returns how many lines of keys have room below a plot. height is that of the picture in pixels, 0 if it is as high as it needs.
+func KeyLines(height int) int {
+	if height == 0 {
+		return 7
 	}
-	p.Right = p.Width - 200
-	return keyLines * keyLine
+	return 3 * min(height/360, 1)
 }
 
-// Keys lists the rows of a narrow picture below its axis, as many as have room.
-func (p *Plot) Keys(rows []Row) {
-	const left canvas.Length = 160
-	x, y, lines := left, p.under()+570, 1
-	rows = slices.Clone(rows)
-	for i := range rows {
-		rows[i].Name = cmp.Or(rows[i].Place, rows[i].Name) // a line of code tells more than its function
-		bytes, _, _ := strings.Cut(strings.TrimPrefix(rows[i].Below, "leak: "), " in ")
-		bytes, _, _ = strings.Cut(strings.ReplaceAll(bytes, ";", ","), ", ")
-		rows[i].Place = strings.TrimSuffix(bytes, " at the peak")
+// Narrow widens the plot by the room of the legend if the picture is narrow and has lines for keys below it, and returns their height, else 0.
+func (p *Plot) Narrow(lines int) (keys canvas.Length) {
+	if p.Width >= narrow*10 || lines == 0 {
+		return 0
 	}
-	names, places := FitNames(rows, keyRoom)
+	p.Right, p.lines = p.Width-200, lines
+	return canvas.Length(lines) * keyLine
+}
+
+// Keys lists the rows of a narrow picture below its axis, as many as have room. A name is only cut if a line is too short for it. It
+// returns how many pixels of the room they leave, also without a page.
+func (p *Plot) Keys(rows []Row) (left int) {
+	const first canvas.Length = 160
+	x, y, lines := first, p.under()+570, 1
+	var names []string
+	for _, r := range rows {
+		names = append(names, cmp.Or(r.Place, r.Name)) // a line of code tells more than its function
+	}
+	names = canvas.FitAll(names, canvas.TextSize, slices.Repeat([]canvas.Length{p.Width - 1500}, len(rows)))
 	for i, r := range rows {
-		text := canvas.Text{S: names[i], Aside: places[i]}
+		bytes, _, _ := strings.Cut(strings.TrimPrefix(r.Below, "leak: "), " in ")
+		bytes, _, _ = strings.Cut(strings.ReplaceAll(bytes, ";", ","), ", ")
+		text := canvas.Text{S: names[i], Aside: strings.TrimSuffix(bytes, " at the peak")}
 		wide := 170 + canvas.Width(text.S+" "+text.Aside, canvas.TextSize)
-		if x > left && x+wide > p.Width-100 {
-			if lines++; lines > keyLines {
-				return
+		if x > first && x+wide > p.Width-100 {
+			if lines++; lines > p.lines {
+				return 0
 			}
-			x, y = left, y+keyLine
+			x, y = first, y+keyLine
 		}
-		p.Swatch(x, y-110, r.Look)
-		text.X, text.Y = x+170, y
-		p.Page.Text(text)
+		if p.Page != nil {
+			p.Swatch(x, y-110, r.Look)
+			text.X, text.Y = x+170, y
+			p.Page.Text(text)
+		}
 		x += wide + 200
 	}
+	return int(canvas.Length(p.lines-lines) * keyLine / 10)
 }
 
 // Row is a line of a legend.
@@ -249,14 +252,17 @@ type Row struct {
 // RowHeight is the height of one row of a legend.
 const RowHeight canvas.Length = 340
 
-// Legend lists rows on the right, starting at y. A row is a swatch and two lines.
+// Legend lists rows on the right, starting at y, or below a narrow plot. A row is a swatch and two lines.
 func (p *Plot) Legend(y canvas.Length, rows []Row) {
+	if p.lines > 0 {
+		p.Keys(rows)
+		return
+	}
 	x := p.legendLeft()
 	width := p.Width - x - 180 - 120
-	names, places := FitNames(rows, width)
-	for i, r := range rows {
+	for _, r := range FitRows(rows, width) {
 		p.Swatch(x, y, r.Look)
-		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: names[i], Aside: places[i]})
+		p.Page.Text(canvas.Text{X: x + 180, Y: y + 100, S: r.Name, Aside: r.Place})
 		role := canvas.Dim
 		if r.Bad {
 			role = canvas.Bad
@@ -273,22 +279,31 @@ func (p *Plot) Swatch(x, y canvas.Length, look canvas.Look) {
 	p.Page.Stroke(square.Closed(), canvas.Pen{Role: canvas.Dim, Width: 5}, nil)
 }
 
-// FitNames shortens the names and places of rows. A place identifies more than a long name, so it keeps at least three
-// fifths of the width.
-func FitNames(rows []Row, width canvas.Length) (names, places []string) {
-	var rooms []canvas.Length
+// FitRows returns rows whose names fit the width with their places. A place that does not stands before the bytes below, or if it does not fit
+// there either, what tells the row from others stands alone.
+func FitRows(rows []Row, width canvas.Length) []Row {
+	called, names := map[string]int{}, make([]string, len(rows))
 	for _, r := range rows {
-		names, places = append(names, r.Name), append(places, r.Place)
-		rooms = append(rooms, max(width*3/5, width-canvas.Width(r.Name+" ", canvas.TextSize)))
+		called[r.Name]++
 	}
-	places = canvas.FitAll(places, canvas.TextSize, rooms)
-	for i, place := range places {
-		rooms[i] = width
-		if place != "" {
-			rooms[i] -= canvas.Width(" "+place, canvas.TextSize)
+	rows = slices.Clone(rows)
+	for i := range rows {
+		r := &rows[i]
+		if r.Place != "" && canvas.Width(r.Name+" "+r.Place, canvas.TextSize) > width {
+			below := r.Place + ", " + strings.TrimSuffix(r.Below, " at the peak")
+			if r.Below != "" && !r.Bad && canvas.Width(below, canvas.TextSize) <= width {
+				r.Below = below
+			} else if called[r.Name] > 1 {
+				r.Name = r.Place
+			}
+			r.Place = ""
 		}
+		names[i] = r.Name
 	}
-	return canvas.FitAll(names, canvas.TextSize, rooms), places
+	for i, name := range canvas.FitAll(names, canvas.TextSize, slices.Repeat([]canvas.Length{width}, len(rows))) {
+		rows[i].Name = name
+	}
+	return rows
 }
 
 // Footer writes a text at the bottom of a page whose height is in pixels: the sentences that fit, or the parts of the first one that do.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/compiled"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // places maps the addresses of a space to the places where buffers are drawn.
@@ -25,17 +26,7 @@ func placesOf(s *lifetime.Space) places {
 	if s.Axis == lifetime.ProgramOrder {
 		return places{regions: viewerOrder(s)}
 	}
-	p := places{lowest: ^uint64(0)}
-	for i := range s.Buffers {
-		p.lowest = min(p.lowest, s.Buffers[i].Addr)
-	}
-	for i := range s.Regions {
-		p.lowest = min(p.lowest, s.Regions[i].Addr)
-	}
-	if p.lowest == ^uint64(0) {
-		p.lowest = 0
-	}
-	return p
+	return places{lowest: plot.Lowest(s)}
 }
 
 func viewerOrder(s *lifetime.Space) []moved {
