@@ -95,6 +95,7 @@ type space struct {
 	Savings     []saving      `json:"savings"`     // what would lower the peak, the cheapest first; only of the main space
 	Unchanged   string        `json:"unchanged"`   // what changes lower if that is not this peak, and until when, in words; else empty
 	Needs       int64         `json:"needs"`       // and its bytes; else those of the peak
+	Leaks       []int         `json:"leaks"`       // buffers that leak, see stepsOf
 	Tries       bool          `json:"tries"`       // whether a part has changes to try; only of the main space
 }
 
@@ -107,7 +108,7 @@ type saving struct {
 	High   int64  `json:"high"`
 
 	Line  []float64 `json:"line"`  // the bytes in use with it, see lineOf
-	Marks []int     `json:"marks"` // buffers that it changes, each as the distance from the one before
+	Marks []int     `json:"marks"` // buffers that it changes, see stepsOf
 }
 
 // savingsOf returns remedies of s, whose picture has the frame f, nil for none. It takes those that are known from there.
@@ -128,13 +129,18 @@ func savingsOf(s *lifetime.Space, f *plot.Frame, remedies iter.Seq[answer.Remedy
 		if f != nil {
 			line = lineOf(levels, f)
 		}
-		marks, last := []int{}, 0
-		for _, i := range changed {
-			marks, last = append(marks, i-last), i
-		}
-		all = append(all, saving{change, peak, remedy.Advice, *remedy.LowBytes, *remedy.HighBytes, line, marks})
+		all = append(all, saving{change, peak, remedy.Advice, *remedy.LowBytes, *remedy.HighBytes, line, stepsOf(changed)})
 	}
 	return all
+}
+
+// stepsOf returns buffers, each as the distance from the one before.
+func stepsOf(buffers []int) []int {
+	steps, last := []int{}, 0
+	for _, i := range buffers {
+		steps, last = append(steps, i-last), i
+	}
+	return steps
 }
 
 type shownFinding struct {
@@ -144,7 +150,6 @@ type shownFinding struct {
 	Space        int               `json:"space"`
 	Sites        []lifetime.SiteID `json:"sites"`
 	Bytes        int64             `json:"bytes"`
-	Requested    int64             `json:"requested"`
 	Count        int64             `json:"count"`
 	BytesPerStep int64             `json:"bytesPerStep"`
 	Description  string            `json:"description"`
@@ -181,10 +186,11 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 		d.Purposes = append(d.Purposes, [3]string{p.Name(), p.Phase.String(), p.Module})
 	}
 	d.addHolders(c.Holders)
-	index := map[*lifetime.Space]int{}
+	index, marks := map[*lifetime.Space]int{}, finding.MarksOf(found)
 	for i, s := range c.Spaces {
 		index[s] = i
 		d.Spaces = append(d.Spaces, spaceOf(&c.Tables, s, place[i]))
+		d.Spaces[i].Leaks = stepsOf(marks.Leaking(s))
 		d.Spaces[i].Picture, d.Spaces[i].Sizes = pictureOf(pictures[i]), pictures[i] != nil && len(s.Buffers) > 0 && figure.SizesTell(c.Capture, s)
 		if compared || len(c.Spaces) > 1 {
 			d.Spaces[i].Spark = sparkOf(s)
@@ -317,7 +323,7 @@ func findingOf(f *finding.Finding, index map[*lifetime.Space]int) shownFinding {
 	out := shownFinding{
 		Rule: f.Rule, Severity: f.Severity.String(), Confidence: f.Confidence, Space: index[f.Space],
 		Sites: append([]lifetime.SiteID{}, f.Sites...),
-		Bytes: f.Amount.Bytes, Requested: f.Amount.Requested, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
+		Bytes: f.Amount.Bytes, Count: f.Amount.Count, BytesPerStep: int64(math.Round(f.BytesPerStep)),
 		Description: f.Description, Suggestions: append([]string{}, f.Suggestions...), Evidence: [][2]string{},
 		Leak: f.IsLeak(), Failure: f.Kind == finding.KindFailure,
 	}

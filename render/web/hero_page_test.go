@@ -14,6 +14,7 @@ import (
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/lifetime/whatif"
 	"github.com/memlane/memlane/render/figure"
@@ -191,6 +192,27 @@ func TestPageWithoutLeaks(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/whatif/leak.pickle.zst")))
 	if got := p.Text(".without"); !strings.HasPrefix(got, "Without these leaks, the peak of cuda:0 would be ") || !strings.HasSuffix(got, ", not 191 MiB.") {
 		t.Errorf("the page says %q", got)
+	}
+}
+
+// TestPageLeaks: the page hatches the buffers that findings keep, as pictures do, also where no buffer has a category.
+func TestPageLeaks(t *testing.T) {
+	chromium := browser.Start(t)
+	for _, file := range []string{"xplane/tf_leak.xplane.pb", "torchsnap/leak_4mib_20steps.pickle", "whatif/leak.pickle.zst"} {
+		c := fresh(t, "../../testdata/"+file)
+		found := c.Findings()
+		for i := range found {
+			found[i].Kept = found[i].Kept[:len(found[i].Kept)/2] // the site holds others, too
+		}
+		p := browser.Open(t, chromium, writePage(t, c))
+		p.Set("memlane.setColor('leak')")
+		id := browser.Eval[string](p, "memlane.space.id")
+		s := c.Spaces[slices.IndexFunc(c.Spaces, func(s *lifetime.Space) bool { return s.ID() == id })]
+		want := finding.MarksOf(found).Leaking(s)
+		got := browser.Eval[[]int](p, "(() => { const {legend} = memlane.options; return [...legend.classes.keys()].filter((i) => legend.rows[legend.classes[i]].leak); })()")
+		if len(want) == 0 || len(want) == len(s.Buffers) || !slices.Equal(got, want) {
+			t.Errorf("%s: %d buffers are hatched, findings keep %d of %d", file, len(got), len(want), len(s.Buffers))
+		}
 	}
 }
 

@@ -319,6 +319,39 @@ func TestPagePaper(t *testing.T) {
 	}
 }
 
+// TestPagePhone: on a phone, every control can be read and reached without scrolling sideways, no word of the answer is broken in the middle, and what
+// to do and why the program died are on the first screen.
+func TestPagePhone(t *testing.T) {
+	chromium := browser.Start(t)
+	files := []string{"torchsnap/frag_oom.pickle", "xplane/oom.hlo.pb", "oomtext/torchrun_4ranks.log", "meaning/a17.pickle.zst", "xplane/tf_leak.xplane.pb"}
+	for _, file := range files[:deep.Or(3, len(files))] {
+		address := writePage(t, open(t, "../../testdata/"+file))
+		p := browser.Open(t, chromium, address)
+		p.Do(chromedp.EmulateViewport(390, 844))
+		p.Go(address + "#tab=buffers")
+		if cut := browser.Eval[[]string](p, `[...document.querySelectorAll('button, select, input')].filter((e) => !e.closest('.scroller, dialog')).filter((e) => {
+			const {left, right, width} = e.getBoundingClientRect();
+			return width && (left < 0 || right > innerWidth || !e.closest('.hero') && e.scrollWidth > e.clientWidth + 1);
+		}).map((e) => e.textContent.slice(0, 60))`); len(cut) > 0 {
+			t.Errorf("%s: cut are %q", file, cut)
+		}
+		if below := browser.Eval[float64](p, "Math.max(scrollY && 9999, ...[...document.querySelectorAll('h1, .died')].map((e) => e.getBoundingClientRect().bottom))"); below > 844 {
+			t.Errorf("%s: what to do, or why it died, ends at %.0f pixels", file, below)
+		}
+	}
+	p := browser.Open(t, chromium, writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle")))
+	p.Do(chromedp.EmulateViewport(390, 844))
+	p.Set("memlane.space.capture.headline = 'Set TF_GPU_ALLOCATOR=cuda_malloc_async, or call torch.cuda.memory._record_memory_history() first.'; memlane.build()")
+	if rows := browser.Eval[[]string](p, `[...document.querySelector('h1').childNodes].filter((n) => n.data).flatMap((n) => [...n.data.matchAll(/\S+/g)].filter((m) => {
+		const range = document.createRange();
+		range.setStart(n, m.index);
+		range.setEnd(n, m.index + m[0].length);
+		return range.getClientRects().length > 1;
+	}).map((m) => m[0]))`); len(rows) > 0 {
+		t.Errorf("broken are %q", rows)
+	}
+}
+
 // TestPageTabOrder reaches every control of every tab by Tab alone. What only the mouse can point at, blocks and curves, has a key, a button or a row.
 func TestPageTabOrder(t *testing.T) {
 	p := browser.Open(t, browser.Start(t), writePage(t, open(t, "../../testdata/torchsnap/frag_oom.pickle"), open(t, "../../testdata/torchsnap/leak_loss.pickle")))

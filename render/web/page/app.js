@@ -39,7 +39,7 @@ export class App {
     setTheme(this.dark.matches);
     this.card = new HoverCard();
     this.selectors = new Selectors(captures.filter((c) => c.spaces.length), (space) => this.open(space, {tab: this.tab}));
-    this.search = el('input', {type: 'search', class: 'find', placeholder: 'function, op, name, /regexp/ or 0x address', 'aria-label': 'highlight buffers by function, operation, name or regular expression, or find an address',
+    this.search = el('input', {type: 'search', class: 'find', placeholder: 'name, /regexp/ or 0x address', 'aria-label': 'highlight buffers by function, operation, name or regular expression, or find an address',
       oninput: () => this.find(this.search.value)});
     this.help = help();
     this.header = el('header', {class: 'top'}, el('strong', {class: 'brand'}, 'memlane'), this.selectors.element, this.search, tools,
@@ -187,7 +187,7 @@ export class App {
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.view.element);
     this.width = this.view.element.clientWidth;
-    this.main.querySelector('.device[aria-current=true]')?.scrollIntoView({block: 'nearest', inline: 'center'});
+    for (const {parentElement: list, offsetTop} of this.main.querySelectorAll('.device[aria-current=true]')) list.scrollTop = offsetTop - list.offsetTop;
   }
 
   buildTabs() {
@@ -411,7 +411,7 @@ export class App {
   }
 
   setLegend() {
-    const {space} = this, legend = this.options.legend = new Legend(space, this.color, space.capture.findings);
+    const {space} = this, legend = this.options.legend = new Legend(space, this.color);
     const names = shorten(legend.rows.map((row) => row.name), longestKey);
     const text = (row, name) => `${row.leak ? 'leak: ' : ''}${name}${row.bytes ? ` ${bytes(row.bytes)}` : ''}`;
     replace(this.view.keys, legend.rows.map((row, i) => key(text(row, names[i]), row.fill, row.leak, row.sites.length && (() => this.light(row.sites, row.name, {})), text(row, row.name))));

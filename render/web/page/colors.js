@@ -23,11 +23,11 @@ export const usualColor = (space) => (space.categories ? 'category' : space.size
 
 // Legend has the colour of each buffer in one mode, and the meaning of the colours.
 export class Legend {
-  constructor(space, mode, findings) {
+  constructor(space, mode) {
     this.space = space;
     this.mode = mode;
     this.rows = []; // {name, fill, sites, bytes at the peak, leak}
-    const make = {site: () => this.bySite(findings), size: () => this.bySize(), category: () => this.byCategory(), leak: () => this.byLeak(findings)};
+    const make = {site: () => this.bySite(), size: () => this.bySize(), category: () => this.byCategory(), leak: () => this.byLeak()};
     const classOf = make[mode]();
     this.classes = new Uint8Array(space.count); // of each buffer: its row
     for (let i = 0; i < space.count; i++) this.classes[i] = classOf(i);
@@ -79,16 +79,17 @@ export class Legend {
   }
 
   // bySite gives leaks and the largest sites separate colours.
-  bySite(findings) {
-    return this.ranked(findings, palette);
+  bySite() {
+    return this.ranked(palette);
   }
 
-  byLeak(findings) {
-    return this.ranked(findings, []);
+  byLeak() {
+    return this.ranked([]);
   }
 
-  ranked(findings, fills) {
-    const {space} = this, leaking = leaks(space, findings);
+  ranked(fills) {
+    const {space} = this, leaking = new Uint8Array(space.count);
+    space.leaks.reduce((last, step) => { leaking[last + step] = 1; return last + step; }, 0);
     const classes = new Uint8Array(2 * space.capture.sites.length);
     const names = byName(space, leaking).sort((a, b) => b.bytes - a.bytes || b.area - a.area || (a.name < b.name ? -1 : 1));
     let owned = 0, leak = 0, otherLeaks = -1, other = -1;
@@ -124,14 +125,6 @@ function categoryFill(name) {
   let hash = 0;
   for (const byte of new TextEncoder().encode(name)) hash = Math.imul(31, hash) + byte >>> 0;
   return Object.hasOwn(categories, name) ? categories[name] : palette[hash % palette.length];
-}
-
-// leaks returns of each buffer of a space whether it leaks: those with the category, or all of a site that a finding names where none has it.
-function leaks(space, findings) {
-  const sites = new Set(findings.filter((f) => f.leak && f.space === space.number).flatMap((f) => f.sites)), named = new Set();
-  const leaked = (i) => space.capture.purposes[space.purpose[i]][0] === 'leaked', all = new Uint8Array(space.count);
-  for (let i = 0; i < space.count; i++) if (leaked(i)) named.add(space.site[i]);
-  return all.map((_, i) => sites.has(space.site[i]) && (leaked(i) || !named.has(space.site[i])));
 }
 
 const unknown = new Set(['(not recorded)', 'allocated before the recording']);

@@ -18,6 +18,9 @@ export function replace(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child != null && child !== false));
 }
 
+// broken lets a word that is longer than a line of a phone break after what joins its parts, not in the middle of a part.
+export const broken = (text) => text.split(/(\S{34,})/).map((word, i) => (i % 2 ? word.split(/(?<=\w[=/(.,:])/).flatMap((part) => [part, el('wbr')]) : word));
+
 export function button(text, title, onclick, attributes = {}) {
   return el('button', {type: 'button', title, onclick, ...attributes}, text);
 }

@@ -1,13 +1,13 @@
 // The profile summary of a space: the figures of "memlane info".
 
-import {button, el} from './dom.js';
+import {broken, button, el} from './dom.js';
 import {bytes, count, exact, percent, several, since, span, whole} from './format.js';
 
 // headline returns the name of the capture and the answer: what to do, why, and what filled the memory, a line for each.
 export function headline(capture) {
   const name = capture.name.split(/[\\/]/).pop();
   const [first, ...rest] = whole(capture.headline).split('\n').filter(Boolean);
-  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, first ?? name), rest.map((line) => el('p', {}, line)));
+  return el('div', {id: 'headline'}, el('h1', {title: capture.name}, broken(first ?? name)), rest.map((line) => el('p', {}, broken(line))));
 }
 
 const figure = (name, value, title, more, key) => el('div', {class: 'figure', title}, el('dt', {}, name), el('dd', {'data-figure': key ?? name}, value), more && el('dd', {class: 'more'}, more));
@@ -92,7 +92,7 @@ export function died({ooms, headline, name, spaces}, step, commands) {
   const short = (text) => whole(text.replaceAll(name, name.split(/[\\/]/).pop()));
   const survived = ooms[0].lines.some(([label, text]) => label === 'reason' && text.startsWith('survived')), title = survived ? 'What failed, and the program went on' : 'Why it died';
   const above = (o, label, text) => headline.includes(text) || !survived && o === ooms[0] && /^(past|do)$/.test(label);
-  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => !above(o, label, text) && (commands || label !== 'next')).map(([label, text]) => [el('dt', {}, label), el('dd', {}, short(text))]))];
+  const lines = (o) => [el('h3', {}, short(o.head)), el('dl', {class: 'facts'}, o.lines.filter(([label, text]) => !above(o, label, text) && (commands || label !== 'next')).map(([label, text]) => [el('dt', {}, label), el('dd', {}, broken(short(text)))]))];
   return el('div', {class: 'died', role: 'group', 'aria-label': title}, el('h2', {}, title), lines(ooms[0]),
     spaces.some((s) => s.ooms.length && s.regions.length && s.buffers) && el('p', {}, button('the memory when it failed, step by step', 'memory map', step)),
     ooms.length > 1 && el('details', {}, el('summary', {}, several(ooms.length - 1, 'more failure')), ooms.slice(1).map(lines)));
