@@ -99,67 +99,74 @@ func (all *CallPaths) IsUser(site int32) bool {
 	return c != nil && c.User
 }
 
-// Deeper returns how many calls of the site next, from the outermost one, lead to a function of the program, or to a module, that is called where a result of
-// site is known: in the innermost function that both are in. It is 0 if none is called. The call of a module holds its arguments, whatever its forward does.
-func (all *CallPaths) Deeper(site, next int32) int {
-	p, q := &all.Sites[site], &all.Sites[next]
-	n := 0
-	for n < min(len(p.Calls), len(q.Calls)) && p.paths[n] == q.paths[n] {
-		n++
-	}
-	if n < min(len(p.Calls), len(q.Calls)) && all.Calls[p.Calls[n]].where == all.Calls[q.Calls[n]].where {
-		n++ // another line of the same function
-	}
-	for j := n; n > 0 && j < len(q.Calls); j++ {
-		if c := &all.Calls[q.Calls[j]]; c.User || c.Function == "forward" {
-			return j + 1
-		}
-	}
-	return 0
-}
-
-// Below reports whether a site has the first n calls of another one; the line of the last of them does not count.
-func (all *CallPaths) Below(site, of int32, n int) bool {
-	q, p := &all.Sites[site], &all.Sites[of]
-	return len(q.Calls) >= n && (n < 2 || q.paths[n-2] == p.paths[n-2]) && all.Calls[q.Calls[n-1]].where == all.Calls[p.Calls[n-1]].where
-}
-
 // Again reports whether a function runs again at a site, which is after another one: it makes what it made first, and its line, at a depth, goes back.
 func (all *CallPaths) Again(site, after, first int32, depth int) bool {
 	p, q := &all.Sites[site], &all.Sites[after]
 	return p.Stack() == all.Sites[first].Stack() && all.Calls[p.Calls[depth-1]].Line < all.Calls[q.Calls[depth-1]].Line
 }
 
-// Returns returns for each of n sites, in the order in which a pass calls them, the number of the first one after it that is not in the same call of the
-// function of the program that it is in; n if there is none.
-func (all *CallPaths) Returns(n int, site func(i int) int32) []int {
-	type function struct{ caller, where int32 }
-	type run struct{ begin, end int }
-	runs, returns := map[function]run{}, make([]int, n)
-	for i := n - 1; i >= 0; i-- {
-		p := &all.Sites[site(i)]
-		caller := int32(-1)
-		returns[i] = n
-		for k, c := range p.Calls[:p.user+1] {
-			if all.Calls[c].User {
-				f := function{caller, all.Calls[c].where}
-				r, isKnown := runs[f]
-				if !isKnown || r.begin != i+1 {
-					r.end = i + 1
-				}
-				r.begin = i
-				runs[f], returns[i] = r, r.end
-			}
-			caller = p.paths[k]
-		}
-	}
-	return returns
+// Span is a call of a function that a pass makes.
+type Span struct {
+	Caller int32 // -1 = none
+	Depth  int   // how many calls are around it
+	End    int   // the number of the first site that is after it
+	Yields bool  // it is a generator: what it makes, its caller has
+	Holds  bool  // it is of the program, or of a module: it holds its arguments
+
+	first int32 // stack
 }
 
-// SameStatement reports whether two sites are called by one line of the innermost function of the program that the first is in.
-func (all *CallPaths) SameStatement(x, y int32) bool {
-	p, q := &all.Sites[x], &all.Sites[y]
-	return p.user >= 0 && len(q.paths) > p.user && p.paths[p.user] == q.paths[p.user]
+// Spans returns the calls of functions that lead to n sites, in the order in which a pass calls them, and in which each site is. A call of a function ends where its
+// caller goes on, or where it begins again with what it made first: its line goes back, or it is of the program, has one line, and calls what it called first after something else.
+func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within []int32) {
+	var open []int32
+	var before *CallPath
+	for i := range n {
+		p, k, goesBack := &all.Sites[site(i)], 0, false
+		for k < min(len(open), len(p.Calls)) && (k == 0 || before.paths[k-1] == p.paths[k-1]) {
+			was, c := &all.Calls[before.Calls[k]], &all.Calls[p.Calls[k]]
+			goesBack = c.Line < was.Line && spans[open[k]].first == p.Stack()
+			if c.where != was.where || goesBack {
+				break
+			}
+			k++
+		}
+		begins := func(k int) bool { return k >= 0 && spans[open[k]].first == p.Stack() }
+		isUser := func(k int) bool { return all.Calls[p.Calls[k]].User }
+		if !goesBack && k > 0 && k < len(p.Calls) && before.paths[k-1] == p.paths[k-1] && begins(k-1) && isUser(k-1) {
+			k-- // it has one line
+		}
+		for k < len(open) && begins(k) && begins(k-1) && !isUser(k-1) { // what only calls it
+			k--
+		}
+		for _, over := range open[k:] {
+			spans[over].End = i
+		}
+		open = open[:k]
+		for ; k < len(p.Calls); k++ {
+			c, caller := &all.Calls[p.Calls[k]], int32(-1)
+			if k > 0 {
+				caller = open[k-1]
+			}
+			isGenerator := strings.HasPrefix(c.Function, "<") && strings.HasSuffix(c.Function, "expr>")
+			open = append(open, int32(len(spans)))
+			spans = append(spans, Span{Caller: caller, Depth: k, End: n, Yields: isGenerator, Holds: c.User || c.Function == "forward", first: p.Stack()})
+		}
+		last := int32(-1)
+		if k > 0 {
+			last = open[k-1]
+		}
+		within, before = append(within, last), p
+	}
+	return spans, within
+}
+
+// Line returns a number of the line of the call at a depth that a site is in, which is the same for equal callers; -1 if it has fewer.
+func (all *CallPaths) Line(site int32, depth int) int32 {
+	if p := &all.Sites[site]; depth < len(p.paths) {
+		return p.paths[depth]
+	}
+	return -1
 }
 
 // Piece is a buffer of a pass, without when it lived: equal calls of a block make equal ones.

@@ -2,6 +2,7 @@ package program_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,15 +109,53 @@ func TestCalls(t *testing.T) {
 	if got, want := fmt.Sprint(blocks, calls), "[[5 6 7 8 9] [10 11 12 13 14]] [[0 1] [2 3 4] [5 6] [7 8 9] [10 11] [12 13 14]]"; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
-	n := int32(len(tables.Sites))
-	site("net:1", "mul:1")
-	site("net:2", "forward:5", "lib:7")
-	site("net:2", "libs:5", "lib:7")
-	site("net:3", "layer:10")
-	paths = program.CallPathsOf(tables)
-	for next, want := range map[int32]int{1: 2, 2: 0, 3: 2} {
-		if got := paths.Deeper(n, n+next); got != want {
-			t.Errorf("site %d: depth %d, not %d", next, got, want)
+}
+
+// TestSpans: a call ends where its caller goes on, where its line goes back to what it made first, and, of one line, where it calls that again. What a library
+// calls in a loop, such as a Sequential, are not as many calls of it.
+func TestSpans(t *testing.T) {
+	for made, want := range map[string]string{
+		"net:1/f:10/mul net:2/f:10/mul net:2/sin":                               "net 0-3, f 0-1, mul 0-1, f 1-2, mul 1-2, sin 2-3",
+		"net:1/f:10/mul net:1/f:11/sin net:1/f:10/mul net:1/f:11/sin":           "net 0-4, f 0-2, mul 0-1, sin 1-2, f 2-4, mul 2-3, sin 3-4",
+		"net:1/f:10/mul net:1/f:10/sin net:1/f:10/mul net:1/f:10/sin":           "net 0-4, f 0-2, mul 0-1, sin 1-2, f 2-4, mul 2-3, sin 3-4",
+		"net:1/lib.f:10/mul net:1/lib.f:10/sin net:1/lib.f:10/mul":              "net 0-3, lib.f 0-3, mul 0-1, sin 1-2, mul 2-3",
+		"net:1/f:9/cos net:1/f:10/mul net:1/f:11/sin net:1/f:10/mul net:2/f:11": "net 0-5, f 0-4, cos 0-1, mul 1-2, sin 2-3, mul 3-4, f 4-5",
+	} {
+		tables := &lifetime.Tables{Frames: []frame.Frame{{}}, Stacks: []lifetime.Stack{{}}, Sites: []lifetime.Site{{}}}
+		numbers := map[string]int32{}
+		var sites []int32
+		for path := range strings.FieldsSeq(made) {
+			if numbers[path] == 0 {
+				caller := lifetime.StackID(0)
+				for call := range strings.SplitSeq(path, "/") {
+					function, line, _ := strings.Cut(call, ":")
+					f := frame.Frame{Kind: frame.User, Function: function, File: "net.py"}
+					if fmt.Sscan(line, &f.Line); strings.HasPrefix(function, "lib.") {
+						f.Kind = frame.Framework
+					}
+					tables.Frames = append(tables.Frames, f)
+					tables.Stacks = append(tables.Stacks, lifetime.Stack{Frame: lifetime.FrameID(len(tables.Frames) - 1), Caller: caller})
+					caller = lifetime.StackID(len(tables.Stacks) - 1)
+				}
+				numbers[path] = int32(len(tables.Sites))
+				tables.Sites = append(tables.Sites, lifetime.Site{Stack: caller})
+			}
+			sites = append(sites, numbers[path])
+		}
+		paths := program.CallPathsOf(tables)
+		spans, within := paths.Spans(len(sites), func(i int) int32 { return sites[i] })
+		begins, names := make([]int, len(spans)), make([]string, len(spans))
+		for i, s := range slices.Backward(within) {
+			for ; s >= 0; s = spans[s].Caller {
+				begins[s], names[s] = i, paths.Calls[paths.Sites[sites[i]].Calls[spans[s].Depth]].Function
+			}
+		}
+		var got []string
+		for s, span := range spans {
+			got = append(got, fmt.Sprintf("%s %d-%d", names[s], begins[s], span.End))
+		}
+		if got := strings.Join(got, ", "); got != want {
+			t.Errorf("%s: %s, not %s", made, got, want)
 		}
 	}
 }

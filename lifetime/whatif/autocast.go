@@ -81,7 +81,7 @@ type autocaster struct {
 
 func (m *model) newAutocaster(k int) *autocaster {
 	a := &autocaster{
-		m: m, pass: k, uses: m.lastUses(k), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{},
+		m: m, pass: k, uses: m.lastUses(k, false), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{},
 		moved: map[*buffer][2]moment{}, terms: map[*buffer]bool{}, producers: map[*buffer]*operation{},
 		saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 	}

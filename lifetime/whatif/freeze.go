@@ -165,7 +165,7 @@ func (f *freezer) pass() {
 			f.gone[b] = true
 		}
 	}
-	f.uses = f.m.lastUses(f.k)
+	f.uses = f.m.lastUses(f.k, false)
 	f.free(f.end, noEvent)
 	for _, w := range f.frozen {
 		if g := f.gradients[w]; g != nil && g.begin.event < f.end {

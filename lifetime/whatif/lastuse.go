@@ -8,50 +8,167 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it:
-//   - an inner buffer of an operation ends with it; the same buffers several times in a row are as many operations, as in a loop;
-//   - a result ends when the next operation has its buffers; if that is in a deeper function of the program, the result is an argument, and
-//     ends when that function returns;
-//   - a sum lives until the same statement makes the next one.
-func (m *model) lastUses(k int) map[*buffer]moment {
-	all, returns := filter(m.forward(k), func(b *buffer) bool { return b.category != purpose.Workspace || b.isScratch() }), at(m.passes[k].backward)
-	uses := map[*buffer]moment{}
-	ends, product := m.operations(all), 0
-	for q, b := range all {
-		if !b.saved && !b.dropped {
-			continue
+// lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it. Inner buffers of an operation end with it; the same buffers several times in
+// a row are as many operations, as in a loop. A function of the program has the results that it makes, and those that functions that it calls make last and so return:
+//   - a result that the same statement takes ends when the next operation has its buffers, or when the deeper function returns of which it is an argument;
+//   - a variable holds one that another statement takes, until the function returns or the statement runs again. If holds is false, only sums are held, until the next one.
+func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
+	f, uses := m.flowOf(k), map[*buffer]moment{}
+	run, steps := 0, map[int64][]int{} // of an operation: the buffers of a size
+	for q, b := range slices.Backward(f.all) {
+		next := f.ends[q] // the first buffer of the next operation
+		if run != next {
+			run = next
+			clear(steps)
 		}
-		next := ends[q] // the first buffer of the next operation
-		if next == len(all) {
-			uses[b] = returns
-			continue
-		}
-		if m.isInner(all, ends, q) {
-			uses[b] = before.at(all[next].begin.event)
-			if m.does(b, program.OpAttention) && !m.runs(b, "repeat_interleave") {
-				for product = max(product, q+1); product < next && !m.runs(all[product], "::bmm"); {
-					product++
+		of := steps[b.size]
+		steps[b.size] = append(of, q)
+		isUsed, use := b.saved || b.dropped, f.returns
+		if m.isInner(f.all, f.ends, q) {
+			switch {
+			case m.op(b) == "" && len(of) >= fewSteps: // each step makes it again
+				use = after.at(f.all[of[len(of)-1]].begin.event)
+			case next < len(f.all):
+				use = before.at(f.all[next].begin.event)
+				if m.does(b, program.OpAttention) && !m.runs(b, "repeat_interleave") {
+					product := q + 1 // takes it
+					for product < next && !m.runs(f.all[product], "::bmm") {
+						product++
+					}
+					if product < next {
+						use = after.at(f.all[product].begin.event)
+					}
 				}
-				if product < next { // it takes it
-					uses[b] = after.at(all[product].begin.event)
-				}
 			}
-			continue
+		} else {
+			held := f.hold(q, holds)
+			if use = f.takes(q); use.compare(held) < 0 {
+				use = held
+			}
 		}
-		uses[b] = after.at(all[ends[next]-1].begin.event)
-		if depth := m.paths.Deeper(b.site, all[next].site); depth > 0 {
-			last := next // in that function
-			for last+1 < len(all) && m.paths.Below(all[last+1].site, all[next].site, depth) && !m.paths.Again(all[last+1].site, all[last].site, all[next].site, depth) {
-				last++
-			}
-			uses[b] = returns
-			if last+1 < len(all) {
-				uses[b] = before.at(all[last+1].begin.event)
-			}
+		if isUsed {
+			uses[b] = use
 		}
 	}
-	m.keepSums(all, uses)
 	return uses
+}
+
+// fewSteps is how many more buffers of a size one call makes at least, if these are steps of a recurrence whose operators are not recorded.
+const fewSteps = 8
+
+// flow is how results of a pass go from function to function.
+type flow struct {
+	m       *model
+	all     []*buffer // of the pass, and
+	called  []*buffer // what the backward pass makes first: functions that go on hold nothing that it frees
+	returns moment
+	ends    []int // see operations
+	first   []int // see firstUses
+	spans   []program.Span
+	within  []int32
+
+	nearest, held, sums map[statement]int // results: the next one, the next one that a variable holds, the next sum of the function
+	next, again         []int             // of the same statement: the next result, and that which it holds the next time it runs
+	isHeld              []bool
+}
+
+// statement is a line of a call of a function; line 0 is all of it.
+type statement struct{ span, line int32 }
+
+func (m *model) flowOf(k int) *flow {
+	all := filter(m.forward(k), func(b *buffer) bool { return b.category != purpose.Workspace || b.isScratch() })
+	f := &flow{m: m, all: all, called: all, returns: at(m.passes[k].backward), ends: m.operations(all), first: m.firstUses(k, all),
+		nearest: map[statement]int{}, held: map[statement]int{}, sums: map[statement]int{},
+		next: make([]int, len(all)), again: make([]int, len(all)), isHeld: make([]bool, len(all))}
+	if i := slices.IndexFunc(m.backward(k), func(b *buffer) bool { return m.paths.Innermost(b.site) != nil }); i >= 0 {
+		f.called = append(slices.Clone(all), m.backward(k)[i])
+	}
+	f.spans, f.within = m.paths.Spans(len(f.called), func(i int) int32 { return f.called[i].site })
+	return f
+}
+
+// takes returns when the next operation has taken result q: at the end of the function that it is an argument of.
+func (f *flow) takes(q int) moment {
+	next := f.ends[q]
+	if next >= len(f.all) {
+		return f.returns
+	}
+	use := after.at(f.all[f.ends[next]-1].begin.event)
+	if j := f.first[q]; j >= next {
+		use = after.at(f.all[f.ends[j]-1].begin.event)
+	}
+	end, of := 0, f.ownerOf(q, next)
+	for s := f.within[next]; s >= 0 && s != of; s = f.spans[s].Caller {
+		if f.spans[s].Holds {
+			end = f.spans[s].End
+		}
+	}
+	switch {
+	case end >= len(f.all):
+		return f.returns
+	case end > 0:
+		return use.later(before.at(f.all[end].begin.event))
+	}
+	return use
+}
+
+// ownerOf returns the call that has result q when an operation takes it.
+func (f *flow) ownerOf(q, used int) int32 {
+	span := f.within[q]
+	for span >= 0 && f.spans[span].Caller >= 0 && (f.spans[span].End <= used || f.spans[span].Yields) {
+		span = f.spans[span].Caller
+	}
+	return span
+}
+
+// hold returns until when a variable holds result q, if one does.
+func (f *flow) hold(q int, holds bool) (end moment) {
+	b, n, used := f.all[q], len(f.all), max(f.ends[q], f.first[q])
+	span := f.ownerOf(q, used)
+	f.next[q], f.again[q] = n, n
+	if span < 0 {
+		return end
+	}
+	line := func(i int) int32 { return f.m.paths.Line(f.called[i].site, f.spans[span].Depth) }
+	of, sum := statement{span, line(q)}, n
+	if i, isAgain := f.nearest[of]; isAgain {
+		f.next[q] = i
+	}
+	if i, isAgain := f.held[of]; isAgain {
+		if f.again[q] = i; i <= used {
+			f.again[q] = f.again[i]
+		}
+	}
+	f.nearest[of], f.isHeld[q] = q, used >= len(f.called) || line(used) != of.line
+	if !f.isHeld[q] {
+		return end
+	}
+	f.held[of] = q
+	isSum := f.m.isSumOf(b)
+	if isSum {
+		if i, isMade := f.sums[statement{span: span}]; isMade && f.all[i].size == b.size {
+			sum = i
+		}
+		f.sums[statement{span: span}] = q
+	}
+	then := min(f.again[q], sum)
+	switch s := &f.spans[span]; {
+	case used >= n || !holds && !isSum || s.End > n && then == n:
+		return end
+	case s.End < n:
+		end = before.at(f.all[s.End].begin.event)
+	default:
+		end = f.returns
+	}
+	if then < n {
+		end = end.earlier(after.at(f.all[then].begin.event))
+	}
+	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < n; i = f.next[i] { // a loop takes it, and what it made before
+		if o := f.ends[i]; f.all[i].size == b.size && !f.isHeld[i] && o < n && f.m.pieceOf(f.all[o]) == f.m.pieceOf(f.all[f.ends[q]]) {
+			return end.earlier(after.at(f.all[i].begin.event))
+		}
+	}
+	return end
 }
 
 // isInner reports whether buffer q of a pass is not the result of its operation: of a normalization all but the first are its statistics.
@@ -88,57 +205,28 @@ func repeatSizes(all []*buffer, period int) bool {
 	return slices.EqualFunc(all[:len(all)-period], all[period:], func(x, y *buffer) bool { return x.size == y.size })
 }
 
-// holdResults keeps results of statements of the program until the function that they are in returns, or they run again: a variable may hold them.
-func (m *model) holdResults(k int, uses map[*buffer]moment) {
-	all := m.computed(k)
-	ends := m.operations(all)
-	functions := m.paths.Returns(len(all), func(i int) int32 { return all[i].site })
-	again, later := map[int32]moment{}, map[int32]moment{} // of the last operation of the statement, by stack: when it runs, and the next time
-	for q, b := range slices.Backward(all) {
-		isLast := ends[q] == len(all) || !m.paths.SameStatement(b.site, all[ends[q]].site)
-		if isLast && q+1 == ends[q] {
-			if next, isAgain := again[m.stack(b)]; isAgain {
-				later[m.stack(b)] = next
-			}
-			again[m.stack(b)] = b.begin
-		}
-		use, isUsed := uses[b]
-		if !isUsed || !isLast || q+1 < ends[q] && !m.isNorm(b) {
-			continue
-		}
-		end := at(m.passes[k].backward)
-		if j := functions[q]; j < len(all) {
-			end = before.at(all[j].begin.event)
-		}
-		if next, isAgain := later[m.stack(b)]; isAgain {
-			end = end.earlier(after.at(next.event))
-		}
-		uses[b] = use.later(end)
-	}
+// isSumOf reports whether a buffer is a sum that a function of the program makes, or the forward of a module.
+func (m *model) isSumOf(b *buffer) bool {
+	c := m.paths.Innermost(b.site)
+	return (m.op(b) == "add" || m.op(b) == "" && m.longest) && c != nil && (c.User || c.Function == "forward")
 }
 
-// keepSums keeps sums that a function of the program makes, or the forward of a module, until the same statement makes the next one, or a later one of
-// the function does.
-func (m *model) keepSums(all []*buffer, uses map[*buffer]moment) {
-	last := map[int32]moment{} // of the next one, by stack
-	var before *buffer         // the sum after this one
-	for _, b := range slices.Backward(all) {
-		c := m.paths.Innermost(b.site)
-		isSum := m.op(b) == "add" || m.op(b) == "" && m.longest
-		if !isSum || !m.paths.IsUser(b.site) && (c == nil || c.Function != "forward") {
-			continue
+// firstUses returns for each buffer of a pass that autograd saves which is the last one that its first use is not before; else -1. Nodes run in the reverse order
+// of operations, so no operation before one whose result is freed later than a buffer saved that. Variables of the program hold losses.
+func (m *model) firstUses(k int, all []*buffer) []int {
+	uses, saved := make([]int, len(all)), []int{}
+	for q, b := range all {
+		if uses[q] = -1; b.saved && b.size > smallest && b.diesWithin(m.passes[k].backward, m.passes[k].end) {
+			saved = append(saved, q)
 		}
-		next, isKnown := last[m.stack(b)]
-		if before != nil && before.size == b.size {
-			if d := m.paths.Innermost(before.site); d.Function == c.Function && d.File == c.File && d.Line > c.Line {
-				next = before.begin
-			}
-		}
-		if isKnown && b.saved {
-			uses[b] = uses[b].later(after.at(next.event))
-		}
-		last[m.stack(b)], before = b.begin, b
 	}
+	slices.SortFunc(saved, func(x, y int) int { return all[y].end.compare(all[x].end) })
+	last := -1
+	for _, q := range saved {
+		uses[q] = last
+		last = max(last, q)
+	}
+	return uses
 }
 
 // unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at a moment when autograd itself kept

@@ -25,7 +25,7 @@ func (m *model) offload() string {
 		if !p.trains() && !p.cut {
 			continue
 		}
-		uses, unpacked, dead, nodes := m.lastUses(k), m.unpacked(k), m.deaths(k), m.backward(k)
+		uses, unpacked, dead, nodes := m.lastUses(k, false), m.unpacked(k), m.deaths(k), m.backward(k)
 		recomputes, copied := slices.ContainsFunc(m.ofPass(k), func(b *buffer) bool { return b.part == purpose.Recomputation }), int64(0)
 		for _, b := range m.ofPass(k) {
 			switch {
@@ -103,20 +103,19 @@ func firstFrom(all []*buffer, event int) int {
 // their functions return.
 func (m *model) noGrad(v string) string {
 	freed := m.clone()
-	refused := m.runForward(v == "", m.holdResults)
+	refused := m.runForward(v == "", true)
 	if refused == "" {
-		freed.runForward(v == "", func(int, map[*buffer]moment) {})
+		freed.runForward(v == "", false)
 		m.leaveOpen(freed)
 	}
 	return refused
 }
 
-// runForward is noGrad with what changes the last uses of a pass.
-func (m *model) runForward(all bool, change func(k int, uses map[*buffer]moment)) string {
+// runForward is noGrad if variables hold results, or do not.
+func (m *model) runForward(all, holds bool) string {
 	ends := map[*buffer]moment{}
 	for k := range m.passes {
-		uses := m.lastUses(k)
-		change(k, uses)
+		uses := m.lastUses(k, holds)
 		for _, b := range m.ofPass(k) {
 			if use, isUsed := uses[b]; isUsed && (b.dropped && (all || !m.passes[k].trains()) || all && b.saved) {
 				ends[b] = b.end.earlier(use)
