@@ -24,7 +24,7 @@ func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
 		of := steps[b.size]
 		steps[b.size] = append(of, q)
 		isUsed, use := b.saved || b.dropped, f.returns
-		if m.isInner(f.all, f.ends, q) {
+		if m.isInner(f.all, f.ends, q) && !(holds && m.isBefore(f.all, f.ends, q)) {
 			switch {
 			case m.op(b) == "" && len(of) >= fewSteps: // each step makes it again
 				use = after.at(f.all[of[len(of)-1]].begin.event)
@@ -89,20 +89,17 @@ func (m *model) flowOf(k int) *flow {
 
 // takes returns when the next operation has taken result q: at the end of the function that it is an argument of.
 func (f *flow) takes(q int) moment {
-	next := f.ends[q]
-	if next >= len(f.all) {
+	used := max(f.ends[q], f.first[q])
+	if used >= len(f.all) {
 		return f.returns
 	}
-	use := after.at(f.all[f.ends[next]-1].begin.event)
-	if j := f.first[q]; j >= next {
-		use = after.at(f.all[f.ends[j]-1].begin.event)
-	}
-	end, of := 0, f.ownerOf(q, next)
-	for s := f.within[next]; s >= 0 && s != of; s = f.spans[s].Caller {
+	end, of := 0, f.ownerOf(q, used)
+	for s := f.within[used]; s >= 0 && s != of; s = f.spans[s].Caller {
 		if f.spans[s].Holds {
 			end = f.spans[s].End
 		}
 	}
+	use := after.at(f.all[f.ends[used]-1].begin.event)
 	switch {
 	case end >= len(f.all):
 		return f.returns
@@ -179,6 +176,11 @@ func (m *model) isInner(all []*buffer, ends []int, q int) bool {
 	return slices.ContainsFunc(all[q+1:ends[q]], func(b *buffer) bool { return !b.isScratch() })
 }
 
+// isBefore reports whether buffer q is the result of attention that makes its statistics after it: the first one, and more than half of all.
+func (m *model) isBefore(all []*buffer, ends []int, q int) bool {
+	return m.does(all[q], program.OpAttention) && (q == 0 || ends[q-1] < ends[q]) && 2*all[q].size > sizeOf(all[q:ends[q]])
+}
+
 // operations returns for each buffer where the operation that made it has its last one: the index after it. A scalar is the last thing that an
 // operation makes, such as the mean of a loss.
 func (m *model) operations(all []*buffer) (ends []int) {
@@ -211,20 +213,28 @@ func (m *model) isSumOf(b *buffer) bool {
 	return (m.op(b) == "add" || m.op(b) == "" && m.longest) && c != nil && (c.User || c.Function == "forward")
 }
 
-// firstUses returns for each buffer of a pass that autograd saves which is the last one that its first use is not before; else -1. Nodes run in the reverse order
-// of operations, so no operation before one whose result is freed later than a buffer saved that. Variables of the program hold losses.
+// firstUses returns for each buffer of a pass that autograd saves which is the last one that its first use is not before; else -1. Nodes of a graph run in the
+// reverse order of operations, while the gradient of its root lives: no operation before one whose result they free later than a buffer saved that.
 func (m *model) firstUses(k int, all []*buffer) []int {
-	uses, saved := make([]int, len(all)), []int{}
-	for q, b := range all {
-		if uses[q] = -1; b.saved && b.size > smallest && b.diesWithin(m.passes[k].backward, m.passes[k].end) {
-			saved = append(saved, q)
-		}
+	uses := make([]int, len(all))
+	for q := range uses {
+		uses[q] = -1
 	}
-	slices.SortFunc(saved, func(x, y int) int { return all[y].end.compare(all[x].end) })
-	last := -1
-	for _, q := range saved {
-		uses[q] = last
-		last = max(last, q)
+	for _, root := range m.backward(k) {
+		if c := m.paths.Innermost(root.site); c == nil || c.Function != "_make_grads" {
+			continue
+		}
+		saved, last := []int{}, -1
+		for q, b := range all {
+			if b.saved && b.size > smallest && b.diesWithin(root.begin.event, root.end.event) {
+				saved = append(saved, q)
+			}
+		}
+		slices.SortFunc(saved, func(x, y int) int { return all[y].end.compare(all[x].end) })
+		for _, q := range saved {
+			uses[q] = last
+			last = max(last, q)
+		}
 	}
 	return uses
 }
