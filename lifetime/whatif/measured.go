@@ -44,7 +44,7 @@ var (
 	offAttention  = off{below: .03, above: .09}  // beside both, where the kernel that computes attention is not recorded
 	offUnnamed    = off{below: .12, above: .15}  // beside offPrecision, where operators are not recorded: attention may be in any line
 	offShard      = off{below: .05, above: .05}
-	offNoGrad     = off{below: .035, above: .11, ofOperations: true}
+	offNoGrad     = off{below: .035, above: .045, ofOperations: true}
 )
 
 // offSteps is the same for what steps of optimizers need if only passes are changed: other blocks are not split.
