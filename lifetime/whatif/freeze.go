@@ -154,7 +154,8 @@ type freezer struct {
 }
 
 func (f *freezer) pass() {
-	last := f.lastGradient(f.frozen)
+	needed := f.needed(f.frozen)
+	last := f.nodeEnd(slices.Max(needed))
 	f.end = f.m.passes[f.k].end
 	for _, b := range f.backward {
 		if b.begin.event <= last {
@@ -167,6 +168,9 @@ func (f *freezer) pass() {
 	}
 	f.uses = f.m.lastUses(f.k, false)
 	f.free(f.end, noEvent)
+	for i := range needed[1:] {
+		f.branch(f.nodeEnd(needed[i]), needed[i+1])
+	}
 	for _, w := range f.frozen {
 		if g := f.gradients[w]; g != nil && g.begin.event < f.end {
 			f.gone[g] = true
@@ -175,13 +179,54 @@ func (f *freezer) pass() {
 	}
 }
 
-// lastGradient returns when the last gradient is made that is needed if some parameters are frozen. What has the size of one is of a further use of a parameter, unless a sum
-// makes it; where operators are not recorded, the other reading takes it for one.
-func (f *freezer) lastGradient(frozen []*buffer) (last int) {
-	trained := map[int64]bool{}
+// branch takes away the nodes of a branch that ends between two gradients that are needed, if it begins with data: the first of its parameters, all frozen, has a node
+// that makes no gradient of its input, nothing of the size of what the forward pass has. What outlives the branch is a gradient for what is left: nodes up to it stay.
+func (f *freezer) branch(from, to int) {
+	m, first := f.m, -1
+	for i, b := range f.backward {
+		if b.begin.event > from && b.begin.event < to && b.category == purpose.Gradient && m.op(b) != sumOp {
+			first = i
+		}
+	}
+	if first < 0 {
+		return
+	}
+	of := m.sizes(func(b *buffer) bool {
+		return int(b.pass) == f.k && b.phase != purpose.Backward && b.size > smallest && !b.isScratch()
+	})
+	isOf := func(i int) bool { return m.op(f.backward[i]) == m.op(f.backward[first]) || m.isSum(f.backward, i) }
+	begin, next := first, first
+	for begin > 0 && isOf(begin-1) {
+		begin--
+	}
+	for next < len(f.backward) && isOf(next) {
+		next++
+	}
+	ofInput := func(b *buffer) bool { return m.isOfInput(b, f.backward[first]) && of[b.size] }
+	if next == len(f.backward) || slices.ContainsFunc(f.backward[begin:next], ofInput) {
+		return
+	}
+	end := f.backward[next].begin.event
+	for _, b := range f.backward[:next] {
+		if b.category == purpose.TemporaryData && b.size > smallest && b.end.event > end {
+			from = max(from, b.begin.event)
+		}
+	}
+	for _, b := range f.backward[:next] {
+		if b.begin.event > from && (b.category != purpose.Workspace || b.isFreed()) {
+			f.gone[b] = true
+		}
+	}
+	f.free(from, end)
+}
+
+// needed returns when the backward pass begins, and then when gradients are made that are needed if some parameters are frozen. What has the size of one is of a further use of a
+// parameter, unless a sum makes it; where operators are not recorded, the other reading takes it for one.
+func (f *freezer) needed(frozen []*buffer) []int {
+	all, trained := []int{f.m.passes[f.k].backward}, map[int64]bool{}
 	for w, g := range f.gradients {
 		if !slices.Contains(frozen, w) {
-			last = max(last, g.begin.event)
+			all = append(all, g.begin.event)
 			trained[g.size] = g.size > smallest
 		}
 	}
@@ -190,15 +235,21 @@ func (f *freezer) lastGradient(frozen []*buffer) (last int) {
 		isCounter := b.size <= smallWeight && b.isScratch()
 		isOf := f.m.op(b) != "" && f.m.op(b) != sumOp || f.m.apart && !isCounted(f.backward, i)
 		if isOf && !isCounter && b.category == purpose.TemporaryData && trained[b.size] && !forward[b.size] {
-			last = max(last, b.begin.event)
+			all = append(all, b.begin.event)
 		}
 	}
-	for i, b := range f.backward { // its node ends after its sums
-		if b.begin.event > last {
-			return max(last, f.backward[max(f.m.skipSums(f.backward, i, 1)-1, 0)].begin.event)
+	slices.Sort(all)
+	return all
+}
+
+// nodeEnd returns when a node that makes a gradient has made its sums.
+func (f *freezer) nodeEnd(event int) int {
+	for i, b := range f.backward {
+		if b.begin.event > event {
+			return max(event, f.backward[max(f.m.skipSums(f.backward, i, 1)-1, 0)].begin.event)
 		}
 	}
-	return last
+	return event
 }
 
 // freeFor frees what only gradient g of parameter w needs.
