@@ -229,7 +229,11 @@ func (f *looped) covers(g *looped) bool {
 // calls other functions too: one that calls nothing else may be that of the loop. calls are all calls of the function, with no lines
 // but those of the blocks, each by itself: it begins where its lines go back to the first stack.
 func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i int) int64) (blocks, calls [][]int) {
-	functions, most, together := all.functions(n, site), int64(0), map[[2]int]int64{} // by depth and function: of all loops over it
+	type loops struct { // over a function, at a depth
+		bytes int64 // of those one after the other; lines that a loop calls in turns are parts of a block
+		until int
+	}
+	functions, most, together := all.functions(n, site), int64(0), map[[2]int]loops{}
 	for k := range functions {
 		f := &functions[k]
 		pieces := make([]Piece, len(f.made))
@@ -245,12 +249,18 @@ func (all *CallPaths) Blocks(n int, site func(i int) int32, size, weight func(i 
 		if f.bytes == 0 { // another function makes what the blocks keep
 			f.ends = nil
 		}
-		together[[2]int{f.depth, int(f.where)}] += f.bytes
+		of := together[[2]int{f.depth, int(f.where)}]
+		if f.made[0] > of.until {
+			of.bytes += f.bytes
+		} else {
+			of.bytes = max(of.bytes, f.bytes)
+		}
+		together[[2]int{f.depth, int(f.where)}] = loops{of.bytes, max(of.until, f.made[len(f.made)-1])}
 	}
 	best := looped{depth: -1}
 	for k := range functions {
 		if f := &functions[k]; len(f.ends) > 0 {
-			f.bytes = together[[2]int{f.depth, int(f.where)}]
+			f.bytes = together[[2]int{f.depth, int(f.where)}].bytes
 			most = max(most, f.bytes)
 		}
 	}

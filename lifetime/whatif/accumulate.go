@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -16,18 +17,34 @@ type likes struct {
 type accumulator struct {
 	m      *model
 	passes int
-	drops  map[likes]int // events from when the same is made again until a variable drops what it holds; it may be before
-	held   map[*buffer]moment
+	keeps  bool               // each pass keeps for good what nothing tells to be of the first one alone
+	isOpen bool               // there is such
+	drops  map[likes]int      // events from when the same is made again until a variable drops what it holds; it may be before
+	held   map[*buffer]moment // when the next pass drops what a variable holds
+	last   map[*buffer]moment // when the next round drops what its last pass before made
 }
 
+// accumulate runs passes several times. Only the first pass keeps what no later one does. Where the recording does not tell, the range goes to where all do.
 func (m *model) accumulate(n int) string {
-	a := accumulator{m: m, passes: n, drops: map[likes]int{}, held: map[*buffer]moment{}}
+	a, all := accumulator{m: m, passes: n}, accumulator{m: m.clone(), passes: n, keeps: true}
+	refused := a.run()
+	if a.isOpen {
+		all.run()
+		m.leaveOpen(all.m)
+	}
+	return refused
+}
+
+func (a *accumulator) run() string {
+	m := a.m
+	a.held, a.last = map[*buffer]moment{}, map[*buffer]moment{}
 	perRound := make([]int, len(m.rounds))
 	for _, p := range m.passes {
 		if !p.cut && p.trains() {
 			perRound[p.round]++
 		}
 	}
+	a.readDrops()
 	whole := -1 // the last round with one pass
 	for k := range m.rounds {
 		pass := slices.IndexFunc(m.passes, func(p pass) bool { return int(p.round) == k && p.trains() && !p.cut })
@@ -82,7 +99,7 @@ func (a *accumulator) round(k int, p *pass) {
 	if tail < 0 {
 		tail = r.optimizer
 	}
-	a.hold(k, of, anchor)
+	kept := a.hold(k, anchor)
 	for n := 1; n < a.passes; n++ {
 		for _, b := range of {
 			if b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
@@ -96,40 +113,77 @@ func (a *accumulator) round(k int, p *pass) {
 				again.end.innerRank = released
 			case b.isFreed() && b.end.event <= max(anchor, tail):
 				again.end = repeats.at(anchor).in(n, b.end.event)
-			default:
-				if end, isHeld := a.held[b]; isHeld && n+1 < a.passes {
+			case n+1 < a.passes:
+				if end, isHeld := a.held[b]; isHeld {
 					again.end = end.in(n+1, end.inner)
 				}
+			default:
+				again.end = cmp.Or(a.last[b], b.end)
 			}
 		}
 	}
+	for _, b := range kept {
+		delete(a.held, b)
+	}
 }
 
-// hold finds how long variables hold in the next pass what round k made: as in the next round, where the same is made again.
-func (a *accumulator) hold(k int, of []*buffer, anchor int) {
-	r, until, next := a.m.rounds[k], noEvent, map[likes][]*buffer{} // until the end of the next round, which makes next
+// again calls yield with what variables may hold that round k made, until when the next round ends, and what that makes like it; nil = nothing.
+func (a *accumulator) again(k int, yield func(b *buffer, until int, then *buffer)) {
+	r, until, next := a.m.rounds[k], noEvent, map[likes][]*buffer{}
 	if k+1 < len(a.m.rounds) {
 		until = a.m.rounds[k+1].end
 		for _, b := range a.m.ofRound(k + 1) {
 			next[likes{b.site, b.size}] = append(next[likes{b.site, b.size}], b)
 		}
 	}
-	for _, b := range of {
-		like := likes{b.site, b.size}
-		then := next[like]
-		if len(then) > 0 {
-			next[like] = then[1:]
+	for _, b := range a.m.ofRound(k) {
+		var then *buffer
+		if all := next[likes{b.site, b.size}]; len(all) > 0 {
+			then, next[likes{b.site, b.size}] = all[0], all[1:]
 		}
-		if !ofVariables[b.category] || b.end.event < r.end || b.isFreed() && b.end.event >= until {
-			continue
-		}
-		if b.isFreed() && len(then) > 0 {
-			a.drops[like] = b.end.event - then[0].begin.event
-		}
-		if drop, isKnown := a.drops[like]; isKnown {
-			a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
+		if ofVariables[b.category] && b.end.event >= r.end {
+			yield(b, until, then)
 		}
 	}
+}
+
+// readDrops finds how long variables hold in the next round what one made, where the same is made again.
+func (a *accumulator) readDrops() {
+	a.drops = map[likes]int{}
+	kept := map[likes]int{} // beside the same of the next round
+	for k := range a.m.rounds {
+		a.again(k, func(b *buffer, until int, then *buffer) {
+			switch like := (likes{b.site, b.size}); {
+			case then == nil:
+			case !b.isFreed():
+				kept[like]++
+			case b.end.event < until:
+				a.drops[like] = b.end.event - then.begin.event
+			}
+		})
+	}
+	for like, n := range kept {
+		if _, isKnown := a.drops[like]; !isKnown && n == 1 { // the first pass may keep it, or all
+			if a.isOpen = true; !a.keeps {
+				a.drops[like] = 1
+			}
+		}
+	}
+}
+
+// hold finds how long variables hold in the next pass what round k made: as in the next round. What that does not free is kept.
+func (a *accumulator) hold(k, anchor int) (kept []*buffer) {
+	a.again(k, func(b *buffer, until int, then *buffer) {
+		drop, isKnown := a.drops[likes{b.site, b.size}]
+		if !isKnown || b.isFreed() && b.end.event >= until {
+			return
+		}
+		a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
+		if then != nil && !b.isFreed() {
+			a.last[b], kept = released.at(then.begin.event+drop), append(kept, b)
+		}
+	})
+	return kept
 }
 
 // accumulateCut adds the gradients that passes before pass k made in its round, which is cut off: those of a whole round. Its own are added to

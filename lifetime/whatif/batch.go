@@ -271,7 +271,8 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 		switch {
 		case b.isOlder() && b.isFreed() && b.size > smallest: // perhaps of a pass that began before the recording
 			by := int64(float64(b.size)*factor(b)) - b.size
-			b.size, m.less, m.more = max(1, b.size+by), m.less+max(0, by), m.more+max(0, -by)
+			b.size = max(1, b.size+by)
+			m.widen(max(0, by), max(0, -by))
 		case isOfPass && !isContribution(b) && b.part != purpose.Setup && !b.isOlder() && b.size > smallest:
 			b.size = max(1, int64(float64(b.size)*factor(b)))
 			grown++

@@ -161,7 +161,7 @@ func run(t *testing.T, e *Engine, edits ...string) (peak int64, refused string) 
 			}
 		}
 	}
-	return m.peak(), ""
+	return m.run().PeakLive, ""
 }
 
 // TestBiases: after an edit, biases have the sizes that it gave them.
@@ -499,7 +499,7 @@ func laws(t *testing.T) map[string]*Engine {
 // TestIdentity: edits that change nothing change no byte.
 func TestIdentity(t *testing.T) {
 	for name, e := range laws(t) {
-		want := e.program.clone().peak()
+		want := e.program.clone().run().PeakLive
 		for _, edits := range []string{"batch=1", "sequence=1", "kv-cache=1"} {
 			if peak, refused := run(t, e, edits); refused == "" && peak != want {
 				t.Errorf("%s with %s: %d, without %d", name, edits, peak, want)
@@ -567,7 +567,7 @@ func TestOrder(t *testing.T) {
 			t.Errorf("%s with twice the batch, twice: %d, with four times %d", name, twice, four)
 		}
 		back, _ := run(t, e, "batch=2", "batch=0.5")
-		if want := e.program.clone().peak(); back != 0 && back != want {
+		if want := e.program.clone().run().PeakLive; back != 0 && back != want {
 			t.Errorf("%s with twice the batch, and half of that: %d, without %d", name, back, want)
 		}
 		s, _ := Parse("optimizer=sgd,batch=2")

@@ -93,7 +93,7 @@ func (m *model) checkpoint(v string) string {
 		return fmt.Sprintf("the change names none of the %d blocks of the program, or these save nothing", c.units)
 	}
 	m.untilAll(c.ends)
-	m.less += sizeOf(c.open) / 2 // when it is computed again is not known
+	m.widen(sizeOf(c.open)/2, 0) // when it is computed again is not known
 	return ""
 }
 

@@ -148,25 +148,24 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	if !e.known() {
 		all.add(offMiddle)
 	}
-	r.Exact = exact && m.less+m.more == 0
+	r.Exact = exact && m.allocated == open{}
 	passes, steps := r.Peak, int64(0)
 	if inPasses.below+inPasses.above > 0 {
 		passes, steps = m.peaks(r.Peak)
 	}
-	between := func(peak int64, of float64) int64 { return int64(max(0, 1+of) * float64(peak)) }
-	r.Low = max(0, max(between(passes, -all.below-inPasses.below), between(steps, -all.below-min(offSteps.below, inPasses.below)))-m.less)
+	between := func(peak int64, of float64) int64 { return int64(min(max(0, 1+of)*float64(peak), math.MaxInt64/2)) }
+	r.Low = max(0, max(between(passes, -all.below-inPasses.below), between(steps, -all.below-min(offSteps.below, inPasses.below)))-m.allocated.less)
 	if onlyAdds && r.Low < r.Peak {
 		r.Low = max(r.Low, min(e.least(), r.Peak))
 	}
-	r.High = units.AddSat(max(between(passes, all.above+inPasses.above), between(steps, all.above+min(offSteps.above, inPasses.above))), m.more)
+	r.High = units.AddSat(max(between(passes, all.above+inPasses.above), between(steps, all.above+min(offSteps.above, inPasses.above))), m.allocated.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
-		all.add(inPasses)
-		all = e.reserved(s, all)
-		r.ReservedLow = max(r.Low, int64((1-all.below)*float64(o.Low))-m.less)
-		r.ReservedHigh = units.AddSat(o.High, int64(min(all.above*float64(o.High), math.MaxInt64/2))+m.more)
-		adds := max(0, r.High-e.Recorded.Peak) // a change reserves no more than was reserved, and what it adds, unless a replay does
-		r.ReservedHigh = min(r.ReservedHigh, max(o.High, r.High, units.AddSat(e.Recorded.Reserved, adds+adds/10)))
+		all = e.reserved(s)
+		r.ReservedLow = max(r.Low, between(o.Low, -all.below)-m.reserved.less)
+		// A change reserves at most what was reserved, and twice what it adds, unless a replay shows more.
+		most := max(o.High, r.High, units.AddSat(e.Recorded.Reserved, between(max(0, r.High-e.Recorded.Peak), 1)))
+		r.ReservedHigh = min(max(o.High, units.AddSat(between(o.High, all.above), m.reserved.more)), most)
 	}
 	return r
 }
@@ -192,7 +191,7 @@ func (e *Engine) Without(kept []int) Result {
 		}
 	}
 	gone.drop(isLeaked)
-	r := Result{Peak: replaced.peak(), Low: gone.peak()}
+	r := Result{Peak: replaced.run().PeakLive, Low: gone.run().PeakLive}
 	r.High = max(r.Peak, r.Low)
 	older := filter(e.base.buffers, func(b *buffer) bool { return b.isOlder() && !b.isFreed() })
 	r.Low = max(r.Low-sizeOf(older), 0)

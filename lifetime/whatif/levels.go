@@ -8,10 +8,10 @@ import (
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
-// peak returns the highest allocated memory of the program, in bytes.
-func (m *model) peak() int64 {
+// run replays the program without a limit.
+func (m *model) run() replay.Outcome {
 	h, _ := m.program()
-	return h.Run(h.Settings, replay.Device{}).PeakLive // it does not depend on addresses
+	return h.Run(h.Settings, replay.Device{})
 }
 
 // levels calls yield with what is in use after each call and its event, in order; first with what is at the start, at -1.

@@ -92,7 +92,8 @@ type model struct {
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
-	less, more int64 // bytes by which the peak may be lower and higher, as the recording leaves it open
+	allocated  open  // how the recording leaves the peak open
+	reserved   open
 }
 
 // clone returns a model that edits may change.
@@ -291,20 +292,35 @@ func (m *model) drop(which func(b *buffer) bool) {
 	m.moved, m.sorted = true, len(m.buffers)
 }
 
-// leaveOpen widens the range of the peak up to those of other programs.
-func (m *model) leaveOpen(others ...*model) {
-	var less, more int64
-	for _, other := range others {
-		by := other.peak() - m.peak()
-		less, more = max(less, -by), max(more, by)
-	}
-	m.less, m.more = m.less+less, m.more+more
+// open is by how many bytes a peak may be lower and higher.
+type open struct{ less, more int64 }
+
+// widen widens the ranges of both peaks.
+func (m *model) widen(less, more int64) {
+	m.allocated, m.reserved = open{m.allocated.less + less, m.allocated.more + more}, open{m.reserved.less + less, m.reserved.more + more}
 }
 
-// doubt widens the range of the peak by shares of it.
+// leaveOpen widens the ranges of the peaks up to those of other programs.
+func (m *model) leaveOpen(others ...*model) {
+	if len(others) == 0 {
+		return
+	}
+	var allocated, reserved open
+	here := m.run()
+	for _, other := range others {
+		there := other.run()
+		by, byReserved := there.PeakLive-here.PeakLive, there.PeakReserved-here.PeakReserved
+		allocated = open{max(allocated.less, -by), max(allocated.more, by)}
+		reserved = open{max(reserved.less, -byReserved), max(reserved.more, byReserved)}
+	}
+	m.allocated = open{m.allocated.less + allocated.less, m.allocated.more + allocated.more}
+	m.reserved = open{m.reserved.less + reserved.less, m.reserved.more + reserved.more}
+}
+
+// doubt widens the ranges of the peaks by shares of that of allocated bytes.
 func (m *model) doubt(by off) {
-	peak := float64(m.peak())
-	m.less, m.more = m.less+int64(by.below*peak), m.more+int64(by.above*peak)
+	peak := float64(m.run().PeakLive)
+	m.widen(int64(by.below*peak), int64(by.above*peak))
 }
 
 // lineOf names a line as edits do: "train.py:31".

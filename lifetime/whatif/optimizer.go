@@ -262,7 +262,7 @@ func (m *model) adafactor() string {
 		}
 		reductions = max(reductions, need)
 	}
-	m.more += reductions
+	m.widen(0, reductions)
 	return m.optimizer(m.factored, chained)
 }
 

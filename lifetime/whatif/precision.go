@@ -105,7 +105,7 @@ func (m *model) halve() string {
 		case isCounted(m.buffers, i): // sums add in 32 bits
 		case b.size <= smallest || isMask || isNumber || b.category == purpose.Workspace || hasBytes && b.category == purpose.OptimizerState:
 		case b.category == purpose.UnknownCategory && b.isOlder():
-			m.less += b.size / 2
+			m.widen(b.size/2, 0)
 		default:
 			b.size /= 2
 		}

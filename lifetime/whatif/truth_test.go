@@ -650,6 +650,8 @@ func TestFamilies(t *testing.T) {
 		{"resume", "optimizer=sgd", 18627072, .01},
 		{"variable", "accumulate=2", 45790208, .001},
 		{"variable", "accumulate=4", 45790208, .001},
+		{"halves", "accumulate=4", 118351872, .001}, // a variable keeps the first batch
+		{"halves", "checkpoint=blocks", 49162752, .001},
 		{"turns_nets", "optimizer=momentum", 19655680, .001},
 		{"turns_nets", "optimizer=sgd", 15975936, .001},
 		{"turns_nets", "optimizer=adamw", 27306496, .001},
