@@ -265,12 +265,16 @@ func (e *Engine) Fits(s Scenario, r *Result, capacity int64) (fits, sure bool) {
 		return false, true
 	}
 	fits = e.fits(s, capacity)
-	if len(s) == 0 && e.known() {
+	if e.known() && (len(s) == 0 || fits && capacity >= r.ReservedHigh) {
 		return fits, true
 	}
-	by := float64(r.High)/float64(r.Peak) + offFits.above
+	of := offFits
+	if e.reserved(s) == (off{}) {
+		of = offFitsSteps
+	}
+	by := float64(r.High)/float64(r.Peak) + of.above
 	if !fits {
-		by = float64(r.Low)/float64(r.Peak) - offFits.below
+		by = float64(r.Low)/float64(r.Peak) - of.below
 	}
 	if by <= 0 {
 		return fits, false

@@ -46,10 +46,16 @@ func (m *model) withOptimizer(name string) string {
 	case "adam8bit":
 		return m.adam8bit()
 	}
-	return m.optimizer(optimizers[name].keeps, optimizers[name].temporaries)
+	of, decays := optimizers[name], m.clone()
+	refused := m.optimizer(of.keeps, of.temporaries)
+	if of.temporaries == nil && refused == "" && decays.stepsOnAll() { // a step on all parameters with a decay copies their gradients
+		decays.optimizer(of.keeps, forEach)
+		m.leaveOpen(decays)
+	}
+	return refused
 }
 
-func (m *model) stepOnHost() string { return m.withOptimizer("sgd") }
+func (m *model) stepOnHost() string { return m.optimizer(copies(0), none) }
 
 func (m *model) states(than int64) []*buffer {
 	return filter(m.buffers, func(b *buffer) bool { return b.category == purpose.OptimizerState && b.size > than })
@@ -126,20 +132,6 @@ func parametersOf(all []*buffer, need map[int64]int) []*buffer {
 	})
 }
 
-// inTurns reports whether rounds make gradients of different parameters.
-func inTurns(rounds []map[int64]int) bool {
-	var first map[int64]int
-	for _, in := range rounds {
-		if first == nil && len(in) > 0 {
-			first = in
-		}
-		if len(in) > 0 && !maps.Equal(first, in) {
-			return true
-		}
-	}
-	return false
-}
-
 // optimizer replaces the states of an optimizer, unless per is nil, and the temporaries of its steps.
 func (m *model) optimizer(per states, of temporaries) string {
 	parameters, first := m.trained()
@@ -147,11 +139,6 @@ func (m *model) optimizer(per states, of temporaries) string {
 		return "no gradient of a parameter is known"
 	}
 	gradients := m.gradients()
-	defer func() {
-		if inTurns(gradients) {
-			m.doubt(offTurns)
-		}
-	}()
 	areOlder := m.any(func(b *buffer) bool { return b.category == purpose.OptimizerState && b.isOlder() })
 	switch has := m.any(is(purpose.OptimizerState)); {
 	case per == nil && !has:
@@ -168,8 +155,20 @@ func (m *model) optimizer(per states, of temporaries) string {
 			b.phase == purpose.OptimizerPhase && b.part != purpose.Clipping && isOfStep
 	})
 	if per != nil {
-		at := map[bool]moment{true: before.at(0), false: makesStates.at(m.rounds[first].optimizer)}[areOlder]
-		m.addStates(parameters, made, at, per)
+		left := parameters
+		for k, in := range gradients { // nets that take turns step first in different rounds
+			if now := parametersOf(left, in); !areOlder && !m.rounds[k].open {
+				m.addStates(now, made, makesStates.at(m.rounds[k].optimizer), per)
+				left = filter(left, func(b *buffer) bool { // without these, in order
+					isNow := len(now) > 0 && now[0] == b
+					if isNow {
+						now = now[1:]
+					}
+					return !isNow
+				})
+			}
+		}
+		m.addStates(left, made, before.at(0), per)
 	}
 	all := filter(m.buffers, isParameter)
 	for k, in := range gradients {
