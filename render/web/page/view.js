@@ -42,7 +42,8 @@ export class View {
     const all = this.still && text ? Number(/ width="(\d+)"/.exec(text)[1]) : width;
     if (this.still) for (const image of this.images) image.style.maxWidth = `${all}px`; // its texts are as large as those of others
     const shown = this.still ? 600 : right + 24; // of a phone
-    this.narrow = picture && picture !== space.wide; // keys are below it
+    this.narrow = picture && picture !== space.wide; // keys are below it, in the place of those of the picture
+    if (this.narrow) this.keys.style.marginTop = share(this.frame.bottom + 50 - height, width);
     this.element = el('div', {class: 'hero', role: 'group', 'aria-label': 'the picture'}, this.plotted, this.narrow && !this.still && this.keys);
     this.element.style.setProperty('--wide', share(Math.max(all, shown), shown));
     this.whole();
