@@ -196,7 +196,7 @@ func (p *Page) finding(f *answer.Finding) {
 		where = Printable(f.Name) + " on " + where
 	}
 	p.Line("")
-	p.Para(p.severity(f.Level())+head, "  ", where)
+	p.Para(p.severity(f.Level())+head, "         ", where)
 	p.Para("  ", "  ", f.WithoutPlace())
 	if f.Instruction != nil {
 		p.compiled(f)
