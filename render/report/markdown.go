@@ -18,7 +18,7 @@ const (
 	topSites   = 5  // maximum number of sites at a peak
 )
 
-// WriteMarkdown writes the report for a pull request or an issue: first actions, then
+// WriteMarkdown writes the report for a pull request or an issue: what to do, then
 // figures and findings, with links to the lines of the repository.
 func WriteMarkdown(w io.Writer, r *answer.Report, in Repository) error {
 	m := &markdown{in: in, files: in.files(All(r.OfCaptures()))}
