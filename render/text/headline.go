@@ -50,7 +50,7 @@ func isWrong(f *answer.Finding) bool { return f.Leak || f.Level() > finding.Info
 
 // advise says what to do about a capture of which no request failed for good, and which finding is the reason. That is the worst finding.
 // Without one it says that nothing is wrong, as far as that is known; and for those who need room, if there is not plenty, what gives most of it: what
-// a note is about, or the change with which the peak is surely lowest. peak may be nil.
+// a note is about, or the cheapest change that surely lowers the peak. peak may be nil.
 func advise(peak *answer.Peak, found []answer.Finding, survived []answer.Failure, plenty, sure bool) (do string, of *answer.Finding) {
 	if f := worst(found); f != nil {
 		return f.Advice, f
@@ -81,15 +81,9 @@ func advise(peak *answer.Peak, found []answer.Finding, survived []answer.Failure
 	return do, of
 }
 
-// Best returns the change with which a peak is surely the lowest, an index into Savings; -1 if none saves a twentieth of it.
+// Best returns the cheapest change with which a peak is surely lower by a twentieth, an index into Savings; -1 if none is known.
 func Best(p *answer.Peak) int {
-	best, high := -1, p.Bytes-p.Bytes/20
-	for i := range p.Savings {
-		if n := *p.Savings[i].HighBytes; n < high {
-			best, high = i, n
-		}
-	}
-	return best
+	return slices.IndexFunc(p.Savings, func(s answer.WhatIfScenario) bool { return *s.HighBytes < p.Bytes-p.Bytes/20 })
 }
 
 // joined joins the texts that say something.
