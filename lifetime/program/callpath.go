@@ -110,7 +110,6 @@ type Span struct {
 	Caller int32 // -1 = none
 	Depth  int   // how many calls are around it
 	End    int   // the number of the first site that is after it
-	Yields bool  // it is a generator: what it makes, its caller has
 	Holds  bool  // it is of the program, or of a module: it holds its arguments
 
 	first int32 // stack
@@ -148,9 +147,8 @@ func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within
 			if k > 0 {
 				caller = open[k-1]
 			}
-			isGenerator := strings.HasPrefix(c.Function, "<") && strings.HasSuffix(c.Function, "expr>")
 			open = append(open, int32(len(spans)))
-			spans = append(spans, Span{Caller: caller, Depth: k, End: n, Yields: isGenerator, Holds: c.User || c.Function == "forward", first: p.Stack()})
+			spans = append(spans, Span{Caller: caller, Depth: k, End: n, Holds: c.User || c.Function == "forward", first: p.Stack()})
 		}
 		last := int32(-1)
 		if k > 0 {

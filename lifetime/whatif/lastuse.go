@@ -24,7 +24,7 @@ func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
 		of := steps[b.size]
 		steps[b.size] = append(of, q)
 		isUsed, use := b.saved || b.dropped, f.returns
-		if m.isInner(f.all, f.ends, q) && !(holds && m.isBefore(f.all, f.ends, q)) {
+		if m.isInner(f.all, f.ends, q) {
 			switch {
 			case m.op(b) == "" && len(of) >= fewSteps: // each step makes it again
 				use = after.at(f.all[of[len(of)-1]].begin.event)
@@ -59,31 +59,28 @@ const fewSteps = 8
 // flow is how results of a pass go from function to function.
 type flow struct {
 	m       *model
-	all     []*buffer // of the pass, and
-	called  []*buffer // what the backward pass makes first: functions that go on hold nothing that it frees
+	all     []*buffer // of the pass
 	returns moment
 	ends    []int // see operations
 	first   []int // see firstUses
 	spans   []program.Span
 	within  []int32
 
-	nearest, held, sums map[statement]int // results: the next one, the next one that a variable holds, the next sum of the function
-	next, again         []int             // of the same statement: the next result, and that which it holds the next time it runs
-	isHeld              []bool
+	nearest, held map[statement]int // results: the next one, and the next one that a variable holds
+	sums          map[int32]int     // the next sum of a function
+	next, again   []int             // of the same statement: the next result, and that which it holds the next time it runs
+	isHeld        []bool
 }
 
-// statement is a line of a call of a function; line 0 is all of it.
+// statement is a line of a call of a function.
 type statement struct{ span, line int32 }
 
 func (m *model) flowOf(k int) *flow {
 	all := filter(m.forward(k), func(b *buffer) bool { return b.category != purpose.Workspace || b.isScratch() })
-	f := &flow{m: m, all: all, called: all, returns: at(m.passes[k].backward), ends: m.operations(all), first: m.firstUses(k, all),
-		nearest: map[statement]int{}, held: map[statement]int{}, sums: map[statement]int{},
+	f := &flow{m: m, all: all, returns: at(m.passes[k].backward), ends: m.operations(all), first: m.firstUses(k, all),
+		nearest: map[statement]int{}, held: map[statement]int{}, sums: map[int32]int{},
 		next: make([]int, len(all)), again: make([]int, len(all)), isHeld: make([]bool, len(all))}
-	if i := slices.IndexFunc(m.backward(k), func(b *buffer) bool { return m.paths.Innermost(b.site) != nil }); i >= 0 {
-		f.called = append(slices.Clone(all), m.backward(k)[i])
-	}
-	f.spans, f.within = m.paths.Spans(len(f.called), func(i int) int32 { return f.called[i].site })
+	f.spans, f.within = m.paths.Spans(len(all), func(i int) int32 { return all[i].site })
 	return f
 }
 
@@ -112,7 +109,7 @@ func (f *flow) takes(q int) moment {
 // ownerOf returns the call that has result q when an operation takes it.
 func (f *flow) ownerOf(q, used int) int32 {
 	span := f.within[q]
-	for span >= 0 && f.spans[span].Caller >= 0 && (f.spans[span].End <= used || f.spans[span].Yields) {
+	for span >= 0 && f.spans[span].Caller >= 0 && (f.spans[span].End <= used) {
 		span = f.spans[span].Caller
 	}
 	return span
@@ -126,8 +123,8 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 	if span < 0 {
 		return end
 	}
-	line := func(i int) int32 { return f.m.paths.Line(f.called[i].site, f.spans[span].Depth) }
-	of, sum := statement{span, line(q)}, n
+	line := func(i int) int32 { return f.m.paths.Line(f.all[i].site, f.spans[span].Depth) }
+	of := statement{span, line(q)}
 	if i, isAgain := f.nearest[of]; isAgain {
 		f.next[q] = i
 	}
@@ -136,26 +133,25 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 			f.again[q] = f.again[i]
 		}
 	}
-	f.nearest[of], f.isHeld[q] = q, used >= len(f.called) || line(used) != of.line
+	f.nearest[of], f.isHeld[q] = q, used >= n || line(used) != of.line
 	if !f.isHeld[q] {
 		return end
 	}
 	f.held[of] = q
-	isSum := f.m.isSumOf(b)
-	if isSum {
-		if i, isMade := f.sums[statement{span: span}]; isMade && f.all[i].size == b.size {
-			sum = i
+	then := f.again[q]
+	if f.m.isSumOf(b) && !holds {
+		if i, isMade := f.sums[span]; isMade && f.all[i].size == b.size {
+			then = min(then, i)
 		}
-		f.sums[statement{span: span}] = q
-	}
-	then := min(f.again[q], sum)
-	switch s := &f.spans[span]; {
-	case used >= n || !holds && !isSum || s.End > n && then == n:
+		f.sums[span] = q
+	} else if !holds {
 		return end
-	case s.End < n:
-		end = before.at(f.all[s.End].begin.event)
-	default:
-		end = f.returns
+	}
+	if end = f.returns; f.spans[span].End < n {
+		end = before.at(f.all[f.spans[span].End].begin.event)
+	}
+	if used >= n || !holds && then == n {
+		return moment{}
 	}
 	if then < n {
 		end = end.earlier(after.at(f.all[then].begin.event))
@@ -174,11 +170,6 @@ func (m *model) isInner(all []*buffer, ends []int, q int) bool {
 		return q > 0 && ends[q-1] == ends[q]
 	}
 	return slices.ContainsFunc(all[q+1:ends[q]], func(b *buffer) bool { return !b.isScratch() })
-}
-
-// isBefore reports whether buffer q is the result of attention that makes its statistics after it: the first one, and more than half of all.
-func (m *model) isBefore(all []*buffer, ends []int, q int) bool {
-	return m.does(all[q], program.OpAttention) && (q == 0 || ends[q-1] < ends[q]) && 2*all[q].size > sizeOf(all[q:ends[q]])
 }
 
 // operations returns for each buffer where the operation that made it has its last one: the index after it. A scalar is the last thing that an
@@ -210,7 +201,7 @@ func repeatSizes(all []*buffer, period int) bool {
 // isSumOf reports whether a buffer is a sum that a function of the program makes, or the forward of a module.
 func (m *model) isSumOf(b *buffer) bool {
 	c := m.paths.Innermost(b.site)
-	return (m.op(b) == "add" || m.op(b) == "" && m.longest) && c != nil && (c.User || c.Function == "forward")
+	return m.op(b) == "add" && c != nil && (c.User || c.Function == "forward")
 }
 
 // firstUses returns for each buffer of a pass that autograd saves which is the last one that its first use is not before; else -1. Nodes of a graph run in the
