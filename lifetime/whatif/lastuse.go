@@ -56,6 +56,9 @@ func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
 // fewSteps is how many more buffers of a size one call makes at least, if these are steps of a recurrence whose operators are not recorded.
 const fewSteps = 8
 
+// mostOfBlock is how many buffers one round of a loop makes, at most.
+const mostOfBlock = 4096
+
 // flow is how results of a pass go from function to function.
 type flow struct {
 	m       *model
@@ -156,7 +159,7 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 	if then < n {
 		end = end.earlier(after.at(f.all[then].begin.event))
 	}
-	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < n; i = f.next[i] { // a loop takes it, and what it made before
+	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < min(n, f.ends[q]+mostOfBlock); i = f.next[i] { // a loop takes it, and what it made before
 		if o := f.ends[i]; f.all[i].size == b.size && !f.isHeld[i] && o < n && f.m.pieceOf(f.all[o]) == f.m.pieceOf(f.all[f.ends[q]]) {
 			return end.earlier(after.at(f.all[i].begin.event))
 		}
