@@ -17,8 +17,6 @@ type likes struct {
 type accumulator struct {
 	m      *model
 	passes int
-	keeps  bool               // each pass keeps for good what nothing tells to be of the first one alone
-	isOpen bool               // there is such
 	drops  map[likes]int      // events from when the same is made again until a variable drops what it holds; it may be before
 	held   map[*buffer]moment // when the next pass drops what a variable holds
 	last   map[*buffer]moment // when the next round drops what its last pass before made
@@ -26,18 +24,7 @@ type accumulator struct {
 
 // accumulate runs passes several times. Only the first pass keeps what no later one does. Where the recording does not tell, the range goes to where all do.
 func (m *model) accumulate(n int) string {
-	a, all := accumulator{m: m, passes: n}, accumulator{m: m.clone(), passes: n, keeps: true}
-	refused := a.run()
-	if a.isOpen {
-		all.run()
-		m.leaveOpen(all.m)
-	}
-	return refused
-}
-
-func (a *accumulator) run() string {
-	m := a.m
-	a.held, a.last = map[*buffer]moment{}, map[*buffer]moment{}
+	a := accumulator{m: m, passes: n, drops: map[likes]int{}, held: map[*buffer]moment{}, last: map[*buffer]moment{}}
 	perRound := make([]int, len(m.rounds))
 	for _, p := range m.passes {
 		if !p.cut && p.trains() {
@@ -62,6 +49,9 @@ func (a *accumulator) run() string {
 			isCut = true
 			m.accumulateCut(k, whole)
 		}
+	}
+	for b := range a.last {
+		delete(a.held, b) // it stays
 	}
 	m.untilAll(a.held)
 	m.moved = true
@@ -99,7 +89,7 @@ func (a *accumulator) round(k int, p *pass) {
 	if tail < 0 {
 		tail = r.optimizer
 	}
-	kept := a.hold(k, anchor)
+	a.hold(k, anchor)
 	for n := 1; n < a.passes; n++ {
 		for _, b := range of {
 			if b.category == purpose.Workspace && b.end.event > r.end { // libraries keep it
@@ -122,13 +112,10 @@ func (a *accumulator) round(k int, p *pass) {
 			}
 		}
 	}
-	for _, b := range kept {
-		delete(a.held, b)
-	}
 }
 
-// again calls yield with what variables may hold that round k made, until when the next round ends, and what that makes like it; nil = nothing.
-func (a *accumulator) again(k int, yield func(b *buffer, until int, then *buffer)) {
+// again calls yield with what variables hold that round k made, at most until the next round ends, and what that makes like it; nil = nothing.
+func (a *accumulator) again(k int, yield func(b, then *buffer)) {
 	r, until, next := a.m.rounds[k], noEvent, map[likes][]*buffer{}
 	if k+1 < len(a.m.rounds) {
 		until = a.m.rounds[k+1].end
@@ -141,49 +128,45 @@ func (a *accumulator) again(k int, yield func(b *buffer, until int, then *buffer
 		if all := next[likes{b.site, b.size}]; len(all) > 0 {
 			then, next[likes{b.site, b.size}] = all[0], all[1:]
 		}
-		if ofVariables[b.category] && b.end.event >= r.end {
-			yield(b, until, then)
+		if ofVariables[b.category] && b.end.event >= r.end && (!b.isFreed() || b.end.event < until) {
+			yield(b, then)
 		}
 	}
 }
 
 // readDrops finds how long variables hold in the next round what one made, where the same is made again.
 func (a *accumulator) readDrops() {
-	a.drops = map[likes]int{}
 	kept := map[likes]int{} // beside the same of the next round
 	for k := range a.m.rounds {
-		a.again(k, func(b *buffer, until int, then *buffer) {
+		a.again(k, func(b, then *buffer) {
 			switch like := (likes{b.site, b.size}); {
 			case then == nil:
 			case !b.isFreed():
 				kept[like]++
-			case b.end.event < until:
+			default:
 				a.drops[like] = b.end.event - then.begin.event
 			}
 		})
 	}
 	for like, n := range kept {
 		if _, isKnown := a.drops[like]; !isKnown && n == 1 { // the first pass may keep it, or all
-			if a.isOpen = true; !a.keeps {
-				a.drops[like] = 1
-			}
+			a.drops[like] = 1
+			a.m.widen(0, int64(len(a.m.rounds)*(a.passes-1))*like.size)
 		}
 	}
 }
 
 // hold finds how long variables hold in the next pass what round k made: as in the next round. What that does not free is kept.
-func (a *accumulator) hold(k, anchor int) (kept []*buffer) {
-	a.again(k, func(b *buffer, until int, then *buffer) {
+func (a *accumulator) hold(k, anchor int) {
+	a.again(k, func(b, then *buffer) {
 		drop, isKnown := a.drops[likes{b.site, b.size}]
-		if !isKnown || b.isFreed() && b.end.event >= until {
-			return
+		if isKnown {
+			a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
 		}
-		a.held[b] = repeats.at(anchor).in(1, b.begin.event+drop)
-		if then != nil && !b.isFreed() {
-			a.last[b], kept = released.at(then.begin.event+drop), append(kept, b)
+		if isKnown && then != nil && !b.isFreed() {
+			a.last[b] = released.at(then.begin.event + drop)
 		}
 	})
-	return kept
 }
 
 // accumulateCut adds the gradients that passes before pass k made in its round, which is cut off: those of a whole round. Its own are added to

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
@@ -27,10 +26,10 @@ type Engine struct {
 	// Unfinished is set if the recording ends in the middle of what the program does, mostly as memory ran out: all results are those until then.
 	Unfinished bool
 
-	base     *model       // as recorded
-	program  *model       // what edits change
-	short    *model       // the same, without most of the steps that it repeats; nil = it repeats none
-	least    func() int64 // bytes that the program surely had in use at once
+	base     *model // as recorded
+	program  *model // what edits change
+	short    *model // the same, without most of the steps that it repeats; nil = it repeats none
+	least    int64  // bytes that the program requested at once
 	history  *replay.History
 	remedies []Remedy
 	replayed int // events, since a search began
@@ -53,8 +52,7 @@ func New(of *program.Program, s *lifetime.Space, r *replay.Recording) (e *Engine
 		return nil, r.Refused
 	}
 	e = &Engine{history: r.History, Law: r.Law, Reserved: r.History.PeakReserved()}
-	e.base = modelOf(of, s, r.History)
-	e.least = sync.OnceValue(e.base.least)
+	e.base, e.least = modelOf(of, s, r.History), s.Peak(lifetime.Requested).Bytes
 	e.program = e.base
 	var first int
 	if first, e.OneStep = e.base.firstStep(); e.OneStep {
@@ -133,14 +131,14 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	}
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
 	exact, onlyAdds := e.known(), true
-	var all, inPasses off // beside it, of what passes need
+	var all off
 	for _, edit := range s {
 		of := edit.kind.off
 		onlyAdds = onlyAdds && edit.kind.adds != nil && edit.kind.adds(edit.Value)
 		if exact = exact && of.exact && (len(s) == 1 || of.below+of.above == 0); exact {
 			continue
 		}
-		map[bool]*off{false: &all, true: &inPasses}[of.inPasses].add(of)
+		all.add(of)
 	}
 	if e.OneStep && len(s) > 0 {
 		all.add(offNextStep)
@@ -149,16 +147,12 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		all.add(offMiddle)
 	}
 	r.Exact = exact && m.allocated == open{}
-	passes, steps := r.Peak, int64(0)
-	if inPasses.below+inPasses.above > 0 {
-		passes, steps = m.peaks(r.Peak)
-	}
 	between := func(peak int64, of float64) int64 { return int64(min(max(0, 1+of)*float64(peak), math.MaxInt64/2)) }
-	r.Low = max(0, max(between(passes, -all.below-inPasses.below), between(steps, -all.below-min(offSteps.below, inPasses.below)))-m.allocated.less)
-	if onlyAdds && r.Low < r.Peak {
-		r.Low = max(r.Low, min(e.least(), r.Peak))
+	r.Low = max(0, between(r.Peak, -all.below)-m.allocated.less)
+	if onlyAdds && !e.known() { // a program that only takes more has as much in use
+		r.Low = max(r.Low, min(e.least, r.Peak))
 	}
-	r.High = units.AddSat(max(between(passes, all.above+inPasses.above), between(steps, all.above+min(offSteps.above, inPasses.above))), m.allocated.more)
+	r.High = units.AddSat(between(r.Peak, all.above), m.allocated.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
 		all = e.reserved(s)

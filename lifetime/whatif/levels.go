@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/memlane/memlane/lifetime"
-	"github.com/memlane/memlane/lifetime/purpose"
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
@@ -12,59 +11,6 @@ import (
 func (m *model) run() replay.Outcome {
 	h, _ := m.program()
 	return h.Run(h.Settings, replay.Device{})
-}
-
-// levels calls yield with what is in use after each call and its event, in order; first with what is at the start, at -1.
-func (m *model) levels(sizeOf func(b *buffer) int64, yield func(event int, level int64)) {
-	level := int64(0)
-	for _, b := range m.buffers {
-		if b.isOlder() {
-			level += sizeOf(b)
-		}
-	}
-	yield(-1, level)
-	for event, it := range m.order() {
-		switch it.kind {
-		case isAllocation:
-			level += sizeOf(m.buffers[it.index])
-		case isFree:
-			level -= sizeOf(m.buffers[it.index])
-		}
-		yield(event, level)
-	}
-}
-
-// peaks returns the highest allocated memory in passes and in steps of optimizers, one of which is peak; steps is 0 if they are not known, as where
-// the optimizer calls the passes.
-func (m *model) peaks(peak int64) (passes, steps int64) {
-	k := 0 // the first round that does not end before
-	m.levels(func(b *buffer) int64 { return b.size }, func(event int, level int64) {
-		for k < len(m.rounds) && event >= m.rounds[k].end {
-			k++
-		}
-		if !m.closure && k < len(m.rounds) && event >= m.rounds[k].optimizer {
-			steps = max(steps, level)
-		} else {
-			passes = max(passes, level)
-		}
-	})
-	split := peak - max(passes, steps) // what the allocator did not split off
-	if steps > 0 {
-		steps += split
-	}
-	return passes + split, steps
-}
-
-// least returns the highest sum of what the program had in use at once, without what the allocator did not split off and workspaces of single
-// calls, which libraries choose anew for other sizes. A program that only takes more has as much in use.
-func (m *model) least() (most int64) {
-	m.levels(func(b *buffer) int64 {
-		if b.category == purpose.Workspace && b.isFreed() {
-			return 0
-		}
-		return m.h.BlockSizeOf(int(b.like))
-	}, func(_ int, level int64) { most = max(most, level) })
-	return most
 }
 
 // Levels returns the bytes in use of a scenario at the times of the recording: at each recorded call of the allocator the highest until the

@@ -66,7 +66,8 @@ func (m *model) states(than int64) []*buffer {
 func (m *model) trained() ([]*buffer, int) {
 	need, first := m.mostGradients()
 	m.withStates(need)
-	return parametersOf(filter(m.buffers, isParameter), need), first
+	trained, _ := parametersOf(filter(m.buffers, isParameter), need)
+	return trained, first
 }
 
 // mostGradients returns how many gradients of each size a round has at most, and the first round that has some.
@@ -120,16 +121,17 @@ func (m *model) withStates(need map[int64]int) {
 	}
 }
 
-// parametersOf returns the first of all parameters that have as many of each size as gradients are.
-func parametersOf(all []*buffer, need map[int64]int) []*buffer {
+// parametersOf returns the first of all parameters that have as many of each size as gradients are, and the others.
+func parametersOf(all []*buffer, need map[int64]int) (found, others []*buffer) {
 	need = maps.Clone(need)
-	return filter(all, func(b *buffer) bool {
-		is := need[b.size] > 0
-		if is {
-			need[b.size]--
+	for _, b := range all {
+		if need[b.size]--; need[b.size] >= 0 {
+			found = append(found, b)
+		} else {
+			others = append(others, b)
 		}
-		return is
-	})
+	}
+	return found, others
 }
 
 // optimizer replaces the states of an optimizer, unless per is nil, and the temporaries of its steps.
@@ -157,15 +159,9 @@ func (m *model) optimizer(per states, of temporaries) string {
 	if per != nil {
 		left := parameters
 		for k, in := range gradients { // nets that take turns step first in different rounds
-			if now := parametersOf(left, in); !areOlder && !m.rounds[k].open {
+			if now, later := parametersOf(left, in); !areOlder && !m.rounds[k].open {
 				m.addStates(now, made, makesStates.at(m.rounds[k].optimizer), per)
-				left = filter(left, func(b *buffer) bool { // without these, in order
-					isNow := len(now) > 0 && now[0] == b
-					if isNow {
-						now = now[1:]
-					}
-					return !isNow
-				})
+				left = later
 			}
 		}
 		m.addStates(left, made, before.at(0), per)
@@ -174,7 +170,7 @@ func (m *model) optimizer(per states, of temporaries) string {
 	for k, in := range gradients {
 		trained := parameters
 		if len(in) > 0 {
-			trained = parametersOf(all, in)
+			trained, _ = parametersOf(all, in)
 		}
 		for q, p := range trained {
 			m.addTemporaries(of, p, q, k)
