@@ -69,7 +69,7 @@ var budgets = []struct {
 	{"lifetime/oom", 1_740, true},
 	{"lifetime/outline", 200, true},
 	{"lifetime/preset", 1_250, true},
-	{"lifetime/program", 2_685, true},
+	{"lifetime/program", 2_615, true},
 	{"lifetime/purpose", 200, true},
 	{"lifetime/region", 480, true},
 	{"lifetime/replay", 2_950, true},

@@ -213,6 +213,9 @@ const (
 	OpCast                               // changes how elements are stored
 	OpOfActivations                      // a product of two activations
 	OpElements                           // computes each element by itself, or casts or moves it
+	OpBits                               // computes bits of integers
+	OpNumbers                            // its result is integers
+	OpIndices                            // its second result is integers: where those of the first are
 	OpStores                             // copies its operand or makes a tensor: it saves nothing for the backward pass
 )
 
@@ -231,7 +234,10 @@ var operators = []struct {
 	{"rnn_tanh_cell rnn_relu_cell", OpRecurrent},
 	{"convolution_backward", OpProduct},
 	{"softmax log_softmax exp", OpFloat | OpSavesOwn},
-	{"group_norm sum prod cumsum cumprod norm linalg_vector_norm dist cdist cosine_similarity logsumexp softplus arange", OpFloat},
+	{"group_norm sum prod cumsum cumprod norm linalg_vector_norm dist cdist cosine_similarity logsumexp softplus", OpFloat},
+	{"arange", OpFloat | OpNumbers},
+	{"randint randperm argmax argmin argsort one_hot multinomial nonzero bincount searchsorted", OpNumbers},
+	{"max min topk sort median cummax", OpIndices},
 	{"log log10 log2 log1p expm1 pow rsqrt reciprocal acos asin cosh sinh tan", OpFloat},
 	{"mse_loss l1_loss smooth_l1_loss huber_loss nll_loss kl_div binary_cross_entropy_with_logits triplet_margin_loss", OpFloat},
 	{"embedding layer_norm native_layer_norm", OpFloat | OpPerToken},
@@ -243,8 +249,9 @@ var operators = []struct {
 	{"to _to_copy copy_", OpCast | OpElements | OpStores},
 	{"dequantize", OpCast | OpElements},
 	{"clone", OpElements | OpStores},
-	{"empty empty_like zeros zeros_like ones ones_like full full_like rand rand_like randn randn_like randint", OpStores},
-	{"contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where bitwise_and bitwise_right_shift __rshift__ __and__", OpElements},
+	{"empty empty_like zeros zeros_like ones ones_like full full_like rand rand_like randn randn_like", OpStores},
+	{"contiguous mul div add sub rsub neg abs round clamp clamp_min stack cat index index_select where", OpElements},
+	{"bitwise_and bitwise_right_shift __rshift__ __and__", OpElements | OpBits},
 }
 
 var families = []struct {
@@ -252,7 +259,7 @@ var families = []struct {
 	does Operator
 }{
 	{"conv", OpConv}, {"norm", OpNorm}, {"softmax", OpSoftmax}, {"log_softmax", OpLogSoftmax}, {"attention", OpAttention}, {"embedding", OpEmbedding},
-	{"upsample", OpFloat},
+	{"upsample", OpFloat}, {"max_pool", OpIndices},
 }
 
 var operatorOf = func() map[string]Operator {

@@ -21,13 +21,10 @@ type attention struct {
 }
 
 // attend gives attention the kernels that PyTorch chooses in 16 bits, in sizes that are halved after it. One that needs no scores runs without a mask, whatever
-// the heads; it pads them to 8 elements, and keeps sums in 32 bits (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). The range is wider where
-// the recording does not say which kernel ran.
+// the heads; it pads them to 8 elements, and keeps sums in 32 bits (aten/src/ATen/native/transformers/cuda/sdp_utils.cpp). Where operators are
+// not recorded, what a line makes tells.
 func (m *model) attend() {
-	if m.isUnnamed() {
-		m.doubt(offUnnamed)
-	}
-	drop, isOpen := map[*buffer]bool{}, false
+	drop := map[*buffer]bool{}
 	isOf := func(b *buffer) bool { return m.does(b, program.OpAttention) && b.size > smallest }
 	sums := m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && isOf(b) && m.runs(b, "sum_dim") })
 	for k := range m.passes {
@@ -39,20 +36,34 @@ func (m *model) attend() {
 				end++
 			}
 			if m.op(all[begin]) == "scaled_dot_product_attention" {
-				isOpen = !a.call(all[begin:end], all[before:begin]) || isOpen
+				a.call(all[begin:end], all[before:begin])
+				before = end
+			} else if u, saved := scoresOf(all[begin:end]); m.op(all[begin]) == "" && saved > 0 {
+				a.fuse(u, all[before:begin], saved)
 				before = end
 			}
 		}
-		for i, b := range a.nodes { // what adds up the gradient of queries: 32 bits, whole blocks of rows
-			if isOf(b) && (i+1 == len(a.nodes) || m.op(a.nodes[i+1]) != m.op(b)) {
-				b.size = b.size * 8 / 3
+	}
+	m.drop(func(b *buffer) bool { return drop[b] })
+	m.settle()
+}
+
+// scoresOf returns the part of what a line makes that is attention with scores, and which buffer of it the softmax of the scores saves; 0 if none does. Before
+// it are copies of queries and keys, which are saved, and the scores, which are not; last is a result of the size of the queries.
+func scoresOf(u unit) (part unit, saved int) {
+	const mask = 4 // buffers to find rows without keys, before the copy of the values and the result
+	for i := 3; i < len(u); i++ {
+		q, scores := u[i-3], u[i-1]
+		if !q.saved || !u[i-2].saved || scores.saved || !u[i].saved || u[i].size != scores.size || scores.size <= smallest || scores.size == q.size {
+			continue
+		}
+		for j := min(len(u)-1, i+mask+2); j > i; j-- {
+			if u[j].size == q.size && scores.end.compare(u[j].begin) < 0 {
+				return u[:j+1], i
 			}
 		}
 	}
-	if m.drop(func(b *buffer) bool { return drop[b] }); isOpen {
-		m.doubt(offAttention)
-	}
-	m.settle()
+	return nil, 0
 }
 
 // runs reports whether a function of a library in C++ made a buffer.
@@ -65,8 +76,8 @@ func (m *model) runs(b *buffer, function string) bool {
 	return false
 }
 
-// call changes one call, before which a pass made something since the last one. It reports whether it is known which kernel ran.
-func (a *attention) call(u, before unit) bool {
+// call changes one call, before which a pass made something since the last one.
+func (a *attention) call(u, before unit) {
 	const together = 6 // events in which a node frees what it saved
 	isEfficient := func(b *buffer) bool { return a.m.runs(b, "efficient_attention_forward") }
 	switch i := slices.IndexFunc(u, isEfficient); {
@@ -86,11 +97,8 @@ func (a *attention) call(u, before unit) bool {
 		}
 		sums.size *= 2
 	case a.m.runs(u[0], "attention_math"):
-		a.fuse(u, before)
-	default:
-		return false
+		a.fuse(u, before, 0)
 	}
-	return true
 }
 
 // padHeads pads operands and results, whose heads have so many elements, to multiples of 8, and reports whether they have others.
@@ -103,8 +111,8 @@ func padHeads(heads int64, all []*buffer) bool {
 }
 
 // fuse changes a call with scores to one without, if it had scores for its heads alone: keys for several queries, or a number of elements for
-// which no other kernel is. Any other computes in 32 bits.
-func (a *attention) fuse(u, before unit) {
+// which no other kernel is. Any other computes in 32 bits. saved is what its softmax saves; 0 = functions of the library tell.
+func (a *attention) fuse(u, before unit, saved int) {
 	made := func(function string) (size int64) {
 		for _, b := range slices.Backward(u) {
 			if b.size > smallest && a.m.runs(b, function) {
@@ -114,6 +122,13 @@ func (a *attention) fuse(u, before unit) {
 		return size
 	}
 	out, p, scores, rows := u.last(), a.pass, made("softmax"), 4*made("all_dim")
+	isGrouped, isMasked := made("repeat_interleave") > 0, made("::where") > 0 && made("tril") == 0
+	if saved > 0 { // the copies of its keys; then whether all are masked, by element and by row
+		scores, isGrouped = u[saved].size, saved > 3 && u[saved-4].saved && u[saved-4].size == out.size
+		if saved+2 < len(u) && 4*u[saved+1].size == scores {
+			rows = 4 * u[saved+2].size
+		}
+	}
 	done, first := out.end, at(p.end)
 	for _, b := range u {
 		if b.saved {
@@ -122,9 +137,7 @@ func (a *attention) fuse(u, before unit) {
 	}
 	begin := nodeOf(a.nodes, a.dead, p.backward, first.event)
 	back := filter(a.m.between(begin, max(begin, min(done.event, p.end))), func(b *buffer) bool { return b.phase == purpose.Backward && b.size == scores })
-	isGrouped := made("repeat_interleave") > 0
-	hasReason, isMasked := isGrouped || rows > 0 && out.size/rows%4 > 0, made("::where") > 0 && made("tril") == 0
-	if !hasReason || isMasked {
+	if hasReason := isGrouped || rows > 0 && out.size/rows%4 > 0; !hasReason || isMasked {
 		for _, b := range append(back, u...) {
 			if b.size >= min(scores, out.size) {
 				b.size *= 2

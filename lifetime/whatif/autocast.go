@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -22,20 +23,21 @@ func (m *model) autocast() string {
 	}
 	m.attend()
 	var all []*autocaster
-	var first []*buffer // of the first backward pass that makes gradients
+	var first *[]*buffer // of a backward pass that makes gradients
 	for k := range m.passes {
 		if !m.passes[k].trains() {
 			continue
 		}
-		a := m.newAutocaster(k)
-		switch {
-		case slices.ContainsFunc(a.backward, a.isGradient):
-			if first == nil {
-				first = a.backward
-			}
-		case slices.EqualFunc(first, a.backward, func(x, y *buffer) bool { return x.site == y.site && x.size == y.size }):
-			for q, b := range a.backward {
-				a.terms[b] = a.isGradient(first[q])
+		a := &autocaster{
+			m: m, pass: k, uses: m.lastUses(k, false), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, moved: map[*buffer][2]moment{},
+			producers: map[*buffer]*operation{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
+		}
+		slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
+		if slices.ContainsFunc(a.backward, isGradient) {
+			first = cmp.Or(&a.backward, first)
+		} else if first != nil && slices.EqualFunc(*first, a.backward, func(x, y *buffer) bool { return x.site == y.site && x.size == y.size }) {
+			for q, b := range a.backward { // they are added to gradients which are kept
+				b.category = (*first)[q].category
 			}
 		}
 		if refused := a.cast(); refused != "" {
@@ -50,10 +52,11 @@ func (m *model) autocast() string {
 		a.apply()
 	}
 	m.doubt(offAutocast)
-	halved := m.clone() // also what no backward pass runs over, where it is not known which buffers are weights, and rows of a result that is not the last
+	halved := m.clone() // also what no backward pass runs over, where which buffers are weights is not known, earlier rows of a result, and casts to its type
 	for i, b := range halved.buffers {
-		isOfRows := b.saved && m.op(b) == "index" && !slices.ContainsFunc(all, func(a *autocaster) bool { return a.half[m.buffers[i]] })
-		if isOfRows || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
+		isHalf := slices.ContainsFunc(all, func(a *autocaster) bool { return a.half[m.buffers[i]] })
+		isOwnCast := m.isComputed(b) && m.paths.IsUser(b.site) && !b.added && m.does(b, program.OpCast)
+		if isOwnCast && !isHalf || b.saved && m.op(b) == "index" && !isHalf || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
 			b.size /= 2
 		}
 	}
@@ -72,21 +75,10 @@ type autocaster struct {
 	dead     []int
 	half     map[*buffer]bool      // has 16 bits
 	moved    map[*buffer][2]moment // begins and ends elsewhere
-	terms    map[*buffer]bool      // that are added to gradients which are kept, as a pass that makes these shows
 
 	operations []operation
 	producers  map[*buffer]*operation // by result
 	saved      []*buffer              // by end
-}
-
-func (m *model) newAutocaster(k int) *autocaster {
-	a := &autocaster{
-		m: m, pass: k, uses: m.lastUses(k, false), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{},
-		moved: map[*buffer][2]moment{}, terms: map[*buffer]bool{}, producers: map[*buffer]*operation{},
-		saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
-	}
-	slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
-	return a
 }
 
 // operation is what one operator makes in a forward pass.
@@ -109,9 +101,6 @@ func (a *autocaster) apply() {
 	a.m.moved = true
 }
 
-// isGradient reports whether a buffer is a gradient, or is added to one.
-func (a *autocaster) isGradient(b *buffer) bool { return b.category == purpose.Gradient || a.terms[b] }
-
 // put adds a copy that is like a buffer. What forward makes and backward frees is saved, as in recordings of such programs.
 func (a *autocaster) put(like *buffer, size int64, begin, end moment) {
 	if c := a.m.addTemporary(like, begin, end, size); c != nil {
@@ -132,7 +121,7 @@ func (a *autocaster) done(gradient *buffer) moment {
 func (a *autocaster) cast() string {
 	var gradients []*buffer // of matrices, last first
 	for q, b := range a.backward {
-		if a.isGradient(b) && (a.m.does(b, program.OpProduct) || a.isClone(q)) {
+		if isGradient(b) && (a.m.does(b, program.OpProduct) || a.isClone(q)) {
 			gradients = append(gradients, b)
 		}
 	}
@@ -165,8 +154,7 @@ func (a *autocaster) readOperations() {
 	for i := range a.operations {
 		of := &a.operations[i]
 		for _, b := range of.unit {
-			isOther := of.does.Is(program.OpAttention) && of.result != nil && of.result.size >= b.size // sums of its rows
-			if b.size > smallest && !isOther && (of.result == nil || !m.isNorm(b)) {
+			if b.size > smallest && (of.result == nil || !m.isNorm(b)) {
 				of.result = b
 			}
 		}
@@ -221,7 +209,6 @@ func (a *autocaster) castForward() {
 				a.castLoss(first)
 			}
 		case o.does.Is(program.OpFloat):
-			a.widen(o, prev)
 		case o.op == "":
 		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
@@ -236,45 +223,6 @@ func (a *autocaster) castForward() {
 				floats[b.size] = b
 			}
 		}
-	}
-}
-
-// widen adds a copy of 32 bits of what an operation takes that computes in 32: what its node frees together with what else it saves, else the result of the
-// operation before. The node keeps the copy in its place.
-func (a *autocaster) widen(o, before *operation) {
-	const together = 4 // events in which a node frees what it saved
-	var operand, last *buffer
-	if before != nil {
-		last = before.result
-		operand = last
-	}
-	for _, own := range o.unit {
-		first, _ := slices.BinarySearchFunc(a.saved, own.end.event-together, func(b *buffer, event int) int { return b.end.event - event })
-		for _, b := range a.saved[first:] {
-			if b.end.event > own.end.event+together || !own.saved {
-				break
-			}
-			if b.begin.compare(o.first().begin) < 0 && b.size > smallest && (operand == nil || operand == last || b.size > operand.size) {
-				operand = b
-			}
-		}
-	}
-	if operand == nil || !a.half[operand] {
-		return
-	}
-	producer, begin := a.producers[operand], castsOperand.at(o.first().begin.event)
-	isKept := operand.saved && !o.does.Is(program.OpSavesOwn) && producer != nil && !producer.does.Is(program.OpSavesOwn)
-	size := operand.size
-	if r := o.result; r != nil && r.size < size && 2*r.size > size { // it takes a part
-		size = r.size
-	}
-	if !isKept {
-		a.put(operand, size, begin, hasCast.at(o.last().begin.event))
-		return
-	}
-	a.put(operand, size, begin, operand.end)
-	if use, isUsed := a.uses[operand]; isUsed {
-		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}
 	}
 }
 
@@ -329,16 +277,13 @@ func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 	if operand == nil || a.half[operand] {
 		return
 	}
-	isInput, end := operand.category == purpose.Input, hasCast.at(o.last().begin.event)
-	switch {
-	case g != nil && (operand.saved || isInput):
-		end = a.done(g)
-	case operand.saved:
+	end := hasCast.at(o.last().begin.event)
+	if operand.saved {
 		end = operand.end
 	}
 	a.put(o.first(), operand.size/2, castsOperand.at(o.first().begin.event), end)
 	keepsResult := producer != nil && producer.does.Is(program.OpSavesOwn)
-	if use, isUsed := a.uses[operand]; isUsed && operand.saved && !isInput && !keepsResult {
+	if use, isUsed := a.uses[operand]; isUsed && operand.saved && operand.category != purpose.Input && !keepsResult {
 		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}
 	}
 }
@@ -352,14 +297,7 @@ func takes(o *operation, operand *buffer) bool {
 	return o.result != nil && isSquare(operand, o.result) && isSquare(o.result, operand)
 }
 
-// ofProducts reports whether all contributions of a size are products of one copy of a weight: they are added in 16 bits. What is computed again makes
-// a copy of its own.
-func (a *autocaster) ofProducts(size int64) bool {
-	m := a.m
-	return !slices.ContainsFunc(a.backward, func(b *buffer) bool {
-		return b.part == purpose.Recomputation || b.size == size && m.op(b) != "add" && !m.does(b, program.OpProduct)
-	})
-}
+var isGradient = is(purpose.Gradient)
 
 const logSoftmaxBackward = "_log_softmax_backward_data"
 
@@ -376,14 +314,14 @@ func (a *autocaster) castBackward() {
 		forward, isNode := strings.CutSuffix(strings.TrimPrefix(op, "native_"), "_backward")
 		switch isProduct := m.does(b, program.OpProduct); {
 		case b.category == purpose.Workspace || b.size <= smallest:
-		case a.isGradient(b) && (isProduct || m.op(b) == "add" && a.ofProducts(b.size)):
+		case isGradient(b) && isProduct:
 			done := a.done(b).event
 			a.put(b, b.size/2, b.begin, freesHalfGradient.at(done))
 			a.moved[b] = [2]moment{castsGradient.at(done), b.end.later(leastGradient.at(done))} // it may be added to another one at once
 			isHalf = true
-		case a.isGradient(b) && a.isClone(q):
+		case isGradient(b) && a.isClone(q):
 			a.put(b, b.size, castsClone.at(b.begin.event), freesClone.at(b.begin.event))
-		case a.isGradient(b):
+		case isGradient(b):
 		case op == "nll_loss_backward": // it has 32 bits, and a copy of 16 for the softmax before it
 			if i := slices.IndexFunc(a.backward[q+1:], func(next *buffer) bool { return next.size == b.size }); i >= 0 {
 				next := a.backward[q+1+i].begin.event

@@ -160,7 +160,7 @@ func exceptWeights(fixed map[int32]origin, likely, open float64, factor func(b *
 func (m *model) ofWeights() map[int32]origin {
 	all, weights, gradients := map[int32]origin{}, map[int64]int{}, m.sizes(is(purpose.Gradient))
 	for _, b := range m.buffers {
-		if isParameter(b) || b.category == purpose.ModelBuffer || b.isOlder() && b.category == purpose.UnknownCategory {
+		if isWeight(b) {
 			weights[b.size]++
 		}
 	}

@@ -34,10 +34,8 @@ var (
 	offLayers     = off{below: .01, above: .02, inSteps: true}
 	offFreeze     = off{below: .10, above: .05, ofOperations: true}
 	offLora       = off{below: .10, above: .05}
-	offPrecision  = off{below: .025, above: .055}
-	offAutocast   = off{below: .03, above: .015} // beside offPrecision; casts that change nothing in 32 bits are not recorded
-	offAttention  = off{below: .03, above: .09}  // beside both, where the kernel that computes attention is not recorded
-	offUnnamed    = off{below: .12, above: .15}  // beside offPrecision, where operators are not recorded: attention may be in any line
+	offPrecision  = off{below: .02, above: .04}
+	offAutocast   = off{below: .035, above: .03} // beside offPrecision; casts that change nothing in 32 bits are not recorded
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .035, above: .045, ofOperations: true}
 )

@@ -237,7 +237,7 @@ func (m *model) isUnnamed() bool {
 // readApart returns another reading of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of biases come last in their
 // nodes, an evaluation keeps what it holds until its end for a backward pass. None if they are, or no edit needs them.
 func (m *model) readApart(s Scenario) []*model {
-	if !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) || !m.isUnnamed() {
+	if !m.isUnnamed() || !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) {
 		return nil
 	}
 	other := m.clone()

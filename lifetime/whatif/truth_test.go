@@ -630,6 +630,7 @@ func TestFamilies(t *testing.T) {
 		{"gru", "offload=activations", 34757632, .001},
 		{"gnn", "offload=activations", 56993792, .01},
 		{"table", "precision=bf16", 113733632, .01},
+		{"quantized", "precision=bf16", 19811840, .01},
 		{"table", "offload=activations", 85878784, .001},
 		{"table", "no_grad", 65663488, .16},
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
@@ -964,4 +965,41 @@ func TestEveryEdit(t *testing.T) {
 func runsOut(e *Engine, capacity int64) bool {
 	fits, sure := e.Fits(nil, &e.Recorded, capacity)
 	return !fits && sure
+}
+
+// TestWithoutOperators: of recordings without operators, precision=bf16 has the range of those with them, as what lines make tells attention.
+func TestWithoutOperators(t *testing.T) {
+	s, err := Parse("precision=bf16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, real := range map[string]int64{
+		"gpt_small": 170641408, "attention_cross": 89439744, "attention_grouped": 216036352, "attention_math": 101766144, "attention_odd": 86445056, "agents_gat": 61850624,
+	} {
+		c, err := formats.Open("../../testdata/whatif/"+name+".pickle.zst", formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range c.Sites {
+			c.Sites[i].Op = ""
+		}
+		category.Of(c, nil)
+		e, refused := New(program.Of(c), c.Spaces[0], replay.Check(c.Spaces[0], c.Sources[0].Settings))
+		if e == nil {
+			t.Fatal(refused)
+		}
+		r := e.Run(s, replay.Device{})
+		if off := float64(r.Peak)/float64(real) - 1; r.Low > real || r.High < real || math.Abs(off) > .03 || float64(r.High-r.Low) > .15*float64(real) {
+			t.Errorf("%s: %d (%d to %d), but the program needed %d (%s)", name, r.Peak, r.Low, r.High, real, r.Refused)
+		}
+	}
+}
+
+// TestQuantized: weights of 8 bits are those that passes dequantize.
+func TestQuantized(t *testing.T) {
+	for name, want := range map[string]bool{"quantized": true, "gpt_small": false, "evaluates": false, "attention_odd": false} {
+		if got := engineOf(t, name).base.quantized(); len(got) > 0 != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 }
