@@ -155,11 +155,12 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	r.High = units.AddSat(between(r.Peak, all.above), m.allocated.more)
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
-		all = e.reserved(s)
-		r.ReservedLow = max(r.Low, between(o.Low, -all.below)-m.reserved.less)
-		// A change reserves at most what was reserved, and twice what it adds, unless a replay shows more.
-		most := max(o.High, r.High, units.AddSat(e.Recorded.Reserved, between(max(0, r.High-e.Recorded.Peak), 1)))
-		r.ReservedHigh = min(max(o.High, units.AddSat(between(o.High, all.above), m.reserved.more)), most)
+		reserved := e.reserved(s)
+		below, above := max(reserved.below, all.below), max(reserved.above, all.above) // it is no surer than the peak
+		r.ReservedLow = max(r.Low, between(o.Low, -below)-m.reserved.less)
+		// A change reserves at most what was reserved, and what it adds, unless a replay shows more.
+		most := max(o.High, r.High, units.AddSat(e.Recorded.Reserved, max(0, r.High-e.Recorded.Peak)))
+		r.ReservedHigh = min(max(o.High, units.AddSat(between(o.High, above), m.reserved.more)), most)
 	}
 	return r
 }

@@ -204,7 +204,7 @@ func repeatSizes(all []*buffer, period int) bool {
 // isSumOf reports whether a buffer is a sum that a function of the program makes, or the forward of a module.
 func (m *model) isSumOf(b *buffer) bool {
 	c := m.paths.Innermost(b.site)
-	return m.op(b) == "add" && c != nil && (c.User || c.Function == "forward")
+	return (m.op(b) == "add" || m.op(b) == "" && m.longest) && c != nil && (c.User || c.Function == "forward")
 }
 
 // firstUses returns for each buffer of a pass that autograd saves which is the last one that its first use is not before; else -1. Nodes of a graph run in the

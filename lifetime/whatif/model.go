@@ -84,6 +84,7 @@ type model struct {
 	moved   bool  // moments are not events
 	closure bool  // the optimizer calls the passes of its round
 	apart   bool  // another reading of a program whose operators are not recorded: see readApart
+	longest bool  // the one of these in which buffers live the longest
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 

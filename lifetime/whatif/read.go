@@ -234,8 +234,10 @@ func (m *model) isUnnamed() bool {
 	return m.any(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 })
 }
 
-// readApart returns another reading of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of biases come last in their
-// nodes, an evaluation keeps what it holds until its end for a backward pass. None if they are, or no edit needs them.
+// readApart returns other readings of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of biases
+// come last in their nodes, an evaluation keeps what it holds until its end for a backward pass. In the second one no variable holds what is freed after
+// a backward pass, each result is a sum that lives until the same statement runs again, and what is between two blocks of a backward pass is of one
+// node. None if they are, or no edit needs them.
 func (m *model) readApart(s Scenario) []*model {
 	if !m.isUnnamed() || !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) {
 		return nil
@@ -250,7 +252,14 @@ func (m *model) readApart(s Scenario) []*model {
 			}
 		}
 	}
-	return []*model{other}
+	longest := other.clone()
+	longest.longest = true
+	for k, p := range longest.passes {
+		for _, b := range longest.computed(k) {
+			b.saved = b.saved || b.phase == purpose.Forward && p.outlives(b)
+		}
+	}
+	return []*model{other, longest}
 }
 
 // findFailed finds what requests that failed were for: as a buffer of equal size from the same site, else as what their pass makes.

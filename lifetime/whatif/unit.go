@@ -151,7 +151,7 @@ func (m *model) backwardBegins(k int, u unit, dies int, early bool) int {
 		switch {
 		case b.phase != purpose.Backward || b.category == purpose.Workspace:
 			continue
-		case m.op(b) != op || op == "" && !early:
+		case m.op(b) != op || op == "" && !early && !m.longest:
 			node, op = b.begin.event-1, m.op(b)
 		}
 	}
