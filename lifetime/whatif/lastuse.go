@@ -11,9 +11,13 @@ import (
 // lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it. Inner buffers of an operation end with it; the same buffers several times in
 // a row are as many operations, as in a loop. A function of the program has the results that it makes, and those that functions that it calls make last and so return:
 //   - a result that the same statement takes ends when the next operation has its buffers, or when the deeper function returns of which it is an argument;
-//   - a variable holds one that another statement takes, until the function returns or the statement runs again. If holds is false, only sums are held, until the next one.
+//   - a variable holds one that another statement takes, until the function returns or the statement runs again, unless its line is known to let go. If holds is false,
+//     only sums are held, until the next one.
 func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
 	f, uses := m.flowOf(k), map[*buffer]moment{}
+	if holds {
+		f.letsGo = m.lettingGo()
+	}
 	run, steps := 0, map[int64][]int{} // of an operation: the buffers of a size
 	for q, b := range slices.Backward(f.all) {
 		next := f.ends[q] // the first buffer of the next operation
@@ -73,6 +77,7 @@ type flow struct {
 	sums          map[int32]int     // the next sum of a function
 	next, again   []int             // of the same statement: the next result, and that which it holds the next time it runs
 	isHeld        []bool
+	letsGo        map[int32]bool // see lettingGo
 }
 
 // statement is a line of a call of a function.
@@ -118,6 +123,46 @@ func (f *flow) ownerOf(q, used int) int32 {
 	return span
 }
 
+// callOf returns the number of the line of a call in which result q is made.
+func (f *flow) callOf(q int, span int32) int32 {
+	return f.m.paths.Sites[f.all[q].site].Calls[f.spans[span].Depth]
+}
+
+// lettingGo returns which lines let go of their results, as recorded in calls of which no backward pass needs anything, such as in an evaluation or for the
+// target of a distillation: their function goes on to make something after they end. It is false for those that were seen to hold one.
+func (m *model) lettingGo() map[int32]bool {
+	lines := map[int32]bool{}
+	for k := range m.passes {
+		f := m.flowOf(k)
+		keeps := make([]bool, len(f.spans))
+		for q, b := range f.all {
+			for s := f.within[q]; s >= 0 && !keeps[s] && (b.saved || b.dropped); s = f.spans[s].Caller {
+				keeps[s] = true
+			}
+		}
+		for q, b := range slices.Backward(f.all) {
+			if m.isInner(f.all, f.ends, q) {
+				continue
+			}
+			f.hold(q, true)
+			used := max(f.ends[q], f.first[q])
+			if !f.isHeld[q] || used >= len(f.all) || b.size <= smallest {
+				continue
+			}
+			span := f.ownerOf(q, used)
+			if keeps[span] {
+				continue
+			}
+			if next := min(f.again[q], f.spans[span].End-1); next >= f.ends[used] {
+				line := f.callOf(q, span)
+				goes, isKnown := lines[line]
+				lines[line] = b.end.event < f.all[next].begin.event && (goes || !isKnown)
+			}
+		}
+	}
+	return lines
+}
+
 // hold returns until when a variable holds result q, if one does.
 func (f *flow) hold(q int, holds bool) (end moment) {
 	b, n, used := f.all[q], len(f.all), max(f.ends[q], f.first[q])
@@ -136,7 +181,7 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 			f.again[q] = f.again[i]
 		}
 	}
-	f.nearest[of], f.isHeld[q] = q, used >= n || line(used) != of.line
+	f.nearest[of], f.isHeld[q] = q, (used >= n || line(used) != of.line) && !f.letsGo[f.callOf(q, span)]
 	if !f.isHeld[q] {
 		return end
 	}
