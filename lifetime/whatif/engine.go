@@ -130,7 +130,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		o = h.Range(h.Settings, d)
 	}
 	r.Peak, r.Reserved, r.OOM = o.PeakLive, o.PeakReserved, o.OOM
-	exact, onlyAdds := e.known(), true
+	exact, onlyAdds, inPasses := e.known(), true, false
 	var all off
 	for _, edit := range s {
 		of := edit.kind.off
@@ -139,6 +139,10 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 			continue
 		}
 		all.add(of)
+		inPasses = inPasses || !of.inSteps && of != off{}
+	}
+	if inPasses && e.program.isUnnamed() {
+		all.add(offUnnamed)
 	}
 	if e.OneStep && len(s) > 0 {
 		all.add(offNextStep)
@@ -158,8 +162,8 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 		reserved := e.reserved(s)
 		below, above := max(reserved.below, all.below), max(reserved.above, all.above) // it is no surer than the peak
 		r.ReservedLow = max(r.Low, between(o.Low, -below)-m.reserved.less)
-		// A change reserves at most what was reserved, and what it adds, unless a replay shows more.
-		most := max(o.High, r.High, units.AddSat(e.Recorded.Reserved, max(0, r.High-e.Recorded.Peak)))
+		adds := max(0, r.High-e.Recorded.Peak) // a change reserves at most what was reserved, and what it adds, unless a replay shows more
+		most := max(o.High, r.High, units.AddSat(e.Recorded.Reserved, between(adds, .1)))
 		r.ReservedHigh = min(max(o.High, units.AddSat(between(o.High, above), m.reserved.more)), most)
 	}
 	return r

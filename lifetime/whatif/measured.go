@@ -15,7 +15,8 @@ type off struct {
 func (o *off) add(by off) { o.below, o.above = o.below+by.below, o.above+by.above }
 
 var (
-	offMiddle     = off{below: .02, above: .02} // beside all, of recordings that begin in the middle, or that the allocator's rules do not predict: unsplit remainders
+	offMiddle     = off{below: .02, above: .02}  // beside all, of recordings that begin in the middle, or that the allocator's rules do not predict: unsplit remainders
+	offUnnamed    = off{below: .015, above: .02} // beside those in passes, where operators are not recorded
 	offNextStep   = off{below: .0001, above: .0001, inSteps: true}
 	offOptimizer  = off{below: .0001, above: .0001, inSteps: true}
 	offGradients  = off{below: .002, above: .0125, inSteps: true} // others move the peak to where gradients are added

@@ -110,7 +110,7 @@ func isWeight(b *buffer) bool {
 }
 
 // quantized returns the sizes of frozen weights of 8 or 4 bits. Passes make four or eight times as many bytes of each, which have no gradients of their size
-// as activations have, or compute bits of each.
+// as activations have, where others have some, or compute bits of each.
 func (m *model) quantized() map[int64]bool {
 	all, weights, trained := map[int64]bool{}, numbersOf(filter(m.buffers, isWeight)), m.sizes(is(purpose.Gradient))
 	for k := range m.passes {
@@ -124,7 +124,8 @@ func (m *model) quantized() map[int64]bool {
 			n, isBits := len(made.all), program.OperatorOf(of.op).Is(program.OpBits)
 			for _, times := range [...]int64{1, 4, 8} {
 				size := of.size / times
-				isOf := isBits && times == 1 || times > 1 && m.passes[k].trains() && backs[of.size] < n && (!masks[of.size] || len(made.saved) == 0) && weights[of.size] == 0
+				isMade := m.passes[k].trains() && len(trained) > 0 && backs[of.size] < n && (!masks[of.size] || len(made.saved) == 0) && weights[of.size] == 0
+				isOf := isBits && times == 1 || times > 1 && isMade
 				if weights[size] > 0 && n%weights[size] == 0 && !trained[size] && isOf {
 					all[size] = true
 				}

@@ -22,13 +22,13 @@ func TestHeadline(t *testing.T) {
 		"torchsnap/twodev.pickle": "Find with gc.get_referrers what keeps the buffers of leaky_step (twodev.py:11); clear or limit it.\n" +
 			"Probable leak in cuda:1: leaky_step (twodev.py:11): 10 buffers (10.0 MiB) were never freed; it grows until the recording ends.\n" +
 			"The peak of cuda:1 is 14.0 MiB; the largest: 10.0 MiB leaky_step (twodev.py:11), 4.00 MiB leaky_step (twodev.py:10). No request failed in the recording.",
-		"torchsnap/healthy.pickle": "Nothing has to be done. If you need room: Keep the state of the optimizer on the host. The peak would be about 14.4 MiB instead of 17.6 MiB.\n" +
+		"torchsnap/healthy.pickle": "Nothing has to be done. If you need room: Keep the state of the optimizer in 8 bits, as bitsandbytes does. The peak would be 15.2 MiB (15.2 to 16.0) instead of 17.6 MiB.\n" +
 			"No request failed in the recording. No leak found.\n" +
 			"The peak of cuda:0 is 17.6 MiB: 8.13 MiB workspace, 3.26 MiB optimizer state, 2.00 MiB temporary, 1.63 MiB parameter, 1.13 MiB gradient, 1.50 MiB others (inferred).",
-		"whatif/retry.pickle.zst": "Nothing has to be done; more memory may make it faster. If you need room: Keep activations on the host: torch.autograd.graph.save_on_cpu(). The peak until the recording ends would be 178 MiB (173 to 183).\n" +
+		"whatif/retry.pickle.zst": "Nothing has to be done; more memory may make it faster. If you need room: Compute the loss in 8 chunks, with the product before it, under torch.utils.checkpoint. The peak until the recording ends would be 229 MiB (222 to 236).\n" +
 			"1 request failed, and the program went on. No leak found.\n" +
 			"The peak of cuda:0 is 251 MiB: 110 MiB activation, 67.7 MiB optimizer state, 33.8 MiB parameter, 31.3 MiB unknown, 8.13 MiB workspace (inferred).",
-		"meaning/principles/w19.pickle.zst": "No problem was found. If you need room: Checkpoint the layers (torch.utils.checkpoint). The peak until the recording ends would be 101 MiB (85.1 to 111) instead of 227 MiB.\n" +
+		"meaning/principles/w19.pickle.zst": "No problem was found. If you need room: Checkpoint the layers (torch.utils.checkpoint). The peak until the recording ends would be 101 MiB (85.1 to 110) instead of 227 MiB.\n" +
 			"No request failed in the recording. Leaks cannot be judged: only one pass was recorded; record about 50 steps to see what grows.\n" +
 			"The peak of cuda:0 is 227 MiB: 154 MiB activation, 51.4 MiB parameter, 12.1 MiB unknown, 8.13 MiB workspace (inferred).",
 		"xplane/tf_frag.xplane.pb": "Nothing has to be done.\n" + // XProf records the capacity, and no request that fails
