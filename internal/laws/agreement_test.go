@@ -100,7 +100,7 @@ func (a *agreement) savings(c *judge.Capture, o *judge.Outline, i int, grouped *
 		return p.Savings
 	}
 	whole := of(c, s)
-	a.same(s.ID(), "what would help, of an outline", of(o.Kept, o.Spaces[i].Recording), whole)
+	a.same(s.ID(), "what would help, of an outline", of(o.Kept, o.Spaces[i].Whole()), whole)
 	if grouped != nil {
 		a.same(s.ID(), "what would help, of groups", of(judge.Of(grouped), grouped.Spaces[i]), whole)
 	}
