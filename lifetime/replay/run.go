@@ -425,11 +425,6 @@ func (h *History) Calls() iter.Seq[Call] {
 // SizeOf returns the requested bytes of a request.
 func (h *History) SizeOf(request int) int64 { return h.requests[request].requested }
 
-// BlockSizeOf returns the bytes of the block that a request needs.
-func (h *History) BlockSizeOf(request int) int64 {
-	return h.Settings.size(h.requests[request].requested)
-}
-
 // Request is a request of a program that was changed.
 type Request struct {
 	Like  int   // a request of the recording, which has its stream and pool

@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -23,21 +22,21 @@ func (m *model) autocast() string {
 	}
 	m.attend()
 	var all []*autocaster
-	var first *[]*buffer // of a backward pass that makes gradients
+	var last []*buffer // backward pass that makes gradients
 	for k := range m.passes {
 		if !m.passes[k].trains() {
 			continue
 		}
 		a := &autocaster{
-			m: m, pass: k, uses: m.lastUses(k, false), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, moved: map[*buffer][2]moment{},
+			m: m, pass: k, uses: m.lastUses(k, nil), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, moved: map[*buffer][2]moment{},
 			producers: map[*buffer]*operation{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 		}
 		slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
 		if slices.ContainsFunc(a.backward, isGradient) {
-			first = cmp.Or(&a.backward, first)
-		} else if first != nil && slices.EqualFunc(*first, a.backward, func(x, y *buffer) bool { return x.site == y.site && x.size == y.size }) {
+			last = a.backward
+		} else if slices.EqualFunc(last, a.backward, func(x, y *buffer) bool { return x.site == y.site && x.size == y.size }) {
 			for q, b := range a.backward { // they are added to gradients which are kept
-				b.category = (*first)[q].category
+				b.category = last[q].category
 			}
 		}
 		if refused := a.cast(); refused != "" {

@@ -73,7 +73,7 @@ func (m *model) checkpoint(v string) string {
 			continue
 		}
 		c.units = len(units)
-		ran, uses := m.redoneOf(k, units, chosen), m.lastUses(k, false)
+		ran, uses := m.redoneOf(k, units, chosen), m.lastUses(k, nil)
 		isCalled := callers[m.callerOf(units[0])] || len(callers) == 0
 		for _, r := range ran {
 			if isCalled { // else an evaluation calls the blocks from another line, which stays as it is

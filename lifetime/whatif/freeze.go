@@ -150,7 +150,8 @@ type freezer struct {
 	backward  []*buffer
 	gradients map[*buffer]*buffer // of parameters
 	uses      map[*buffer]moment
-	end       int // of the backward pass that is left
+	forward   map[int64]bool // sizes of what the forward pass has
+	end       int            // of the backward pass that is left
 }
 
 func (f *freezer) pass() {
@@ -166,8 +167,11 @@ func (f *freezer) pass() {
 			f.gone[b] = true
 		}
 	}
-	f.uses = f.m.lastUses(f.k, false)
+	f.uses = f.m.lastUses(f.k, nil)
 	f.free(f.end, noEvent)
+	f.forward = f.m.sizes(func(b *buffer) bool {
+		return int(b.pass) == f.k && b.phase != purpose.Backward && b.size > smallest && !b.isScratch()
+	})
 	for i := range needed[1:] {
 		f.branch(f.nodeEnd(needed[i]), needed[i+1])
 	}
@@ -191,9 +195,6 @@ func (f *freezer) branch(from, to int) {
 	if first < 0 {
 		return
 	}
-	of := m.sizes(func(b *buffer) bool {
-		return int(b.pass) == f.k && b.phase != purpose.Backward && b.size > smallest && !b.isScratch()
-	})
 	isOf := func(i int) bool { return m.op(f.backward[i]) == m.op(f.backward[first]) || m.isSum(f.backward, i) }
 	begin, next := first, first
 	for begin > 0 && isOf(begin-1) {
@@ -202,7 +203,7 @@ func (f *freezer) branch(from, to int) {
 	for next < len(f.backward) && isOf(next) {
 		next++
 	}
-	ofInput := func(b *buffer) bool { return m.isOfInput(b, f.backward[first]) && of[b.size] }
+	ofInput := func(b *buffer) bool { return m.isOfInput(b, f.backward[first]) && f.forward[b.size] }
 	if next == len(f.backward) || slices.ContainsFunc(f.backward[begin:next], ofInput) {
 		return
 	}

@@ -11,13 +11,11 @@ import (
 // lastUses returns where each buffer that autograd keeps in pass k would end if nothing kept it. Inner buffers of an operation end with it; the same buffers several times in
 // a row are as many operations, as in a loop. A function of the program has the results that it makes, and those that functions that it calls make last and so return:
 //   - a result that the same statement takes ends when the next operation has its buffers, or when the deeper function returns of which it is an argument;
-//   - a variable holds one that another statement takes, until the function returns or the statement runs again, unless its line is known to let go. If holds is false,
+//   - a variable holds one that another statement takes, until the function returns or the statement runs again, unless letsGo has its line: see lettingGo. If that is nil,
 //     only sums are held, until the next one.
-func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
+func (m *model) lastUses(k int, letsGo map[int32]bool) map[*buffer]moment {
 	f, uses := m.flowOf(k), map[*buffer]moment{}
-	if holds {
-		f.letsGo = m.lettingGo()
-	}
+	f.letsGo = letsGo
 	run, steps := 0, map[int64][]int{} // of an operation: the buffers of a size
 	for q, b := range slices.Backward(f.all) {
 		next := f.ends[q] // the first buffer of the next operation
@@ -45,7 +43,7 @@ func (m *model) lastUses(k int, holds bool) map[*buffer]moment {
 				}
 			}
 		} else {
-			held := f.hold(q, holds)
+			held := f.hold(q, letsGo != nil)
 			if use = f.takes(q); use.compare(held) < 0 {
 				use = held
 			}

@@ -25,7 +25,7 @@ func (m *model) offload() string {
 		if !p.trains() && !p.cut {
 			continue
 		}
-		uses, unpacked, dead, nodes := m.lastUses(k, false), m.unpacked(k), m.deaths(k), m.backward(k)
+		uses, unpacked, dead, nodes := m.lastUses(k, nil), m.unpacked(k), m.deaths(k), m.backward(k)
 		recomputes, copied := slices.ContainsFunc(m.ofPass(k), func(b *buffer) bool { return b.part == purpose.Recomputation }), int64(0)
 		for _, b := range m.ofPass(k) {
 			switch {
@@ -114,8 +114,12 @@ func (m *model) noGrad(v string) string {
 // runForward is noGrad if variables hold results, or do not.
 func (m *model) runForward(all, holds bool) string {
 	ends := map[*buffer]moment{}
+	var letsGo map[int32]bool
+	if holds {
+		letsGo = m.lettingGo()
+	}
 	for k := range m.passes {
-		uses := m.lastUses(k, holds)
+		uses := m.lastUses(k, letsGo)
 		for _, b := range m.ofPass(k) {
 			if use, isUsed := uses[b]; isUsed && (b.dropped && (all || !m.passes[k].trains()) || all && b.saved) {
 				ends[b] = b.end.earlier(use)

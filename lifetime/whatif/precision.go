@@ -188,7 +188,7 @@ func (m *model) halve() string {
 	}
 	m.halved = true
 	m.leaveOpen(m.times(whole, .5), m.times(half, 2))
-	m.leaveOpen(m.castOwn(ofLoss, len(bytes) > 0))
+	m.castOwn(ofLoss, len(bytes) > 0)
 	return ""
 }
 
@@ -209,10 +209,10 @@ func (m *model) times(which []int, factor float64) *model {
 	return other
 }
 
-// castOwn returns the program with the casts that some have, which change nothing in 32 bits and are not recorded: those whose weights are quantized, or that
+// castOwn widens the range to the program with the casts that some have, which change nothing in 32 bits and are not recorded: those whose weights are quantized, or that
 // have normalizations of their own, which show a root, mostly after a mean of its size. These keep a copy of what they scale, and losses compute
 // in 32 bits.
-func (m *model) castOwn(ofLoss []int, isLikely bool) *model {
+func (m *model) castOwn(ofLoss []int, isLikely bool) {
 	casts := m.times(ofLoss, 2)
 	for i, b := range m.buffers[:len(m.buffers)-1] {
 		next := m.buffers[i+1]
@@ -222,8 +222,7 @@ func (m *model) castOwn(ofLoss []int, isLikely bool) *model {
 			isLikely = true
 		}
 	}
-	if !isLikely {
-		return m
+	if isLikely {
+		m.leaveOpen(casts)
 	}
-	return casts
 }
