@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/urfave/cli/v2"
@@ -72,7 +74,7 @@ func svgCommand() *cli.Command {
 // choiceFlag returns a flag that accepts the keys of values, which are %s in its help. byDefault says what its help calls
 // the default; "" = the usual value.
 func choiceFlag[V any](name, usual, byDefault, help string, values map[string]V) cli.Flag {
-	words := wordsOf(values)
+	words := named(slices.Sorted(maps.Keys(values))...)
 	return oneOf(&cli.StringFlag{Name: name, Value: usual, DefaultText: byDefault, Usage: fmt.Sprintf(help, orList(words))}, words...)
 }
 

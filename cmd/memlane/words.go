@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -44,10 +43,6 @@ func oneOf(f *cli.StringFlag, words ...word) cli.Flag {
 
 // suggesting returns a flag that accepts any value and suggests these words.
 func suggesting(f visibleFlag, words ...word) cli.Flag { return wordFlag{f, words} }
-
-func wordsOf[V any](values map[string]V) []word {
-	return named(slices.Sorted(maps.Keys(values))...)
-}
 
 func named(names ...string) (words []word) {
 	for _, name := range names {

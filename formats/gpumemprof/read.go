@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/memlane/memlane/internal/units"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -181,7 +182,7 @@ func (r *reader) result(rec *record) bool {
 	})
 	for _, s := range []*snapshot{before, peak, after} {
 		if s.Timestamp.known {
-			u.totals(r.b, s.Timestamp.nanoseconds(), s.Allocated, s.Reserved)
+			u.totals(r.b, units.Whole(s.Timestamp.float*1e9), s.Allocated, s.Reserved)
 		}
 	}
 	return true

@@ -89,6 +89,3 @@ func (n number) bytes() int64 {
 	}
 	return n.int
 }
-
-// nanoseconds returns a time in seconds as nanoseconds.
-func (n number) nanoseconds() int64 { return units.Whole(n.float * 1e9) }

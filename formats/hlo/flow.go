@@ -74,8 +74,6 @@ func (f flow) with(s set) flow {
 	return flow{f.set.with(s), parts}
 }
 
-func (f flow) equal(o flow) bool { return slices.EqualFunc(f.parts, o.parts, slices.Equal[set]) }
-
 // flows follows the data of a training step.
 type flows struct {
 	*graph
@@ -320,7 +318,7 @@ func (x *flows) loop(called []int64, state flow) flow {
 				next = next.join(r)
 			}
 		}
-		if next.equal(state) || x.budget < 0 {
+		if slices.EqualFunc(next.parts, state.parts, slices.Equal[set]) || x.budget < 0 {
 			return next
 		}
 		state = next

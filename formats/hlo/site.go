@@ -54,11 +54,6 @@ type sites struct {
 	origins origins
 }
 
-func newSites(p *program, b *build.Builder) *sites {
-	return &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), parted: map[place]*definition{}, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
-		origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
-}
-
 // definedAt returns the instruction that defines a value, by its ID or in old files its name, and the part of its result. It is nowhere if that is missing.
 func (p *program) definedAt(v *value) (at item, err error) {
 	id, name := int64(0), wire.Span{}

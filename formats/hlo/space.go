@@ -38,7 +38,8 @@ func addSpaces(p *program, b *build.Builder, m Module) error {
 	if p.ofText != nil {
 		x.sites = p.textSites(b)
 	}
-	sites := newSites(p, b)
+	sites := &sites{p: p, b: b, made: make(map[origin]site, len(p.values)), parted: map[place]*definition{}, tuples: map[wire.Span][]wire.Span{}, sources: map[int64]source{},
+		origins: origins{graph: &p.graph, budget: p.graph.budget, loops: map[part]item{}}}
 	x.names = sites
 	b.GrowSites(min(len(p.values), len(p.graph.places))) // few values are parts of the results of others
 	for i := range p.values[len(p.ofText):] {

@@ -217,7 +217,8 @@ func (r *reader) Dict(items []pickle.Value, list pickle.Value) (pickle.Value, er
 	case kindSegment:
 		v = r.segment(f)
 	case kindHistory:
-		v = r.history(f)
+		r.histories = append(r.histories, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
+		v = newRecord(kindHistory, len(r.histories)-1)
 	case kindAnnotation:
 		v = r.annotation(f)
 	}
@@ -291,11 +292,6 @@ func (r *reader) frame(f *fields) pickle.Value {
 		r.trains = r.trains || known.trains
 	}
 	return newRecord(kindFrame, int(known.id))
-}
-
-func (r *reader) history(f *fields) pickle.Value {
-	r.histories = append(r.histories, block{requested: r.size(f.get(keyRealSize)), stack: stackOf(f.get(keyFrames))})
-	return newRecord(kindHistory, len(r.histories)-1)
 }
 
 // blockList takes a list of blocks.

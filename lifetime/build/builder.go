@@ -400,7 +400,7 @@ func (b *Builder) Lose(r loss.Reason, count, bytes int64, where string) {
 // these spaces and read them again into new ones, which keep all buffers.
 func (b *Builder) StartOver(spaces ...SpaceRef) bool {
 	for _, space := range spaces {
-		if f := b.spaces[space].fold; f != nil && f.unsure() {
+		if f := b.spaces[space].fold; f != nil && (f.lost || f.totals.any && f.initial < f.older.Bytes) { // the model needs buffers that were not kept
 			b.keepAll = true
 			return true
 		}

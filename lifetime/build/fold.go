@@ -192,11 +192,6 @@ func (f *fold) total(t *lifetime.Total) {
 	f.totals.add(t)
 }
 
-// unsure reports whether the model needs buffers that were not kept.
-func (f *fold) unsure() bool {
-	return f.lost || f.totals.any && f.initial < f.older.Bytes
-}
-
 // finish stores the kept data in the space.
 func (f *fold) finish(s *lifetime.Space) {
 	f.settle()

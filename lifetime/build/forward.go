@@ -19,7 +19,7 @@ import (
 // torch/csrc/autograd/engine.cpp). So the last node of an operator belongs to its first call, if their numbers fit. If
 // all calls are in one line, that is the line.
 func (b *Builder) nameForward(s *lifetime.Space) {
-	if !b.engineRan() {
+	if !slices.ContainsFunc(b.capture.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine }) {
 		return
 	}
 	n := forwardNames{b: b, calls: map[string]*nodeCalls{}}
@@ -31,10 +31,6 @@ func (b *Builder) nameForward(s *lifetime.Space) {
 	for _, op := range slices.Sorted(maps.Keys(n.calls)) { // it makes sites: in an order that the file gives
 		n.settle(n.calls[op])
 	}
-}
-
-func (b *Builder) engineRan() bool {
-	return slices.ContainsFunc(b.capture.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine })
 }
 
 type forwardNames struct {

@@ -51,7 +51,7 @@ func (a *analysis) phases() {
 		if phase == purpose.UnknownPhase {
 			calls.ended = calls.ended || f.python
 			between = between || f.rooted || !lines
-			if !lines || !calls.sameLine(f) || a.last() != purpose.Forward {
+			if !lines || calls.last < 0 || !f.python || f.path != calls.root || a.last() != purpose.Forward {
 				continue
 			}
 			phase, between = purpose.Forward, false // works on the result of the call
@@ -159,8 +159,6 @@ func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
 	r.root, r.last, r.ended = f.rootCall, i, false
 	return begins
 }
-
-func (r *rootCalls) sameLine(f *facts) bool { return r.last >= 0 && f.python && f.path == r.root }
 
 // hasLines reports whether stacks have the lines of calls. Those of traces have functions.
 func (a *analysis) hasLines() bool {

@@ -125,7 +125,8 @@ func (a *analysis) explained(weights map[int64]int) (calls []*products) {
 	all := slices.DeleteFunc(a.multiplied(), func(p *products) bool { return !p.explain(weights) })
 	slices.SortStableFunc(all, func(p, q *products) int { return cmp.Compare(sum(q.used), sum(p.used)) })
 	for _, p := range all {
-		if !slices.ContainsFunc(calls, p.isPartOf) {
+		isPartOf := func(whole *products) bool { return shareAny(p.lines, whole.lines) && shareAny(p.used, whole.used) }
+		if !slices.ContainsFunc(calls, isPartOf) {
 			calls = append(calls, p)
 		}
 	}
@@ -279,11 +280,6 @@ func rows(input, result, weight int64) (number uint64, ok bool) {
 		return root*root == n
 	}
 	return number, rest == 0 && (isSquare(number) || number%2 == 0 && isSquare(number/2))
-}
-
-// isPartOf reports whether another call of the same module has products for the same weights: the next token of a text has fewer rows.
-func (p *products) isPartOf(whole *products) bool {
-	return shareAny(p.lines, whole.lines) && shareAny(p.used, whole.used)
 }
 
 func shareAny[K comparable, V any](x, y map[K]V) bool {

@@ -52,7 +52,7 @@ type Judge struct {
 // NewJudge returns a judge of the spaces of t, which is complete but for purposes.
 func NewJudge(t *lifetime.Tables) *Judge {
 	r := newReader(t)
-	return &Judge{r, newNumbers(t, &r.texts)}
+	return &Judge{r, &numbers{texts: &r.texts, number: numbered(t)}}
 }
 
 // Add sets the purposes of the buffers of a space of a program of PyTorch, and of other programs if any buffer has one.

@@ -97,7 +97,7 @@ var groups = []group{
 			always(purpose.TemporaryData, func(v *view) bool { return v.b.Kind == lifetime.Temporary })},
 	}},
 	{func(v *view) bool {
-		return v.f.flags&(program.Cublas|program.CublasLt|program.SendsGrads|program.LoadsData) != 0 || isHandleWorkspace(v.b.Requested)
+		return v.f.flags&(program.Cublas|program.CublasLt|program.SendsGrads|program.LoadsData) != 0 || v.b.Requested == workspace || v.b.Requested == hopper
 	}, []Rule{
 		{"made_by_library", purpose.FromFrames,
 			"a function that makes nothing else allocates it: the workspace of a library, a bucket of DistributedDataParallel, or a batch of a data loader",
@@ -295,8 +295,6 @@ func (v *view) differentiated() purpose.Category {
 	}
 	return purpose.UnknownCategory
 }
-
-func isHandleWorkspace(size int64) bool { return size == workspace || size == hopper }
 
 // isOfCall reports whether a buffer has the size of a workspace and nothing that is allocated while it lives stays longer, as results of an operation do.
 func (v *view) isOfCall() bool {

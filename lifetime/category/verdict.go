@@ -58,10 +58,6 @@ type numbers struct {
 	}
 }
 
-func newNumbers(t *lifetime.Tables, texts *texts) *numbers {
-	return &numbers{texts: texts, number: numbered(t)}
-}
-
 // of returns the number of the purpose that a verdict says. isJudged is as for numbered.
 func (n *numbers) of(v *verdict, isJudged bool) lifetime.PurposeID {
 	if !isJudged && *v == (verdict{}) {

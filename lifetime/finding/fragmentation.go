@@ -154,7 +154,9 @@ type replayed struct {
 func (p *Pass) replayed(f *Finding, instant int64, pools bool) (r replayed) {
 	h := p.facts.Replay(p.Space)
 	if h == nil || h.Refused != "" {
-		if slices.Contains(f.Suggestions, adviceFragmented) && p.expandable() {
+		isExpandable := slices.Contains(p.Sources[p.Space.Source].Settings, lifetime.Setting{Key: "expandable_segments", Value: "true"}) ||
+			slices.ContainsFunc(p.Space.Regions, func(r lifetime.Region) bool { return r.Kind == lifetime.Expandable })
+		if slices.Contains(f.Suggestions, adviceFragmented) && isExpandable {
 			f.Suggestions = []string{adviceBuckets}
 		}
 		return r
@@ -215,11 +217,6 @@ func (p *Pass) replayed(f *Finding, instant int64, pools bool) (r replayed) {
 func saves(own, other *replay.Outcome) bool {
 	const least = 0.05 // minimum gain
 	return !other.OOM && float64(other.High) <= (1-least)*float64(own.PeakReserved)
-}
-
-func (p *Pass) expandable() bool {
-	return slices.Contains(p.Sources[p.Space.Source].Settings, lifetime.Setting{Key: "expandable_segments", Value: "true"}) ||
-		slices.ContainsFunc(p.Space.Regions, func(r lifetime.Region) bool { return r.Kind == lifetime.Expandable })
 }
 
 // replayedHow returns how an outcome is known: Derived if the recording determines it.

@@ -300,10 +300,6 @@ type stepClock struct {
 	each   int     // duration of a step
 }
 
-func newStepClock(s *lifetime.Space, begins []int64, e program.Evidence) *stepClock {
-	return &stepClock{begins, workAt(s, begins, e), 0, min(finest, math.MaxInt32/(len(begins)+1))}
-}
-
 // at returns the time at an instant at which an amount of work is done. Instants must not decrease. The time of a nil
 // clock is work.
 func (c *stepClock) at(t int64, done int) int {
@@ -365,7 +361,7 @@ func (p *Pass) newTimeline() {
 
 func (p *Pass) useClock() {
 	e := p.program.Evidence(p.Space)
-	clock := newStepClock(p.Space, p.steps.Begins, e)
+	clock := &stepClock{p.steps.Begins, workAt(p.Space, p.steps.Begins, e), 0, min(finest, math.MaxInt32/(len(p.steps.Begins)+1))}
 	p.histories = newHistories(p.Space, p.Sites, clock, e)
 	for k := range len(p.steps.Begins) + 1 {
 		p.histories.steps = append(p.histories.steps, clock.each*(k+1))

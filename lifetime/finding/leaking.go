@@ -506,8 +506,6 @@ func (p *Pass) growth(f *Finding, n, first int) string {
 
 func (p *Pass) critical() int64 { return cmp.Or(p.Critical, criticalBytes) }
 
-func (p *Pass) leastLeak() int64 { return cmp.Or(p.Least, leastLeakBytes) }
-
 // project returns, as a part of the text, the step in which a leak reaches the limit of the device at its rate since
 // its first step; "" if the limit is unknown.
 func (p *Pass) project(f *Finding, n, first int, replaced int64) string {

@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"cmp"
 	_ "embed"
 	"slices"
 	"strconv"
@@ -157,7 +158,7 @@ func (p *Pass) run(r Rule) []Finding {
 		if f.Confidence == 0 { // a rule of another program may know its own
 			f.Confidence = p.confidenceOf(r, f)
 		}
-		if f.IsLeak() && (f.Amount.Bytes < p.leastLeak() || f.Confidence < p.Sure || r.byNumber && p.undecidable(f)) {
+		if f.IsLeak() && (f.Amount.Bytes < cmp.Or(p.Least, leastLeakBytes) || f.Confidence < p.Sure || r.byNumber && p.undecidable(f)) {
 			f.Severity, f.minor = Info, true
 		}
 		for k := range f.Evidence {

@@ -206,7 +206,7 @@ func (n *writer) buffer(s *lifetime.Space, i int) {
 		freeSite = n.site(s.FreeSites[i])
 	}
 	if s.BufNotes != nil {
-		note = n.note(s.BufNotes[i])
+		note = number(n.notes, s.BufNotes[i], func(k int) { fmt.Fprintf(n.w, "note %d %q\n", k, n.c.Notes[s.BufNotes[i]]) })
 	}
 	if s.Holders != nil {
 		holder = n.holder(s.Holders[i])
@@ -256,10 +256,6 @@ func number[ID ~uint32](numbers map[ID]int, id ID, write func(i int)) int {
 		write(i)
 	}
 	return i
-}
-
-func (n *writer) note(id lifetime.NoteID) int {
-	return number(n.notes, id, func(i int) { fmt.Fprintf(n.w, "note %d %q\n", i, n.c.Notes[id]) })
 }
 
 func (n *writer) holder(id lifetime.HolderID) int {

@@ -135,9 +135,6 @@ func (r *Stacks) Callers(path PathID) (PathID, *frame.Frame) {
 // HasEngine reports whether a thread of the autograd engine is known by its empty stacks.
 func (r *Stacks) HasEngine() bool { return r.hasEngine }
 
-// InEngine reports whether a stack is of a thread of the autograd engine.
-func (r *Stacks) InEngine(f *Facts) bool { return f.Engine || f.Python && !f.Rooted && r.HasEngine() }
-
 // PhaseOf returns the phase that a stack tells; UnknownPhase if it does not.
 func (r *Stacks) PhaseOf(f *Facts) purpose.Phase {
 	switch {
@@ -145,7 +142,7 @@ func (r *Stacks) PhaseOf(f *Facts) purpose.Phase {
 		return purpose.OtherPhase
 	case f.Within == InOptimizer:
 		return purpose.OptimizerPhase
-	case r.InEngine(f), f.Within == InBackwardCall, f.Flags&Recomputes != 0:
+	case f.Engine, f.Python && !f.Rooted && r.HasEngine(), f.Within == InBackwardCall, f.Flags&Recomputes != 0:
 		return purpose.Backward
 	case f.Within == InModule:
 		return purpose.Forward

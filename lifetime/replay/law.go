@@ -152,16 +152,10 @@ func (v *verifier) allocate(of int32) {
 	v.law.Addresses++
 	if v.blocks[i].addr == r.addr && len(v.device.waiting) == 0 {
 		v.law.Equal++
-	} else {
-		v.differs(r.number)
+	} else if v.law.First < 0 {
+		v.law.First = int(r.number)
 	}
 	v.device.waiting = v.device.waiting[:0]
-}
-
-func (v *verifier) differs(number int32) {
-	if v.law.First < 0 {
-		v.law.First = int(number)
-	}
 }
 
 // mapWaiting maps pages of expandable segments that did not suffice for a request: the device became full on the way.

@@ -124,7 +124,7 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 				in = b // such as the sum with what the one before took
 			case b.begin.event > u.last().begin.event:
 				r.end = min(r.end, b.begin.event)
-			case u.has(b.begin.event):
+			case b.begin.event >= u.first().begin.event:
 				r.all = append(r.all, b)
 				if b.saved && b != r.out {
 					r.dies, r.last, r.done = min(r.dies, b.end.event), b.begin.event, max(r.done, b.end.event)

@@ -260,7 +260,7 @@ func (f *freezer) freeFor(w, g *buffer) {
 	end = min(end, m.passes[f.k].end)
 	summed := m.skipSums(f.backward, at, -1)
 	switch op := m.op(g); {
-	case op == sumOp && m.isProduct(f.backward, summed, end): // the scale of a normalization in Python: its other factor was saved for it
+	case op == sumOp && summed >= 0 && m.op(f.backward[summed]) == "mul" && f.backward[summed].end.event < end: // the scale of a normalization in Python: its other factor was saved for it
 		f.gone[f.backward[summed]] = true
 		f.free(g.begin.event, end)
 	case g.size <= smallWeight && !m.does(g, program.OpProduct) || op == sumOp || m.does(g, program.OpNorm):
@@ -272,13 +272,9 @@ func (f *freezer) freeFor(w, g *buffer) {
 
 // free ends what dies between two events with its last use.
 func (f *freezer) free(from, to int) {
-	for _, b := range f.dying(from, to) {
-		if use, isKnown := f.uses[b]; isKnown && use.compare(b.end) < 0 {
+	for _, b := range f.m.ofPass(f.k) {
+		if use, isKnown := f.uses[b]; isKnown && b.saved && b.diesWithin(from, to) && use.compare(b.end) < 0 {
 			f.m.until(b, use)
 		}
 	}
-}
-
-func (f *freezer) dying(from, to int) []*buffer {
-	return filter(f.m.ofPass(f.k), func(b *buffer) bool { return b.saved && b.diesWithin(from, to) })
 }

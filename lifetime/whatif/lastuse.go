@@ -229,8 +229,11 @@ func (m *model) operations(all []*buffer) (ends []int) {
 			end++
 		}
 		run := all[begin:end]
+		repeats := func(n int) bool {
+			return slices.EqualFunc(run[:len(run)-n], run[n:], func(x, y *buffer) bool { return x.size == y.size })
+		}
 		period, least := 1, 3 // two equal buffers may be of one operation
-		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !repeatSizes(run, period)) {
+		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !repeats(period)) {
 			period, least = period+1, 2
 		}
 		for i := range run {
@@ -238,10 +241,6 @@ func (m *model) operations(all []*buffer) (ends []int) {
 		}
 	}
 	return ends
-}
-
-func repeatSizes(all []*buffer, period int) bool {
-	return slices.EqualFunc(all[:len(all)-period], all[period:], func(x, y *buffer) bool { return x.size == y.size })
 }
 
 // isSumOf reports whether a buffer is a sum that a function of the program makes, or the forward of a module.
@@ -369,11 +368,6 @@ func (m *model) nodeOf(backward []*buffer, w, g *buffer) (i int, ofInput *buffer
 // isOfInput reports whether an operation made a temporary beside a gradient: the gradient of its input.
 func (m *model) isOfInput(b, gradient *buffer) bool {
 	return b.category == purpose.TemporaryData && m.op(b) == m.op(gradient)
-}
-
-// isProduct reports whether buffer i of a backward pass is a product of two activations that ends before an event.
-func (m *model) isProduct(backward []*buffer, i, next int) bool {
-	return i >= 0 && m.op(backward[i]) == "mul" && backward[i].end.event < next
 }
 
 // skipSums returns the first index from i on, in steps of by, of what is no sum; -1 or len(backward) if there is none.

@@ -13,9 +13,6 @@ type unit []*buffer
 
 func (u unit) first() *buffer { return u[0] }
 func (u unit) last() *buffer  { return u[len(u)-1] }
-func (u unit) has(event int) bool {
-	return event >= u.first().begin.event && event <= u.last().begin.event
-}
 
 // blocks returns the blocks of pass k that repeat, those that keep most for a backward pass, and all calls of their function: see program.CallPaths.Blocks.
 func (m *model) blocks(k int) (blocks, calls []unit) {

@@ -212,11 +212,8 @@ type allocation struct {
 }
 
 func allocationOf(s snapshot) allocation {
-	return allocation{known(s.report.Occupied), known(s.report.Requested), s.site.Op, s.site.Region, dtypeOf(s.site), s.site.Shape}
+	return allocation{known(s.report.Occupied), known(s.report.Requested), s.site.Op, s.site.Region, cmp.Or(s.site.DType, "INVALID"), s.site.Shape}
 }
-
-// dtypeOf returns XProf's name of the type of a site.
-func dtypeOf(s *lifetime.Site) string { return cmp.Or(s.DType, "INVALID") }
 
 // rows returns the table of the peak, largest first, and its special rows. The table covers only reports of the
 // peak's step; one special row covers everything older.
