@@ -210,16 +210,16 @@ func (l *CaptureLeaks) tooShort(c *judge.Capture) (notes []string, unjudged []st
 		switch lost := slices.ContainsFunc(c.Losses, func(l loss.Loss) bool { return l.Reason == loss.RingOverflow }); {
 		case steps == 1:
 			why = "1 step"
-			notes = append(notes, s.ID()+": only 1 step was recorded; record about 50 to see what grows")
+			notes = append(notes, s.ID()+": only 1 step was recorded; record about 50 steps to see what grows")
 		case steps == 0 && left > 0 && c.Program().OnePass(s):
 			why = "one pass"
 			notes = append(notes, s.ID()+": only one pass was recorded; record about 50 steps to see what grows")
 		case lost && 2*older > live:
 			why = units.Bytes(older) + " are older than the recording"
-			notes = append(notes, fmt.Sprintf("%s: %s of %s alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries",
+			notes = append(notes, fmt.Sprintf("%s: %s of %s alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries to keep more",
 				s.ID(), units.Bytes(older), units.Bytes(live)))
 		case steps == 2:
-			notes = append(notes, s.ID()+": only 2 steps were recorded, which hardly ever show a leak; record about 50")
+			notes = append(notes, s.ID()+": only 2 steps were recorded, which hardly ever show a leak; record about 50 steps")
 		}
 		if why != "" {
 			unjudged = append(unjudged, s.ID()+" ("+why+")")

@@ -360,7 +360,7 @@ func (m *model) lengthen(factor float64) string {
 	}
 	for size := range scores {
 		if others[size] {
-			return "scores of attention have the size of other activations; record another length, for memlane tune --scale"
+			return "scores of attention have the size of other activations: record another length"
 		}
 	}
 	fixed := m.ofWeights()

@@ -229,13 +229,17 @@ func (m *model) isInBackward(event int) bool {
 	return k < len(m.passes) && event > m.passes[k].backward
 }
 
+// isUnnamed reports whether operators are not recorded.
+func (m *model) isUnnamed() bool {
+	return m.any(func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 })
+}
+
 // readApart returns other readings of a program whose operators are not recorded: each buffer of a line is of an operation of its own, sums of biases
 // come last in their nodes, an evaluation keeps what it holds until its end for a backward pass. In the second one no variable holds what is freed after
 // a backward pass, each result is a sum that lives until the same statement runs again, and what is between two blocks of a backward pass is of one
 // node. None if they are, or no edit needs them.
 func (m *model) readApart(s Scenario) []*model {
-	isUnnamed := func(b *buffer) bool { return b.phase == purpose.Forward && m.op(b) == "" && b.pass >= 0 }
-	if !m.any(isUnnamed) || !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) {
+	if !m.isUnnamed() || !slices.ContainsFunc(s, func(edit Edit) bool { return edit.kind.off.ofOperations }) {
 		return nil
 	}
 	other := m.clone()

@@ -114,14 +114,15 @@ func Do(r *answer.Report) string {
 // advice is advise for all captures; peak is the highest, nil without one.
 func advice(r *answer.Report) (do string, of *answer.Finding, peak *answer.Peak) {
 	var peaks []answer.Peak
-	plenty, sure := true, true
+	plenty, sure, record := true, true, ""
 	for i := range r.Captures {
 		c := &r.Captures[i]
-		_, unknown := judged(c)
+		_, unknown, how := judged(c, nil)
+		record = cmp.Or(record, how)
 		peaks, plenty, sure = append(peaks, c.Peaks...), plenty && Plenty(&c.Info), sure && unknown == "" && isWhole(&c.Info)
 	}
 	peak = highest(peaks)
-	do, of = advise(peak, r.Findings, r.OOMs, plenty, sure)
+	do, of = advise(peak, r.Findings, r.OOMs, plenty, sure, record)
 	return do, of, peak
 }
 
@@ -140,7 +141,7 @@ func lives(r *answer.Report, line func(label, text string)) {
 	}
 	state := cmp.Or(r.Unjudged, map[bool]string{true: "no leak was found"}[f == nil || !f.Leak])
 	if len(r.Captures) == 1 {
-		well, unknown := judged(&r.Captures[0])
+		well, unknown, _ := judged(&r.Captures[0], peak)
 		state = joined(" ", well, unknown)
 	}
 	line("state", state)

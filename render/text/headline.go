@@ -26,8 +26,8 @@ func Headline(r *answer.CaptureReport, found []answer.Finding) string {
 	if peak == nil {
 		return contents(&r.Info) + "."
 	}
-	well, unknown := judged(r)
-	do, f := advise(peak, found, r.Leaks.OOMs, Plenty(&r.Info), unknown == "" && isWhole(&r.Info))
+	well, unknown, record := judged(r, peak)
+	do, f := advise(peak, found, r.Leaks.OOMs, Plenty(&r.Info), unknown == "" && isWhole(&r.Info), record)
 	filled := peakSentence(peak)
 	if places := largestPlaces(peak); f == nil && len(peak.Savings) == 0 && places != "" && tell(peak.Categories) {
 		filled += " The largest by place: " + places + "."
@@ -49,13 +49,13 @@ func Headline(r *answer.CaptureReport, found []answer.Finding) string {
 func isWrong(f *answer.Finding) bool { return f.Leak || f.Level() > finding.Info }
 
 // advise says what to do about a capture of which no request failed for good, and which finding is the reason. That is the worst finding.
-// Without one it says that nothing is wrong, as far as that is known; and for those who need room, if there is not plenty, what gives most of it: what
-// a note is about, or the cheapest change that surely lowers the peak. peak may be nil.
-func advise(peak *answer.Peak, found []answer.Finding, survived []answer.Failure, plenty, sure bool) (do string, of *answer.Finding) {
+// Without one it says that nothing is wrong, as far as that is known, else what to record; and for those who need room, if there is not plenty, what gives
+// most of it: what a note is about, or the cheapest change that surely lowers the peak. peak may be nil.
+func advise(peak *answer.Peak, found []answer.Finding, survived []answer.Failure, plenty, sure bool, record string) (do string, of *answer.Finding) {
 	if f := worst(found); f != nil {
 		return f.Advice, f
 	}
-	do = map[bool]string{true: "Nothing has to be done.", false: "No problem was found."}[sure]
+	do = map[bool]string{true: "Nothing has to be done.", false: joined(" ", "No problem was found.", record)}[sure]
 	if len(survived) > 0 {
 		do = survived[0].Advice
 	}
@@ -100,26 +100,33 @@ func named(f *answer.Finding, what string) string {
 }
 
 // judged says whether memory ran out and that nothing leaks, or of compiled programs whether they fit; and what to record to know more.
-func judged(r *answer.CaptureReport) (well, unknown string) {
+func judged(r *answer.CaptureReport, peak *answer.Peak) (well, unknown, record string) {
 	if !slices.ContainsFunc(r.Info.Spaces, func(s answer.Space) bool { return s.Program == nil }) {
 		if len(r.Fits) > 0 {
-			return "It fits: " + OfCapacity(r.Fits[0].NeededBytes, r.Fits[0].CapacityBytes) + ".", ""
+			return "It fits: " + OfCapacity(r.Fits[0].NeededBytes, r.Fits[0].CapacityBytes) + ".", "", ""
 		}
-		return "", "It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits."
+		return "", "It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits.", ""
 	}
 	verdict, _, _ := strings.Cut(r.Leaks.Verdict, ", ") // other findings come below
 	text := capital(verdict)
 	if len(r.Leaks.Notes) > 0 {
 		_, why, _ := strings.Cut(r.Leaks.Notes[0], ": ") // after the memory IDs
+		why, record, _ = strings.Cut(why, "; ")
 		text += ": " + why
 	}
-	switch well = endured(&r.Info); {
+	if well = endured(&r.Info); peak != nil && peak.Unfinished {
+		well += " The recording ends in the middle of a pass: the rest may need more."
+	}
+	switch {
 	case strings.HasPrefix(verdict, "no"):
 		well += " " + text + "."
 	case strings.HasSuffix(verdict, "cannot be judged"):
 		unknown = text + "."
 	}
-	return well, unknown
+	if record != "" {
+		record = capital(record) + "."
+	}
+	return well, unknown, record
 }
 
 // endured says whether requests failed, as far as the capture tells, and how much memory was left.

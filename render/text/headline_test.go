@@ -26,10 +26,10 @@ func TestHeadline(t *testing.T) {
 			"No request failed in the recording. No leak found.\n" +
 			"The peak of cuda:0 is 17.6 MiB: 8.13 MiB workspace, 3.26 MiB optimizer state, 2.00 MiB temporary, 1.63 MiB parameter, 1.13 MiB gradient, 1.50 MiB others (inferred).",
 		"whatif/retry.pickle.zst": "Nothing has to be done; more memory may make it faster. If you need room: Compute the loss in 8 chunks, with the product before it, under torch.utils.checkpoint. The peak until the recording ends would be 229 MiB (222 to 236).\n" +
-			"1 request failed, and the program went on. No leak found.\n" +
+			"1 request failed, and the program went on. The recording ends in the middle of a pass: the rest may need more. No leak found.\n" +
 			"The peak of cuda:0 is 251 MiB: 110 MiB activation, 67.7 MiB optimizer state, 33.8 MiB parameter, 31.3 MiB unknown, 8.13 MiB workspace (inferred).",
-		"meaning/principles/w19.pickle.zst": "No problem was found. If you need room: Checkpoint the layers (torch.utils.checkpoint). The peak until the recording ends would be 101 MiB (85.1 to 110) instead of 227 MiB.\n" +
-			"No request failed in the recording. Leaks cannot be judged: only one pass was recorded; record about 50 steps to see what grows.\n" +
+		"meaning/principles/w19.pickle.zst": "No problem was found. Record about 50 steps to see what grows. If you need room: Checkpoint the layers (torch.utils.checkpoint). The peak until the recording ends would be 101 MiB (85.1 to 110) instead of 227 MiB.\n" +
+			"No request failed in the recording. The recording ends in the middle of a pass: the rest may need more. Leaks cannot be judged: only one pass was recorded.\n" +
 			"The peak of cuda:0 is 227 MiB: 154 MiB activation, 51.4 MiB parameter, 12.1 MiB unknown, 8.13 MiB workspace (inferred).",
 		"xplane/tf_frag.xplane.pb": "Nothing has to be done.\n" + // XProf records the capacity, and no request that fails
 			"At most 4.50 MiB of 256 MiB were in use. No leak found.\n" +
@@ -38,18 +38,17 @@ func TestHeadline(t *testing.T) {
 			"In cuda:0: 416 MiB of 516 MiB reserved are idle at +263 µs, 416 MiB of it in 1 private pool (torch.cuda.MemPool or torch.compile), which others cannot use; " +
 			"reserved memory is still growing at the end. No request failed in the recording. No leak found.\n" +
 			"The peak of cuda:0 is 304 MiB; the largest: 256 MiB idle_pool (waste.py:84), 48.0 MiB idle_pool (waste.py:85).",
-		"torchsnap/ring_100.pickle": "No problem was found.\n" +
+		"torchsnap/ring_100.pickle": "No problem was found. Raise max_entries to keep more.\n" +
 			"No failed request is recorded. " +
-			"Leaks cannot be judged: 25.2 MiB of 31.2 MiB alive at the end are older than the recording, as the ring buffer overflowed; raise max_entries.\n" +
+			"Leaks cannot be judged: 25.2 MiB of 31.2 MiB alive at the end are older than the recording, as the ring buffer overflowed.\n" +
 			"The peak of cuda:0 is 31.9 MiB; the largest: 19.0 MiB allocated before the recording, 6.15 MiB <listcomp> (ring.py:8), 2.68 MiB allocated before the recording, freed in <module> (ring.py:15).",
 		"gpumemprof/spike.json": "No problem was found.\n" +
 			"Whether a request failed is not recorded in this kind of capture. " +
 			"Leaks cannot be judged: only totals were recorded, as in counters and memory timelines.\n" +
 			"The peak of h/cuda:0 is 4.00 GiB.",
-		"jaxprof/leak_before.memory.prof": "No problem was found.\n" +
+		"jaxprof/leak_before.memory.prof": "No problem was found. JAX on CPU records none; give three or more profiles from equal moments of the run, and leaks lists what grows.\n" +
 			"Whether a request failed is not recorded in this kind of capture. " +
-			"Leaks cannot be judged: no history of allocations and frees; JAX on CPU records none; " +
-			"give three or more profiles from equal moments of the run, and leaks lists what grows.\n" +
+			"Leaks cannot be judged: no history of allocations and frees.\n" +
 			"At the end cpu:0 has 256 KiB in use; the largest: 256 KiB <module> (gen_jax.py:146).",
 		"xplane/oom.hlo.pb": "No problem was found. If you need room: Donate x (donate_argnames=[\"x\"]). The peak would be about 36.0 GiB instead of 48.0 GiB.\n" +
 			"It is not recorded how much memory the device has: memlane oom --capacity SIZE tells whether the program fits.\n" +

@@ -162,7 +162,7 @@ func TestBriefSays(t *testing.T) {
 	}
 	short := healthy(100 * mib)
 	short.Unjudged, short.Captures[0].Leaks.Verdict, short.Captures[0].Leaks.Notes = "not judged: cuda:0 (1 step)", "leaks cannot be judged", []string{"cuda:0: only 1 step was recorded; record about 50"}
-	if got := brief(short); !strings.Contains(got, "Leaks cannot be judged: only 1 step was recorded; record about 50.\ndo      No problem was found.\n") {
+	if got := brief(short); !strings.Contains(got, "Leaks cannot be judged: only 1 step was recorded.\ndo      No problem was found. Record about 50.\n") {
 		t.Errorf("too short: %s", got)
 	}
 	c, err := judged.Open("../../testdata/failures/ahead.pickle.zst", formats.Input{})

@@ -32,7 +32,7 @@ export function summary(space, go) {
 // recording returns the length of the recording.
 function recording(space) {
   const {info, length, unit} = space.time ?? space;
-  const parts = [space.steps.length > 0 && several(space.steps.length, 'step'), !space.static && !space.usageOnly && several(info.allocations, 'allocation')].filter(Boolean);
+  const parts = [space.steps.length > 0 && several(space.stepTimes.length, 'step'), !space.static && !space.usageOnly && several(info.allocations, 'allocation')].filter(Boolean);
   return figure('recording', space.static ? several(length, 'position') : span(length, unit), `${info.begin} to ${info.end}`, parts.join(', '));
 }
 
@@ -108,7 +108,7 @@ export function damage({info}, show) {
 
 // endOnly says that a space has no history, and how to record one.
 export function endOnly({advice, capture}) {
-  return el('p', {class: 'end-only'}, el('strong', {}, 'No history was recorded'), `: this is what was alive at the end.${advice && !capture.headline.includes(advice) ? ` To see when memory was allocated and freed, ${advice}.` : ''}`);
+  return el('p', {class: 'end-only'}, el('strong', {}, 'No history was recorded'), `: this is what was alive at the end.${advice && !capture.headline.includes(advice.slice(1)) ? ` To see when memory was allocated and freed, ${advice}.` : ''}`);
 }
 
 // settings returns the settings of the allocator; null if none were recorded.
