@@ -262,7 +262,7 @@ func (m *message) failure() *printed {
 			f = cmp.Or(parseXLA(text), parseUnnamed(text))
 		}
 	case sentence:
-		f = cmp.Or(read(sentences, text), parseTorch(text), parseTensor(text), read(driverSentences, text), parseUnnamed(text))
+		f = cmp.Or(read(sentences, text), read(torchSentences[:1], text), parseTorchLast(text), read(torchSentences[1:], text), parseTensor(text), read(driverSentences, text), parseUnnamed(text))
 	case unnamed:
 		f = parseUnnamed(text)
 	}

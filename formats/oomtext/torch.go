@@ -54,11 +54,6 @@ const totalCapacity = " total capacity"
 // nccl is the operation of NCCL's own requests.
 const nccl = "NCCL"
 
-// parseTorch reads the first text of PyTorch or a library below it; nil if there is none.
-func parseTorch(text string) *printed {
-	return cmp.Or(read(torchSentences[:1], text), parseTorchLast(text), read(torchSentences[1:], text))
-}
-
 // backend returns the device of a text: "cuda:0". name is "" if the beginning of the text was cut off.
 func backend(name, index string) string {
 	return strings.TrimSuffix(strings.ToLower(cmp.Or(name, "cuda"))+":"+index, ":")

@@ -85,7 +85,7 @@ func frameOf(name string) (f frame.Frame, python bool) {
 	if op, ok := strings.CutPrefix(name, eager); ok {
 		return frame.Frame{Function: op, Kind: frame.Scope}, false
 	}
-	if ofRuntime(name) {
+	if slices.Contains(runtimeRegions, name) || strings.Contains(name, "::") || strings.HasPrefix(name, "TFE_Py_") || strings.HasPrefix(name, "PJRT_") { // of C++ or a C API
 		return frame.Frame{Function: name, Kind: frame.Native}, false
 	}
 	return frame.Frame{Function: name, Kind: frame.Scope}, false
@@ -111,13 +111,6 @@ var runtimeRegions = []string{
 	"Wait for donation holds", "Wait for usage holds", "Handle inputs", "ExecuteReplicated", "shard_args",
 	"cpp_pjit_shard_arg_fallback", "EagerExecute", "EagerKernelExecute", "EagerLocalExecute", "EagerCopyToDevice",
 	"FunctionRun", "SessionRun", "convert_to_tensor",
-}
-
-// ofRuntime reports whether name is that of a region of a runtime: one of runtimeRegions, or a function of C++ or of a
-// C API.
-func ofRuntime(name string) bool {
-	return slices.Contains(runtimeRegions, name) || strings.Contains(name, "::") ||
-		strings.HasPrefix(name, "TFE_Py_") || strings.HasPrefix(name, "PJRT_")
 }
 
 // kindOfFunction classifies a function of Python. The profiler drops the folder of its file, so that only names tell a

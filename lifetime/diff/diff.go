@@ -237,7 +237,8 @@ func pairSpaces(before, after []*lifetime.Space) (pairs []spacePair) {
 	for _, key := range []func(s *lifetime.Space) (key spaceKey, ok bool){
 		func(s *lifetime.Space) (spaceKey, bool) { return spaceKey{static: static(s), device: s.ID()}, true },
 		func(s *lifetime.Space) (spaceKey, bool) {
-			return spaceKey{static(s), s.Device, s.Memory, s.Allocator, programName(s)}, true
+			name, _, _ := strings.Cut(s.Module, "(") // without the number of its run
+			return spaceKey{static(s), s.Device, s.Memory, s.Allocator, name}, true
 		},
 		func(s *lifetime.Space) (spaceKey, bool) { // the program moved to another kind of device
 			return spaceKey{device: number(s), memory: s.Memory}, !static(s) && number(s) != ""
@@ -294,9 +295,3 @@ func number(s *lifetime.Space) string {
 }
 
 func static(s *lifetime.Space) bool { return s.Axis == lifetime.ProgramOrder }
-
-// programName returns the name of a compiled program without the number of its run.
-func programName(s *lifetime.Space) string {
-	name, _, _ := strings.Cut(s.Module, "(")
-	return name
-}

@@ -263,7 +263,7 @@ func Narrowed(t *lifetime.Tables, s *lifetime.Space, chosen func(name string) bo
 		if b.Kind != lifetime.Parameter && b.Kind != lifetime.Output {
 			least[i] = 0
 		}
-		if !isWide(&t.Sites[b.Site]) {
+		if shape := t.Sites[b.Site].Shape; !strings.HasPrefix(shape, "f32[") && !strings.HasPrefix(shape, "f64[") {
 			continue
 		}
 		least[i] /= 2
@@ -277,11 +277,6 @@ func Narrowed(t *lifetime.Tables, s *lifetime.Space, chosen func(name string) bo
 	}
 	p.Low, p.Peak, p.High = peakWith(s, least), peakWith(s, computed), peakWith(s, named)
 	return p, n
-}
-
-// isWide reports whether an array has floats of 32 bits or more.
-func isWide(site *lifetime.Site) bool {
-	return strings.HasPrefix(site.Shape, "f32[") || strings.HasPrefix(site.Shape, "f64[")
 }
 
 // argument matches the name of an argument in that of a part of it: "cache" of "cache[0]".

@@ -58,7 +58,7 @@ func Kinds() []Kind {
 		{"optimizer", "NAME", "sgd, momentum, adamw, adam8bit, lion, adafactor", offOptimizer, nil,
 			isOneOf("sgd", "momentum", "adamw", "adam8bit", "lion", "adafactor"), (*model).withOptimizer},
 		{"states", "bf16", "keep what the optimizer keeps in 16 bits, not 32", offOptimizer, nil, isOneOf("bf16"), alone((*model).halveStates)},
-		{"optimizer.device", "host", "keep its state on the host", offOptimizer, nil, isOneOf("host"), alone((*model).stepOnHost)},
+		{"optimizer.device", "host", "keep its state on the host", offOptimizer, nil, isOneOf("host"), alone(func(m *model) string { return m.optimizer(copies(0), none) })},
 		{"foreach", "off|fused", "no temporaries of all parameters at once", offForEach, nil, isOneOf("off", "fused"), (*model).foreach},
 		{"shard", "N:optimizer|gradients|parameters", "over N ranks, as ZeRO 1, 2, 3", offShard, nil, isShard, (*model).shard},
 		{"accumulate", "N", "run N passes for each step of the optimizer", offAccumulate, always, isCount, byCount((*model).accumulate)},

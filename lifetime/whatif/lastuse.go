@@ -185,7 +185,8 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 	}
 	f.held[of] = q
 	then := f.again[q]
-	if f.m.isSumOf(b) && !holds {
+	c, isSum := f.m.paths.Innermost(b.site), f.m.op(b) == "add" || f.m.op(b) == "" && f.m.longest // of the program, or the forward of a module
+	if isSum && c != nil && (c.User || c.Function == "forward") && !holds {
 		if i, isMade := f.sums[span]; isMade && f.all[i].size == b.size {
 			then = min(then, i)
 		}
@@ -241,12 +242,6 @@ func (m *model) operations(all []*buffer) (ends []int) {
 		}
 	}
 	return ends
-}
-
-// isSumOf reports whether a buffer is a sum that a function of the program makes, or the forward of a module.
-func (m *model) isSumOf(b *buffer) bool {
-	c := m.paths.Innermost(b.site)
-	return (m.op(b) == "add" || m.op(b) == "" && m.longest) && c != nil && (c.User || c.Function == "forward")
 }
 
 // firstUses returns for each buffer of a pass that autograd saves which is the last one that its first use is not before; else -1. Nodes of a graph run in the

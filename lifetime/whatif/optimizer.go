@@ -55,8 +55,6 @@ func (m *model) withOptimizer(name string) string {
 	return refused
 }
 
-func (m *model) stepOnHost() string { return m.optimizer(copies(0), none) }
-
 func (m *model) states(than int64) []*buffer {
 	return filter(m.buffers, func(b *buffer) bool { return b.category == purpose.OptimizerState && b.size > than })
 }

@@ -87,7 +87,8 @@ func (g *grid) paths() (paths []canvas.Path, pieces int) {
 				x++
 			}
 			if class := above[from]; class != none {
-				g.addPiece(&paths[class], from, x, begin, end)
+				left, right := g.left+point(from)*g.cell, min(g.left+point(x)*g.cell, g.right)
+				paths[class].Rect(left, g.bottom-point(end)*g.cell, right, g.bottom-point(begin)*g.cell)
 				pieces++
 			}
 		}
@@ -154,9 +155,4 @@ func (g *grid) part(class, x, r int) float64 {
 		return 0
 	}
 	return g.parts[class][r*(g.columns+1)+x]
-}
-
-func (g *grid) addPiece(path *canvas.Path, from, to, low, high int) {
-	x, end := g.left+point(from)*g.cell, min(g.left+point(to)*g.cell, g.right)
-	path.Rect(x, g.bottom-point(high)*g.cell, end, g.bottom-point(low)*g.cell)
 }

@@ -20,7 +20,9 @@ import (
 // filled the memory. found are its findings, and those of a series of captures. Without a memory ID it says what the capture is.
 func Headline(r *answer.CaptureReport, found []answer.Finding) string {
 	if failures := r.Leaks.OOMs; len(failures) > 0 && failures[0].Reason != string(oom.Survived) {
-		return failureHeadline(&failures[0])
+		f := &failures[0]
+		held := strings.Repeat("Held: "+holding(f)+".", min(len(f.Holders), 1))
+		return joined("\n", doing(f), "Out of memory: "+asked(f)+"; "+f.Words+".", held)
 	}
 	peak := highest(r.Peaks)
 	if peak == nil {
@@ -202,12 +204,6 @@ func worst(found []answer.Finding) (worst *answer.Finding) {
 		}
 	}
 	return worst
-}
-
-// failureHeadline says what to do, who asked and why that failed, and who held the memory.
-func failureHeadline(f *answer.Failure) string {
-	held := strings.Repeat("Held: "+holding(f)+".", min(len(f.Holders), 1))
-	return joined("\n", doing(f), "Out of memory: "+asked(f)+"; "+f.Words+".", held)
 }
 
 // doing says what to do about a failure: first the change with which the request fits, which is about this program.
