@@ -142,17 +142,15 @@ func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within
 			spans[over].End = i
 		}
 		open = open[:k]
-		for ; k < len(p.Calls); k++ {
-			c, caller := &all.Calls[p.Calls[k]], int32(-1)
-			if k > 0 {
-				caller = open[k-1]
-			}
-			open = append(open, int32(len(spans)))
-			spans = append(spans, Span{Caller: caller, Depth: k, End: n, Holds: c.User || c.Function == "forward", first: p.Stack()})
-		}
 		last := int32(-1)
 		if k > 0 {
 			last = open[k-1]
+		}
+		for ; k < len(p.Calls); k++ {
+			c := &all.Calls[p.Calls[k]]
+			spans = append(spans, Span{Caller: last, Depth: k, End: n, Holds: c.User || c.Function == "forward", first: p.Stack()})
+			last = int32(len(spans) - 1)
+			open = append(open, last)
 		}
 		within, before = append(within, last), p
 	}

@@ -158,12 +158,7 @@ func exceptWeights(fixed map[int32]origin, likely, open float64, factor func(b *
 // a weight, and there are as many in a pass, or several times as many. What a pass saves of an activation has a gradient of its size, which the
 // backward pass makes; what is of frozen weights has none.
 func (m *model) ofWeights() map[int32]origin {
-	all, weights, gradients := map[int32]origin{}, map[int64]int{}, m.sizes(is(purpose.Gradient))
-	for _, b := range m.buffers {
-		if isWeight(b) {
-			weights[b.size]++
-		}
-	}
+	all, weights, gradients := map[int32]origin{}, numbersOf(filter(m.buffers, isWeight)), m.sizes(is(purpose.Gradient))
 	for like := range m.weightCopies() {
 		all[like] = isProved
 	}

@@ -1,6 +1,9 @@
 package scan
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // maxDepth is the maximum nesting of values.
 const maxDepth = 1 << 16
@@ -184,12 +187,7 @@ func oneLine(text []byte) bool {
 			return false
 		}
 	}
-	for _, c := range text {
-		if c < ' ' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' })
 }
 
 // appendCompact appends JSON without white space.
