@@ -117,8 +117,7 @@ func (b *Builder) Space() SpaceRef {
 	return SpaceRef(len(b.spaces) - 1)
 }
 
-// InOrder declares that the events of a space come in order of time; times may be equal.
-// The Builder then pairs them at once and does not keep them.
+// InOrder declares that the events of a space come in order of time; times may be equal. The Builder then pairs them at once and does not keep them.
 func (b *Builder) InOrder(space SpaceRef) { b.spaces[space].inOrder = true }
 
 // ReportsInOrder is InOrder for a space whose buffers come from Report only.
@@ -129,9 +128,8 @@ func (b *Builder) ReportsInOrder(space SpaceRef) {
 	}
 }
 
-// Describe sets the SpaceInfo of a space. If s has a window, the Builder uses s as it is.
-// Otherwise it derives the window, Base and the numbers of allocations and frees. It
-// also derives the Facts except EndState and Clock, which must be in s.
+// Describe sets the SpaceInfo of a space. If s has a window, the Builder uses s as it is. Otherwise it derives the window, Base and the numbers of
+// allocations and frees. It also derives the Facts except EndState and Clock, which must be in s.
 func (b *Builder) Describe(space SpaceRef, s lifetime.SpaceInfo) {
 	log := b.spaces[space]
 	if log.discard {
@@ -191,8 +189,7 @@ func (b *Builder) size(n int64) int64 {
 	return n
 }
 
-// Block is a block of memory in an event or in the end state. Sizes are bytes. If only one size is known, Requested and
-// Occupied are both that size.
+// Block is a block of memory in an event or in the end state. Sizes are bytes. If only one size is known, Requested and Occupied are both that size.
 type Block struct {
 	Addr      uint64
 	Requested int64
@@ -202,12 +199,10 @@ type Block struct {
 	Pending   bool // end state only: its free was requested but not completed
 }
 
-// Alloc records that a block was allocated at t, in the unit of the Axis of the space: nanoseconds unless Describe sets
-// another.
+// Alloc records that a block was allocated at t, in the unit of the Axis of the space: nanoseconds unless Describe sets another.
 func (b *Builder) Alloc(space SpaceRef, t int64, block Block) { b.block(space, opAlloc, t, &block) }
 
-// FreeRequested records that the program freed a block at t, and the Site of the free.
-// The allocator may reuse the block only after Free.
+// FreeRequested records that the program freed a block at t, and the Site of the free. The allocator may reuse the block only after Free.
 func (b *Builder) FreeRequested(space SpaceRef, t int64, block Block) {
 	b.block(space, opFreeRequested, t, &block)
 }
@@ -226,8 +221,7 @@ func (b *Builder) Annotate(space SpaceRef, t int64, addr uint64, note lifetime.N
 	b.spaces[space].add(event{op: opNote, t: t, addr: addr, size: int64(note)})
 }
 
-// Live records a block of the end state. If the facts of a space include EndState, no
-// other blocks were alive at its end.
+// Live records a block of the end state. If the facts of a space include EndState, no other blocks were alive at its end.
 func (b *Builder) Live(space SpaceRef, l Block) {
 	l.Requested, l.Occupied = b.size(l.Requested), b.size(l.Occupied)
 	b.spaces[space].live.Add(l)
@@ -316,14 +310,12 @@ func (b *Builder) Total(space SpaceRef, t lifetime.Total) {
 	log.add(event{op: opTotal, t: t.T, size: int64(log.totals.N - 1)})
 }
 
-// Delta records that usage changed by bytes, without address and site. Use either Deltas
-// or other events for a space, not both.
+// Delta records that usage changed by bytes, without address and site. Use either Deltas or other events for a space, not both.
 func (b *Builder) Delta(space SpaceRef, t, bytes int64) {
 	b.spaces[space].add(event{op: opDelta, t: t, size: bytes})
 }
 
-// Mark records a point or range. A point keeps its position among the events. Only marks about failures have free
-// bytes.
+// Mark records a point or range. A point keeps its position among the events. Only marks about failures have free bytes.
 func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 	m.End, m.Requested = max(m.End, m.Begin), b.size(m.Requested)
 	if m.Kind != lifetime.OOM && m.Failure == nil {
@@ -339,8 +331,7 @@ func (b *Builder) Mark(space SpaceRef, m lifetime.Mark) {
 // maxMarks limits the copies of MarkAll: a file may have a million marks and many spaces.
 const maxMarks = 1 << 20
 
-// MarkAll records marks of the whole program in each space. It stops before the space
-// with which the copies would exceed maxMarks.
+// MarkAll records marks of the whole program in each space. It stops before the space with which the copies would exceed maxMarks.
 func (b *Builder) MarkAll(spaces []SpaceRef, marks []lifetime.Mark) {
 	copies := 0
 	for _, space := range spaces {
@@ -353,12 +344,10 @@ func (b *Builder) MarkAll(spaces []SpaceRef, marks []lifetime.Mark) {
 	}
 }
 
-// HistoryTruncated declares that the history of a space is truncated: it ends before the end
-// state was recorded, so the two may differ.
+// HistoryTruncated declares that the history of a space is truncated: it ends before the end state was recorded, so the two may differ.
 func (b *Builder) HistoryTruncated(space SpaceRef) { b.spaces[space].cut = true }
 
-// RingFull declares that the ring buffer of a space was full. Buffers from before the
-// window then count as a RingOverflow loss.
+// RingFull declares that the ring buffer of a space was full. Buffers from before the window then count as a RingOverflow loss.
 func (b *Builder) RingFull(space SpaceRef) { b.spaces[space].ringFull = true }
 
 // Numbered declares that the addresses of a space only identify its buffers. They are not kept.
@@ -395,9 +384,8 @@ func (b *Builder) Lose(r loss.Reason, count, bytes int64, where string) {
 	l.Bytes = units.AddSat(l.Bytes, bytes)
 }
 
-// StartOver is for readers that can read a space twice. It reports whether the model of
-// any of the spaces needs buffers that PeakAndEnd did not keep. Then call Forget for
-// these spaces and read them again into new ones, which keep all buffers.
+// StartOver is for readers that can read a space twice. It reports whether the model of any of the spaces needs buffers that PeakAndEnd did not keep. Then
+// call Forget for these spaces and read them again into new ones, which keep all buffers.
 func (b *Builder) StartOver(spaces ...SpaceRef) bool {
 	for _, space := range spaces {
 		if f := b.spaces[space].fold; f != nil && (f.lost || f.totals.any && f.initial < f.older.Bytes) { // the model needs buffers that were not kept
@@ -418,8 +406,7 @@ func (b *Builder) Forget(space SpaceRef) {
 	b.forgotten++
 }
 
-// Finish returns the model. The Builder must not be used afterwards. It fails without a
-// source, or if PeakAndEnd has dropped buffers.
+// Finish returns the model. The Builder must not be used afterwards. It fails without a source, or if PeakAndEnd has dropped buffers.
 func (b *Builder) Finish() (*lifetime.Capture, error) {
 	for _, log := range b.spaces {
 		if log.described && log.fold != nil {
@@ -443,9 +430,8 @@ func (b *Builder) Finish() (*lifetime.Capture, error) {
 	return b.capture, nil
 }
 
-// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd. It leaves the rows of spaces
-// that are kept whole to Outline.SetRows.
-// The Builder must not be used afterwards. It fails without a source.
+// FinishOutline returns the peak and the end of each space, with or without PeakAndEnd. It leaves the rows of spaces that are kept whole to
+// Outline.SetRows. The Builder must not be used afterwards. It fails without a source.
 func (b *Builder) FinishOutline() (*outline.Outline, error) {
 	o := &outline.Outline{}
 	err := b.finish(func(_ int, log *spaceLog) {
@@ -558,8 +544,7 @@ func packageOf(file string) string {
 	return strings.Split(inside, "/")[0]
 }
 
-// Call interns a stack: its innermost frame, and the stack of the caller, 0 = none.
-// Build a stack from its outermost call inwards.
+// Call interns a stack: its innermost frame, and the stack of the caller, 0 = none. Build a stack from its outermost call inwards.
 func (b *Builder) Call(frame lifetime.FrameID, caller lifetime.StackID) lifetime.StackID {
 	if frame == 0 {
 		return caller
@@ -698,9 +683,8 @@ func (b *Builder) settleCalls(made []*lifetime.Space) {
 	b.capture.Calls, b.capture.Samples = calls, samples
 }
 
-// Report records the report of an allocator at t, in nanoseconds: an allocation or a
-// free, and the totals after it. A free without a size gets the size of its allocation
-// or, if that is not known, the change of the total.
+// Report records the report of an allocator at t, in nanoseconds: an allocation or a free, and the totals after it. A free without a size gets the size of
+// its allocation or, if that is not known, the change of the total.
 func (b *Builder) Report(space SpaceRef, t int64, r *lifetime.AllocatorEvent) {
 	log := b.spaces[space]
 	if b.Keeps(Reports) {

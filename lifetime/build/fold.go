@@ -49,9 +49,8 @@ func (k *keptTotals) list() (list []lifetime.Total) {
 // fold replaces pairing with PeakAndEnd. It takes the reports on a space in order of time and keeps two sets of
 // buffers: those alive now, and those alive at the highest level so far.
 //
-// A buffer that is older than the window first appears when it is freed, and adds to all
-// levels before that. So a level here is the sum of the changes since the window began.
-// The memory in use at that time is one number, which is added to all levels at the end.
+// A buffer that is older than the window first appears when it is freed, and adds to all levels before that. So a level here is the sum of the changes
+// since the window began. The memory in use at that time is one number, which is added to all levels at the end.
 type fold struct {
 	log   *spaceLog
 	open  map[uint64]int // by address: index into bufs

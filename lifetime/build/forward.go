@@ -13,11 +13,10 @@ import (
 	"github.com/memlane/memlane/lifetime/internal/spans"
 )
 
-// nameForward sets Source of the sites of backward passes: the stack of the forward pass that made the node. Snapshots
-// do not record it. An operator makes one node each time that it runs, and a thread of the autograd engine runs the
-// nodes that are ready in the reverse of the order in which they were made (ReadyQueue in
-// torch/csrc/autograd/engine.cpp). So the last node of an operator belongs to its first call, if their numbers fit. If
-// all calls are in one line, that is the line.
+// nameForward sets Source of the sites of backward passes: the stack of the forward pass that made the node. Snapshots do not record it. An operator makes
+// one node each time that it runs, and a thread of the autograd engine runs the nodes that are ready in the reverse of the order in which they were made
+// (ReadyQueue in torch/csrc/autograd/engine.cpp). So the last node of an operator belongs to its first call, if their numbers fit. If all calls are in one
+// line, that is the line.
 func (b *Builder) nameForward(s *lifetime.Space) {
 	if !slices.ContainsFunc(b.capture.Frames, func(f frame.Frame) bool { return f.Kind == frame.Engine }) {
 		return
@@ -158,8 +157,7 @@ var belowAutograd = regexp.MustCompile(`^at::_ops::(\w+)::redispatch\(`)
 // nodeName matches the nodes that operators make.
 var nodeName = regexp.MustCompile(`^(\w+)Backward[0-9]*$`)
 
-// spelling returns the name of an operator or node for comparisons: "nativelayernorm" for native_layer_norm and
-// NativeLayerNorm.
+// spelling returns the name of an operator or node for comparisons: "nativelayernorm" for native_layer_norm and NativeLayerNorm.
 func spelling(name string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(name, "_forward"), "_", ""))
 }
@@ -206,8 +204,7 @@ func handOver(all []Interval) []Interval {
 	return slices.DeleteFunc(all, func(v Interval) bool { return v.Begin >= v.End })
 }
 
-// around returns the live buffer that contains v, or nil. A buffer of the same size that ends first does not
-// contain v: v takes over its memory.
+// around returns the live buffer that contains v, or nil. A buffer of the same size that ends first does not contain v: v takes over its memory.
 func around(v *Interval, over []spans.Span[int], all []Interval) *Interval {
 	if len(over) != 1 {
 		return nil
@@ -220,8 +217,7 @@ func around(v *Interval, over []spans.Span[int], all []Interval) *Interval {
 	return nil
 }
 
-// byBegin is a queue of intervals by Begin. Of those that begin together, the largest is first, so that it contains
-// the others.
+// byBegin is a queue of intervals by Begin. Of those that begin together, the largest is first, so that it contains the others.
 type byBegin struct {
 	all   []Interval
 	order []int // indexes of all

@@ -56,8 +56,7 @@ type pairing struct {
 	replaced           counted       // frees lost because the address was allocated again
 }
 
-// event takes the next event. Most frees are completed right after they are requested, so
-// last holds the buffer in between.
+// event takes the next event. Most frees are completed right after they are requested, so last holds the buffer in between.
 func (p *pairing) event(e *event) {
 	if p.hasLast && (e.op != opFree || e.addr != p.lastAddr) {
 		p.open[p.lastAddr] = p.last
@@ -182,8 +181,7 @@ func (p *pairing) find(e *event) openBuffer {
 	return p.begin(b)
 }
 
-// freedBy records the site of a free. Some recording modes repeat the allocation's stack
-// there, others have the stack of the free.
+// freedBy records the site of a free. Some recording modes repeat the allocation's stack there, others have the stack of the free.
 func (p *pairing) freedBy(i int, site lifetime.SiteID) {
 	if site == 0 {
 		return
@@ -248,8 +246,7 @@ func (p *pairing) reconcile() {
 	slices.Sort(p.lost)
 }
 
-// contradict ends an open buffer that is not in the end state: when its free was
-// requested, else settleEnds finds its end.
+// contradict ends an open buffer that is not in the end state: when its free was requested, else settleEnds finds its end.
 func (p *pairing) contradict(o openBuffer) {
 	if o.requested == notRequested {
 		p.lost = append(p.lost, uint32(o.index))
@@ -316,8 +313,7 @@ func (p *pairing) buffer(l *Block) lifetime.Buffer {
 		Site: l.Site, Edge: edge}
 }
 
-// storeLive stores the blocks of the end state, in order of address, as the buffers of a space without a history. It
-// frees them on the way.
+// storeLive stores the blocks of the end state, in order of address, as the buffers of a space without a history. It frees them on the way.
 func (p *pairing) storeLive() {
 	live := &p.log.live
 	p.s.Buffers = make([]lifetime.Buffer, live.N)
@@ -330,8 +326,7 @@ func (p *pairing) storeLive() {
 	p.s.SortEnds(nil)
 }
 
-// extent returns the addresses of the requested bytes of b, at least one. Occupied sizes
-// may be inferred, so they prove no overlap.
+// extent returns the addresses of the requested bytes of b, at least one. Occupied sizes may be inferred, so they prove no overlap.
 func extent(b *lifetime.Buffer) (lo, hi uint64) {
 	lo, hi = b.Addr, spans.End(b.Addr, max(b.Requested, 1))
 	if lo == hi { // at the very top of the address space
@@ -340,8 +335,7 @@ func extent(b *lifetime.Buffer) (lo, hi uint64) {
 	return lo, hi
 }
 
-// settleEnds ends buffers whose free was lost: where their memory was used again, else
-// before the last instant, which the end state describes.
+// settleEnds ends buffers whose free was lost: where their memory was used again, else before the last instant, which the end state describes.
 func (p *pairing) settleEnds() {
 	if len(p.lost) == 0 {
 		return
@@ -452,9 +446,8 @@ func (p *pairing) store() {
 // dropped is the new index of a buffer that is not in the model.
 const dropped = math.MaxUint32
 
-// byBegin yields the buffers and their indexes in order of Begin, then of address. It
-// frees them on the way, so that a long history is not in memory twice. Only the unseen
-// ones, whose end came first, were added in another order: it sorts their indexes.
+// byBegin yields the buffers and their indexes in order of Begin, then of address. It frees them on the way, so that a long history is not in memory
+// twice. Only the unseen ones, whose end came first, were added in another order: it sorts their indexes.
 func (p *pairing) byBegin() iter.Seq2[int, *lifetime.Buffer] {
 	order := func(x, y *lifetime.Buffer) int {
 		return cmp.Or(cmp.Compare(x.Begin, y.Begin), cmp.Compare(x.Addr, y.Addr))
@@ -629,8 +622,7 @@ type held struct {
 	holder lifetime.HolderID
 }
 
-// storeHolders fills the column of holders. A tensor may begin inside a buffer. Of several at one buffer, the first
-// counts.
+// storeHolders fills the column of holders. A tensor may begin inside a buffer. Of several at one buffer, the first counts.
 func (log *spaceLog) storeHolders(s *lifetime.Space) {
 	if len(log.held) == 0 {
 		return
@@ -793,8 +785,7 @@ func (p *regionPairing) reserve(lo, hi uint64, r lifetime.Region) {
 	p.regions = append(p.regions, r)
 }
 
-// close ends pieces of regions at t and returns them. A partly released region is split
-// into regions with the same Begin.
+// close ends pieces of regions at t and returns them. A partly released region is split into regions with the same Begin.
 func (p *regionPairing) close(t int64, pieces []spans.Span[int], edge lifetime.Edge) []spans.Span[int] {
 	for _, piece := range pieces {
 		r := p.regions[piece.Val]
@@ -826,8 +817,7 @@ func (p *regionPairing) shrink(piece spans.Span[int]) {
 	p.regions[piece.Val].Addr, p.regions[piece.Val].Size = piece.Hi, int64(hi-piece.Hi)
 }
 
-// fillUnseen adds regions for the parts of [lo, hi) without an open region. They begin
-// before the window, or where the last region there ended.
+// fillUnseen adds regions for the parts of [lo, hi) without an open region. They begin before the window, or where the last region there ended.
 func (p *regionPairing) fillUnseen(lo, hi uint64, like lifetime.Region) {
 	like.Edge |= lifetime.BeginUnseen
 	for _, g := range p.open.Gaps(lo, hi) {

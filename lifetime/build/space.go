@@ -139,9 +139,8 @@ func levelOverflows(s *lifetime.Space) bool {
 	return false
 }
 
-// take sets the time of an event and handles it. Times are strictly increasing: an event
-// that is not later than the one before it moves to one unit after it. Notes, totals,
-// point marks and stack levels may have the time of the event before them.
+// take sets the time of an event and handles it. Times are strictly increasing: an event that is not later than the one before it moves to one unit after
+// it. Notes, totals, point marks and stack levels may have the time of the event before them.
 func (log *spaceLog) take(e *event) {
 	if !log.windowGiven() { // else the times come from a model
 		e.t = min(max(e.t, -maxTime), maxTime)

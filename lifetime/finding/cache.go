@@ -51,8 +51,7 @@ func cache(p *Pass) []Finding {
 var roles = []purpose.Category{purpose.ModelParameter, purpose.ModelBuffer, purpose.Gradient, purpose.OptimizerState,
 	purpose.Activation, purpose.Workspace, purpose.Bucket}
 
-// isHeld reports whether the category of a buffer says what keeps it. A graph keeps an activation, so something refers
-// to the graph.
+// isHeld reports whether the category of a buffer says what keeps it. A graph keeps an activation, so something refers to the graph.
 func (p *Pass) isHeld(buffer int) bool {
 	is := p.Purpose(p.Space.PurposeOf(buffer)).Category
 	return is != purpose.Activation && slices.Contains(roles, is)

@@ -123,8 +123,7 @@ func (p *Pass) clearsGradients() bool {
 	})
 }
 
-// collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes
-// objects.
+// collections is the minimum number of places at which the garbage collector runs: it runs wherever the program makes objects.
 const collections = 3
 
 // ofCycle reports whether a site of the group frees its other buffers in bursts, at various places. A session that ends
@@ -143,11 +142,10 @@ const (
 	savedShare  = 0.5 // least share of the results of a step that its graph retains
 )
 
-// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of
-// each step from several operations, and most of what is alive when a backward pass begins. Who stores results,
-// features or batches retains a few of many, and who copies gradients or parameters does so in one line. A program
-// without a backward pass may have switched gradients off; what a graph retains then comes from modules of many kinds,
-// or from within functions.
+// ofGraph reports whether a group retains what passes with gradients save for their backward pass: several tensors of each step from several operations,
+// and most of what is alive when a backward pass begins. Who stores results, features or batches retains a few of many, and who copies gradients or
+// parameters does so in one line. A program without a backward pass may have switched gradients off; what a graph retains then comes from modules of many
+// kinds, or from within functions.
 func (p *Pass) ofGraph(g *causeGroup) bool {
 	type operation struct {
 		line lifetime.FrameID
@@ -353,8 +351,7 @@ type causeGroup struct {
 // together is the minimum share of common steps of two leaks with one cause.
 const together = 0.9
 
-// explain groups leaks by cause and sets the probable cause of each group. Example: a summed loss whose graph retains
-// several tensors of every step.
+// explain groups leaks by cause and sets the probable cause of each group. Example: a summed loss whose graph retains several tensors of every step.
 func (p *Pass) explain(findings []Finding) {
 	for _, g := range p.causeGroups(findings) {
 		largest := slices.MaxFunc(g.findings, func(x, y *Finding) int { return cmp.Compare(x.Amount.Bytes, y.Amount.Bytes) })
@@ -374,8 +371,7 @@ func (p *Pass) explain(findings []Finding) {
 	}
 }
 
-// heldCause returns the cause that follows from the holders of a group: if the graph of a variable holds some, it holds
-// the variable, too.
+// heldCause returns the cause that follows from the holders of a group: if the graph of a variable holds some, it holds the variable, too.
 func (g *causeGroup) heldCause() (cause Cause) {
 	for _, f := range g.findings {
 		if f.Held == nil {
@@ -444,9 +440,8 @@ func (p *Pass) groupOf(f *Finding) *causeGroup {
 	return g
 }
 
-// alike reports whether a leak has the cause of a group. What the recorder saw hold them decides alone. Else they retain
-// buffers from the same steps, which says little if most steps do: then one hook or backward pass allocated all, or a
-// graph may hold all. Suspected and confirmed leaks stay apart.
+// alike reports whether a leak has the cause of a group. What the recorder saw hold them decides alone. Else they retain buffers from the same steps,
+// which says little if most steps do: then one hook or backward pass allocated all, or a graph may hold all. Suspected and confirmed leaks stay apart.
 func (g *causeGroup) alike(o *causeGroup) bool {
 	switch {
 	case g.findings[0].Severity > Info != (o.findings[0].Severity > Info):
@@ -487,8 +482,7 @@ func overlaps(x, y []int) bool {
 	return float64(both)/float64(len(x)+len(y)-both) >= together
 }
 
-// graphBuilding is the range in which TensorFlow traces a tf.function
-// (tensorflow/python/eager/polymorphic_function/tracing_compilation.py).
+// graphBuilding is the range in which TensorFlow traces a tf.function (tensorflow/python/eager/polymorphic_function/tracing_compilation.py).
 const graphBuilding = "tf.function-graph_building"
 
 // traceOf returns the name of a trace of a tf.function, such as "__inference_step_217", without the number of the trace
@@ -552,8 +546,7 @@ const (
 	leastHeld = 0.05 // share of the buffers that each but the first holds: the step that failed holds some, too
 )
 
-// heldOf returns what holds buffers that are alive at the end, most buffers first; none if it is not known for half of
-// them.
+// heldOf returns what holds buffers that are alive at the end, most buffers first; none if it is not known for half of them.
 func (p *Pass) heldOf(buffers []int) (all []Held) {
 	index := map[string]int{}
 	alive, known := 0, 0

@@ -19,9 +19,8 @@ const (
 	burstShare = 0.5 // share of the frees of a site that are in bursts
 )
 
-// delayedFree finds sites that free many buffers at once, long after most of them were allocated: reference cycles,
-// which wait for the garbage collector, and lists that are flushed from time to time. Both raise the peak. A value of
-// several buffers that another one replaces does not: see replaces.
+// delayedFree finds sites that free many buffers at once, long after most of them were allocated: reference cycles, which wait for the garbage collector,
+// and lists that are flushed from time to time. Both raise the peak. A value of several buffers that another one replaces does not: see replaces.
 func delayedFree(p *Pass) []Finding {
 	all, shares := newPlaces(), map[lifetime.Place]float64{}
 	for site, h := range p.unexplained() {
@@ -44,8 +43,7 @@ func delayedFree(p *Pass) []Finding {
 	})
 }
 
-// earlier returns the advice for a finding. The garbage collector runs at various places; at one place, it may be the
-// collector or not.
+// earlier returns the advice for a finding. The garbage collector runs at various places; at one place, it may be the collector or not.
 func (p *Pass) earlier(f *Finding) string {
 	const cycles = "Break reference cycles with del or weakref"
 	switch at := p.freedAt(f.Sites); {

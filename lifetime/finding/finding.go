@@ -108,8 +108,7 @@ func Sort(all []Finding) {
 	})
 }
 
-// The text of a finding fits maxLines lines when the terminal wraps it: without the place, which is in the heading, and
-// with the confidence behind it.
+// The text of a finding fits maxLines lines when the terminal wraps it: without the place, which is in the heading, and with the confidence behind it.
 const (
 	maxLines   = 3
 	lineWidth  = 76

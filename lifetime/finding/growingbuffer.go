@@ -40,8 +40,7 @@ const (
 // floor of the number in a leak, and a larger buffer replaces each freed one. Sequences whose lengths vary or grow
 // leave nothing between two steps: their floor is level.
 //
-// A site is a line: the shape of a result is a part of the site of an operation, so each of its buffers may have
-// another site.
+// A site is a line: the shape of a result is a part of the site of an operation, so each of its buffers may have another site.
 func growingBuffer(p *Pass) []Finding {
 	growing := p.growingSites()
 	if len(growing) == 0 {
@@ -341,9 +340,8 @@ type between struct {
 	sizes []int64 // distinct, at most maxSizes
 }
 
-// proportional reports whether o allocates, between each two buffers of h, one whose size is a fixed share of the
-// buffer of h before it (next = 0) or after it (next = 1). Buffers that do not grow are in proportion to any of a fixed
-// size.
+// proportional reports whether o allocates, between each two buffers of h, one whose size is a fixed share of the buffer of h before it (next = 0) or
+// after it (next = 1). Buffers that do not grow are in proportion to any of a fixed size.
 func (c *comparison) proportional(h, o *history, next int) bool {
 	all := c.intervals(h, o, next)
 	if len(all) < minGrowths {

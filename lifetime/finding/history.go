@@ -126,9 +126,8 @@ func (h *histories) stepOf(work int) int {
 	return sort.Search(len(h.steps), func(k int) bool { return h.steps[k] > work })
 }
 
-// replaced returns how many freed buffers of unknown origin, with the sizes of kept, the buffers of a site may have
-// replaced. Frees before the second allocation of the site do not count: these buffers were in flight when the window
-// opened.
+// replaced returns how many freed buffers of unknown origin, with the sizes of kept, the buffers of a site may have replaced. Frees before the second
+// allocation of the site do not count: these buffers were in flight when the window opened.
 func (h *histories) replaced(s *lifetime.Space, hist *history, kept []int) int64 {
 	if len(hist.buffers) < 2 {
 		return 0
@@ -290,9 +289,8 @@ const (
 	finest = 1 << 10 // parts of a step that a stepClock distinguishes
 )
 
-// stepClock runs evenly through the steps, and through the work within each. Work alone stands still if a leak retains
-// all that would have been freed, and then the leak seems to have stopped. What was before the first step counts as a
-// step.
+// stepClock runs evenly through the steps, and through the work within each. Work alone stands still if a leak retains all that would have been freed, and
+// then the leak seems to have stopped. What was before the first step counts as a step.
 type stepClock struct {
 	begins []int64 // of the steps
 	done   []int   // work at the beginning of each step, and at the end of the window
@@ -300,8 +298,7 @@ type stepClock struct {
 	each   int     // duration of a step
 }
 
-// at returns the time at an instant at which an amount of work is done. Instants must not decrease. The time of a nil
-// clock is work.
+// at returns the time at an instant at which an amount of work is done. Instants must not decrease. The time of a nil clock is work.
 func (c *stepClock) at(t int64, done int) int {
 	if c == nil {
 		return done
@@ -319,8 +316,7 @@ func (c *stepClock) at(t int64, done int) int {
 	return c.each*c.step + c.each*(done-from)/(c.done[c.step]-from+1)
 }
 
-// workAt returns the work at several instants, which are sorted, and at the end of the window. Only
-// evidence counts.
+// workAt returns the work at several instants, which are sorted, and at the end of the window. Only evidence counts.
 func workAt(s *lifetime.Space, instants []int64, e program.Evidence) []int {
 	works, work := make([]int, 0, len(instants)+1), 0
 	for i := range s.Buffers {
@@ -338,9 +334,8 @@ func workAt(s *lifetime.Space, instants []int64, e program.Evidence) []int {
 	return works
 }
 
-// newTimeline builds the histories of a space and finds its steps. Marked steps are the time. Inferred steps are the
-// time only if work grows from step to step (a backward pass through all steps so far), so that an event of every step
-// seems to get rare.
+// newTimeline builds the histories of a space and finds its steps. Marked steps are the time. Inferred steps are the time only if work grows from step to
+// step (a backward pass through all steps so far), so that an event of every step seems to get rare.
 func (p *Pass) newTimeline() {
 	s, e := p.Space, p.program.Evidence(p.Space)
 	if p.steps = p.program.Steps(s); p.areTime() {
@@ -368,8 +363,7 @@ func (p *Pass) useClock() {
 	}
 }
 
-// areTime reports whether the steps are those of the loop of the program: the program marks them, and most allocations
-// are in them.
+// areTime reports whether the steps are those of the loop of the program: the program marks them, and most allocations are in them.
 func (p *Pass) areTime() bool {
 	s, n := p.Space, len(p.steps.Begins)
 	if n < leastLoop || p.steps.Source != program.Marked {
@@ -493,8 +487,7 @@ func (p *Pass) isWorkspace(i int) bool {
 	return p.Purpose(p.Space.PurposeOf(i)).Category == purpose.Workspace
 }
 
-// fewPerStream returns the buffers of each size that a site never freed and allocated once per stream, or a few times:
-// in other runs, or as workspaces.
+// fewPerStream returns the buffers of each size that a site never freed and allocated once per stream, or a few times: in other runs, or as workspaces.
 func (p *Pass) fewPerStream(h *history) map[int64][]int {
 	few := map[int64][]int{} // nil for sizes that repeat
 	for _, i := range h.open {

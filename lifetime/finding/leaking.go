@@ -66,8 +66,7 @@ const (
 // The floor of a bounded cache is level, whichever of its buffers survive. Buffers that one forward pass retains until
 // its end do not leak either: see calls.
 //
-// Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise
-// too few is suspected.
+// Stacks with too few rises are judged together with the others of their line: see leakTogether. A leak with one rise too few is suspected.
 func leaking(p *Pass) []Finding {
 	confirmed, suspicions := newPlaces(), newPlaces()
 	lines, order := p.linesOf()
@@ -120,8 +119,7 @@ func leaking(p *Pass) []Finding {
 	return findings
 }
 
-// verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the
-// site does not leak.
+// verdict returns the number of survivors from which a site leaks, and whether the leak is then confirmed; 0 if the site does not leak.
 func (p *Pass) verdict(h *history) (least int, sure bool) {
 	switch rises, all := p.rises(h), p.histories; {
 	case p.keepsMore(rises, h):
@@ -139,9 +137,8 @@ func (p *Pass) inOneStep(kept []int) bool {
 	return len(p.steps.Begins) > 0 && len(p.stepsOf(kept)) == 1
 }
 
-// grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new
-// buffers have a site, but those that they replace are older and of unknown origin. The rest is growth; it must be at
-// least half.
+// grew reports whether a site gained at least so many survivors. If the window opens on a pool or cache in use, its new buffers have a site, but those
+// that they replace are older and of unknown origin. The rest is growth; it must be at least half.
 func (p *Pass) grew(site lifetime.SiteID, h *history, kept []int, least int64) bool {
 	n := int64(len(kept))
 	return n >= least && (site == 0 || n-p.histories.replaced(p.Space, h, kept) >= max(least, n/2))
@@ -162,8 +159,7 @@ func (p *Pass) concludeLeak(place lifetime.Place, f *Finding, doubt string) {
 	f.describe(place.String(), fmt.Sprintf("%s buffers (%s) were never freed%s", number, units.Bytes(f.Amount.Bytes), doubt), parts...)
 }
 
-// olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they
-// may have leaked, too.
+// olderAt returns the live buffers of a place that are older than the recording and have a size of some others: they may have leaked, too.
 func (p *Pass) olderAt(place lifetime.Place, like []int) (all lifetime.Amount) {
 	sizes := map[int64]bool{}
 	for _, i := range like {
@@ -203,9 +199,8 @@ func (p *Pass) began(f *Finding) int64 {
 	return p.Space.Buffers[first].Begin
 }
 
-// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site
-// with long, random lifetimes that is still filling. A backlog frees in order, later and later, and leaks without an
-// overdue buffer.
+// keepsMore reports whether a site leaks: its floor rises, and buffers are overdue. Overdue buffers rule out a site with long, random lifetimes that is
+// still filling. A backlog frees in order, later and later, and leaks without an overdue buffer.
 func (p *Pass) keepsMore(rises []moment, h *history) bool {
 	all, lag := p.histories, h.lag()
 	if all.keepsRising(rises, lag, minRises) {
@@ -264,8 +259,7 @@ func (p *Pass) waitsLonger(h *history) bool {
 	return float64(late) > longer*float64(early) && late-early >= third // by a step, or an allocation, on average
 }
 
-// steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache
-// that fills does not.
+// steadyAtLast reports whether a floor that rose faster at first rises at a steady rate in the second half. A cache that fills does not.
 func (h *histories) steadyAtLast(rises []moment, lag int) bool {
 	if len(rises) == 0 {
 		return false
@@ -329,8 +323,7 @@ func (h *histories) keepsRising(rises []moment, lag, least int) bool {
 		float64(tail) >= minRate*float64(n)/3
 }
 
-// pauses returns the number of rises at distinct moments (in distinct steps, if steps are known) and the longest pause
-// between two rises on each clock.
+// pauses returns the number of rises at distinct moments (in distinct steps, if steps are known) and the longest pause between two rises on each clock.
 func (h *histories) pauses(rises []moment) (distinct int, longest moment) {
 	distinct = 1
 	for i := 1; i < len(rises); i++ {
@@ -394,9 +387,8 @@ func (p *Pass) loading(f *Finding) bool {
 	return true
 }
 
-// diedLate reports whether the program ran out of memory after many rounds of what a finding is about: certainSteps that
-// are known, as many buffers in a container that the recorder saw, or manyRounds that each freed a buffer. Few models
-// have as many equal pieces; fewer say neither.
+// diedLate reports whether the program ran out of memory after many rounds of what a finding is about: certainSteps that are known, as many buffers in a
+// container that the recorder saw, or manyRounds that each freed a buffer. Few models have as many equal pieces; fewer say neither.
 func (p *Pass) diedLate(f *Finding, freed int64) bool {
 	if _, fatal := p.failures(); !fatal || f.Amount.Count < certainSteps {
 		return false
@@ -413,8 +405,7 @@ func (p *Pass) userFrame(site lifetime.SiteID) (user frame.Frame, known bool) {
 	return frame.Frame{}, false
 }
 
-// freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices, without
-// bystanders'.
+// freedSites returns how many buffers of each site were allocated and freed in the recording, on all devices, without bystanders'.
 func (p *Pass) freedSites() map[lifetime.SiteID]int64 {
 	freed := map[lifetime.SiteID]int64{}
 	for _, s := range p.Spaces {
@@ -441,9 +432,8 @@ const (
 	early = 10 // the text omits where a leak began if that is in the first tenth of the steps
 )
 
-// outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same
-// as parts of the text, the most important first. replaced is the size of the largest buffer that is copied into a
-// larger one again and again, beside which it is in use; 0 = none is.
+// outlook adds evidence to a leak: since when and how fast it grows, and when it reaches the limit. It returns the same as parts of the text, the most
+// important first. replaced is the size of the largest buffer that is copied into a larger one again and again, beside which it is in use; 0 = none is.
 func (p *Pass) outlook(f *Finding, began, replaced int64) []string {
 	n := len(p.steps.Begins)
 	f.add(figure(FigBeganAfter, began-p.Space.Begin), figure(FigSteps, n))

@@ -59,9 +59,8 @@ func (p *Pass) recent(rises []moment) bool {
 	return float64(end-rises[len(rises)-1].work) <= maxSilentShare*float64(end)
 }
 
-// leakTogether judges some stacks of a line as one: a line that leaks through many call paths may retain few buffers
-// through each. It returns those with survivors, none if they do not leak. Paths with one buffer each are a loop over
-// different callers, such as the layers of a model.
+// leakTogether judges some stacks of a line as one: a line that leaks through many call paths may retain few buffers through each. It returns those with
+// survivors, none if they do not leak. Paths with one buffer each are a loop over different callers, such as the layers of a model.
 func (p *Pass) leakTogether(l *line, sites []lifetime.SiteID) (with []lifetime.SiteID) {
 	var kept []int
 	for _, site := range sites {
@@ -139,8 +138,7 @@ func (p *Pass) gains(l *line, own []moment) bool {
 	return 2*since >= len(third)
 }
 
-// merged returns the history of several sites as if they were one. Levels lack buffers that are older than the window
-// if their site retains nothing.
+// merged returns the history of several sites as if they were one. Levels lack buffers that are older than the window if their site retains nothing.
 func (p *Pass) merged(sites []lifetime.SiteID) *history {
 	all := &history{}
 	var buffers, open runs[int]
@@ -188,8 +186,7 @@ func (p *Pass) merged(sites []lifetime.SiteID) *history {
 	return all
 }
 
-// runs are sorted lists, one after the other. A stable sort, which does not know where they begin, takes three times as
-// long to merge them.
+// runs are sorted lists, one after the other. A stable sort, which does not know where they begin, takes three times as long to merge them.
 type runs[T any] struct {
 	all  []T
 	ends []int

@@ -21,10 +21,9 @@ const (
 	sureOfRole = .75 // confidence of a category that rules out an input
 )
 
-// longLived finds what nothing seems to need any more: a few buffers that are alive at the end and much older than nearly all freed buffers
-// of their site were, such as what the first call of a function returned, and results of earlier passes. Their category does not say
-// what keeps them, as of a workspace or a parameter. Those that are older than the recording may be many: what a leak retained before the ring
-// buffer overflowed.
+// longLived finds what nothing seems to need any more: a few buffers that are alive at the end and much older than nearly all freed buffers of their site
+// were, such as what the first call of a function returned, and results of earlier passes. Their category does not say what keeps them, as of a workspace
+// or a parameter. Those that are older than the recording may be many: what a leak retained before the ring buffer overflowed.
 func longLived(p *Pass) (findings []Finding) {
 	add := func(site lifetime.SiteID, old []int, h *history, basedOn, text, advice string) {
 		f := Finding{Suggestions: []string{advice}, Held: p.heldOf(old), basedOn: basedOn}
@@ -78,9 +77,8 @@ func (p *Pass) savedWithout(buffers []int) int64 {
 	return p.highest().Bytes - peak
 }
 
-// staleResults returns a few buffers that are older than the recording and as large as the results of its forward passes, and the site of
-// these: each was freed within the next pass. Nothing before the result in a pass has that size, so it is not that of its input, which
-// is another buffer.
+// staleResults returns a few buffers that are older than the recording and as large as the results of its forward passes, and the site of these: each was
+// freed within the next pass. Nothing before the result in a pass has that size, so it is not that of its input, which is another buffer.
 func (p *Pass) staleResults() (old []int, result lifetime.SiteID) {
 	passes, buffers, size := p.program.Passes(p.Space), p.Space.Buffers, int64(0)
 	if len(passes) < minPasses {
@@ -145,8 +143,7 @@ func (p *Pass) freesOlder(sites []lifetime.SiteID) bool {
 	return slices.ContainsFunc(sites, func(site lifetime.SiteID) bool { return p.older[site] })
 }
 
-// muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers
-// were; none if the site freed few.
+// muchOlder returns the survivors of a site that nothing known keeps and that are much older than its freed buffers were; none if the site freed few.
 func (p *Pass) muchOlder(h *history) (old []int) {
 	usual, sizes := max(h.quantile(nearlyAll), 1), map[int64]int{}
 	for _, f := range h.freed[:min(len(h.open), 1)*len(h.freed)] {

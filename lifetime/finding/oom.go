@@ -18,11 +18,10 @@ const (
 	closeToLimit = 0.95 // share of the limit at which a peak is a finding
 )
 
-// LeaksUntil returns what grows in one space, the part of a whole one until a failure: the leaks that may be named as
-// the cause of the failure, and what may be loaded. of is what the program did in it. A program that fails in its first
-// forward pass retains everything that it allocated, so a leak needs steps, and more of them if no step was recorded. Where
-// no steps are known, a place that retained as many as steps that make a leak certain did not load them, and one that freed more than it
-// retained ran as often, and so do forward passes. No pass has a container that the recorder saw to hold them.
+// LeaksUntil returns what grows in one space, the part of a whole one until a failure: the leaks that may be named as the cause of the failure, and what
+// may be loaded. of is what the program did in it. A program that fails in its first forward pass retains everything that it allocated, so a leak needs
+// steps, and more of them if no step was recorded. Where no steps are known, a place that retained as many as steps that make a leak certain did not load
+// them, and one that freed more than it retained ran as often, and so do forward passes. No pass has a container that the recorder saw to hold them.
 func LeaksUntil(of *program.Program, whole *lifetime.Space) (all []oom.Grown) {
 	const known, inferred = 7, 15 // steps
 	p := newPass(of, of.Spaces[0], Settings{})
@@ -182,8 +181,7 @@ func exhaustion(m *lifetime.Mark, level, reserved int64) []string {
 	return []string{used, free}
 }
 
-// reservedAt returns the reserved bytes at an instant and the holes in them, and adds both to a finding. Without
-// addresses there are no holes.
+// reservedAt returns the reserved bytes at an instant and the holes in them, and adds both to a finding. Without addresses there are no holes.
 func (p *Pass) reservedAt(f *Finding, at int64) (reserved int64, holes region.Holes) {
 	s := p.Space
 	reserved = region.ReservedAt(s, at)

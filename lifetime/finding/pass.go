@@ -25,9 +25,8 @@ type Settings struct {
 	Rules    []Rule         // in the order in which they run; nil = those of the function Rules
 }
 
-// Pass is one run of the rules over a space of a capture. It caches what several rules need. A rule from outside this
-// package reads the space and the settings; it changes none of them. Nothing tells when the program read or wrote a buffer: captures have
-// allocations and frees.
+// Pass is one run of the rules over a space of a capture. It caches what several rules need. A rule from outside this package reads the space and the
+// settings; it changes none of them. Nothing tells when the program read or wrote a buffer: captures have allocations and frees.
 type Pass struct {
 	*lifetime.Capture
 	Settings

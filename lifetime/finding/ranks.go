@@ -53,8 +53,7 @@ func ParseRankNames(expression string) (RankNames, error) {
 	return RankNames{re}, nil
 }
 
-// Of returns the rank of a process, for example "rank 3", from its name in the capture and the path or URL of its file;
-// "" if neither has a rank.
+// Of returns the rank of a process, for example "rank 3", from its name in the capture and the path or URL of its file; "" if neither has a rank.
 func (n RankNames) Of(process, file string) string {
 	pattern := n.pattern
 	if pattern == nil {
@@ -101,8 +100,7 @@ func (r *RankFigures) category(name string) int64 {
 	return 0
 }
 
-// IdleReserved is the name of the measure that does not compete with the others: memory that is reserved but idle has
-// another cause than memory in use.
+// IdleReserved is the name of the measure that does not compete with the others: memory that is reserved but idle has another cause than memory in use.
 const IdleReserved = "idle reserved bytes"
 
 var measures = [...]struct {
@@ -144,8 +142,7 @@ func KindOf(s *lifetime.Space) string {
 	return strings.TrimSpace(strings.Join([]string{device, s.Memory, s.Allocator}, " "))
 }
 
-// CompareRanks returns a finding for each memory of a rank that differs from the same kind of memory of the other
-// ranks. These findings have no sites.
+// CompareRanks returns a finding for each memory of a rank that differs from the same kind of memory of the other ranks. These findings have no sites.
 func CompareRanks(all []RankFigures) (found []Finding) {
 	groups := map[string][]RankFigures{}
 	var kinds []string
@@ -241,8 +238,7 @@ func (r *RankFigures) finding(m int, median, spread float64, n int) Finding {
 	return f
 }
 
-// FarOff reports whether a distance from a median is more than the noise, of which deviation is the median absolute
-// deviation.
+// FarOff reports whether a distance from a median is more than the noise, of which deviation is the median absolute deviation.
 func FarOff(off, deviation float64) bool { return off > farOff*madScale*deviation }
 
 // Spread returns the median of values and their median absolute deviation.

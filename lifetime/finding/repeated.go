@@ -18,9 +18,8 @@ const (
 	maxRepeated = 3   // maximum number of findings
 )
 
-// repeated finds buffers of one size that a site allocates and frees again and again within a step. One reused buffer
-// would be enough. Set-up, such as the work of a compiler, happens once, and no program passes buffers to its backward
-// pass.
+// repeated finds buffers of one size that a site allocates and frees again and again within a step. One reused buffer would be enough. Set-up, such as the
+// work of a compiler, happens once, and no program passes buffers to its backward pass.
 func repeated(p *Pass) (findings []Finding) {
 	all, steps := p.histories, len(p.steps.Begins)
 	for _, site := range all.order {

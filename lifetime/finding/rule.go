@@ -14,8 +14,7 @@ import (
 	"github.com/memlane/memlane/lifetime/replay"
 )
 
-// Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name
-// of a rule.
+// Kind is the kind of a rule. The list is closed: code that treats findings differently uses the kind, never the name of a rule.
 type Kind uint8
 
 const (

@@ -16,8 +16,7 @@ const (
 	muchMore = 1.25 // times the median peak: if all steps are equal, one byte more is an outlier too
 )
 
-// spike finds steps whose peak is far above the median step: an evaluation, a long sequence. They set the peak of the
-// job.
+// spike finds steps whose peak is far above the median step: an evaluation, a long sequence. They set the peak of the job.
 func spike(p *Pass) []Finding {
 	if p.leaks || p.growsLate || len(p.steps.Begins) < minSteps { // a leak makes the last steps the highest
 		return nil

@@ -105,8 +105,7 @@ func (p *Pass) printed() []Finding {
 	return []Finding{f}
 }
 
-// changes returns by how much each site grew from the lowest level after the first third of the window to that at its
-// end.
+// changes returns by how much each site grew from the lowest level after the first third of the window to that at its end.
 func (p *Pass) changes() map[lifetime.SiteID]int64 {
 	levels := p.usage()
 	lowest := func(from, to int) int64 {

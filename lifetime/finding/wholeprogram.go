@@ -144,8 +144,7 @@ type groupKey struct {
 	donated bool // an input that shares its memory with an output
 }
 
-// groupBuffers groups buffers, most bytes first. count returns the bytes of a buffer that the rule counts; buffers with
-// 0 are omitted.
+// groupBuffers groups buffers, most bytes first. count returns the bytes of a buffer that the rule counts; buffers with 0 are omitted.
 func groupBuffers(c *lifetime.Capture, s *lifetime.Space, buffers []int, count func(i int) int64) []group {
 	index, donated := map[groupKey]int{}, donatedInputs(s)
 	var groups []group
@@ -181,8 +180,7 @@ func (g *group) add(o group) {
 	g.bytes = units.AddSat(g.bytes, o.bytes)
 }
 
-// pick splits groups, sorted by bytes, into those with a separate finding and the sum of the others. The sum has the
-// key of its largest group.
+// pick splits groups, sorted by bytes, into those with a separate finding and the sum of the others. The sum has the key of its largest group.
 func pick(groups []group, large func(g *group) bool) (own []group, rest group) {
 	for i := range groups {
 		if len(own) < maxFindings && large(&groups[i]) {
