@@ -2,6 +2,7 @@ package whatif
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime/purpose"
@@ -151,7 +152,7 @@ func (a *accumulator) readDrops() {
 	for like, n := range kept {
 		if _, isKnown := a.drops[like]; !isKnown && n == 1 { // the first pass may keep it, or all
 			a.drops[like] = 1
-			a.m.widen(0, int64(len(a.m.rounds)*(a.passes-1))*like.size)
+			a.m.widen(0, int64(min(float64(len(a.m.rounds)*(a.passes-1))*float64(like.size), math.MaxInt64/2)))
 		}
 	}
 }

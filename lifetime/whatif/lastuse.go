@@ -58,8 +58,9 @@ func (m *model) lastUses(k int, letsGo map[int32]bool) map[*buffer]moment {
 // fewSteps is how many more buffers of a size one call makes at least, if these are steps of a recurrence whose operators are not recorded.
 const fewSteps = 8
 
-// mostOfBlock is how many buffers one round of a loop makes, at most.
-const mostOfBlock = 4096
+// At most so many buffers does one round of a loop make, so many roots has a graph, and so many results of loops are looked at in a pass. Of captures with
+// more, made to take time, less is read.
+const mostOfBlock, mostRoots, mostLooked = 4096, 64, 1 << 22
 
 // flow is how results of a pass go from function to function.
 type flow struct {
@@ -76,6 +77,7 @@ type flow struct {
 	next, again   []int             // of the same statement: the next result, and that which it holds the next time it runs
 	isHeld        []bool
 	letsGo        map[int32]bool // see lettingGo
+	looked        int            // results of loops
 }
 
 // statement is a line of a call of a function.
@@ -203,7 +205,8 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 	if then < n {
 		end = end.earlier(after.at(f.all[then].begin.event))
 	}
-	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < min(n, f.ends[q]+mostOfBlock); i = f.next[i] { // a loop takes it, and what it made before
+	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < min(n, f.ends[q]+mostOfBlock) && f.looked < mostLooked; i = f.next[i] { // a loop takes it, and what it made before
+		f.looked++
 		if o := f.ends[i]; f.all[i].size == b.size && !f.isHeld[i] && o < n && f.m.pieceOf(f.all[o]) == f.m.pieceOf(f.all[f.ends[q]]) {
 			return end.earlier(after.at(f.all[i].begin.event))
 		}
@@ -251,10 +254,11 @@ func (m *model) firstUses(k int, all []*buffer) []int {
 	for q := range uses {
 		uses[q] = -1
 	}
-	for _, root := range m.backward(k) {
-		if c := m.paths.Innermost(root.site); c == nil || c.Function != "_make_grads" {
-			continue
-		}
+	roots := filter(m.backward(k), func(b *buffer) bool {
+		c := m.paths.Innermost(b.site)
+		return c != nil && c.Function == "_make_grads"
+	})
+	for _, root := range roots[:min(len(roots), mostRoots)] {
 		saved, last := []int{}, -1
 		for q, b := range all {
 			if b.saved && b.size > smallest && b.diesWithin(root.begin.event, root.end.event) {

@@ -48,13 +48,13 @@ func (p *Page) savings(k *answer.Peak) {
 	if len(k.Savings) == 0 {
 		return
 	}
-	p.Para("", "  ", "what would lower the peak, the cheapest first"+map[bool]string{true: "; " + answer.Scope}[k.Unfinished])
+	if k.Unchanged != nil {
+		p.Para("", "  ", Unchanged(k.Unchanged))
+	}
+	p.Para("", "  ", "what would lower "+map[bool]string{true: "the peak", false: "that"}[k.Unchanged == nil]+", the cheapest first"+map[bool]string{true: "; " + answer.Scope}[k.Unfinished])
 	for n := range k.Savings {
 		peak, change := Saving(&k.Savings[n])
 		p.Para("  ", "    ", peak+" with "+change+". "+Printable(k.Savings[n].Advice))
-	}
-	if k.Unchanged != nil {
-		p.Para("", "  ", Unchanged(k.Unchanged))
 	}
 }
 
