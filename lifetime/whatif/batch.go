@@ -169,14 +169,15 @@ func (m *model) ofWeights() map[int32]origin {
 			continue // gradients of activations are not known
 		}
 		for of, made := range made {
-			isKnown, isTrained, n := false, false, len(made.saved)
+			isKnown, isTrained, isEach, n := false, false, false, len(made.saved)
 			if made.isCast && n == 0 {
 				n = len(made.all)
 			}
 			for _, element := range elements {
 				weight := int64(float64(of.size) / element)
-				if weights := weights[weight]; weights > 0 && n > 0 && n%weights == 0 {
+				if weights := weights[weight]; weights > 0 && n > 0 && (n%weights == 0 || len(made.all)%weights == 0) { // the first ones may not be saved
 					isKnown, isTrained = true, isTrained || gradients[weight]
+					isEach = made.isCast && weights > 1 && weights == len(made.all) && element > 1
 				}
 			}
 			is := isProved
@@ -185,7 +186,7 @@ func (m *model) ofWeights() map[int32]origin {
 				continue
 			case back > 0 && !made.isCast || m.passes[k].cut: // more may have come
 				is = isOpen
-			case back > 0 || isTrained:
+			case back > 0 && !isEach || isTrained:
 				is = isLikely
 			}
 			for _, b := range made.all {
