@@ -21,14 +21,13 @@ func (m *model) autocast() string {
 		return "what a whole recurrent layer casts is not recorded"
 	}
 	m.attend()
-	var all []*autocaster
-	var last []*buffer // backward pass that makes gradients
+	fixed, all, last := m.ofWeights(), []*autocaster(nil), []*buffer(nil) // backward pass that makes gradients
 	for k := range m.passes {
 		if !m.passes[k].trains() {
 			continue
 		}
 		a := &autocaster{
-			m: m, pass: k, uses: m.lastUses(k, nil), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, moved: map[*buffer][2]moment{},
+			m: m, pass: k, uses: m.lastUses(k, nil), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, fixed: fixed, moved: map[*buffer][2]moment{},
 			producers: map[*buffer]*operation{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 		}
 		slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
@@ -72,6 +71,7 @@ type autocaster struct {
 	uses     map[*buffer]moment
 	backward []*buffer
 	dead     []int
+	fixed    map[int32]origin
 	half     map[*buffer]bool      // has 16 bits
 	moved    map[*buffer][2]moment // begins and ends elsewhere
 
@@ -153,7 +153,8 @@ func (a *autocaster) readOperations() {
 	for i := range a.operations {
 		of := &a.operations[i]
 		for _, b := range of.unit {
-			if b.size > smallest && (of.result == nil || !m.isNorm(b)) {
+			isKept := i+1 == len(a.operations) || b.end.compare(a.operations[i+1].first().begin) > 0 // not only inside, as columns of a convolution
+			if b.size > smallest && (of.result == nil || isKept && !m.isNorm(b)) {
 				of.result = b
 			}
 		}
@@ -207,7 +208,10 @@ func (a *autocaster) castForward() {
 			if isHalf && first.size > smallest {
 				a.castLoss(first)
 			}
+		case isHalf && o.does.Is(program.OpFloat) && o.does.Is(program.OpNorm) && !o.does.Is(program.OpPerToken): // of groups
+			a.castOperand(o, prev, prev.result, prev.result.size)
 		case o.does.Is(program.OpFloat):
+		case i > 1 && o.op == "mul" && isHalf && prev.does.Is(program.OpHalf) && a.fixed[a.operations[i-2].first().like] != 0: // by scales of 32 bits
 		case o.op == "":
 		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
@@ -273,14 +277,18 @@ func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 			}
 		}
 	}
-	if operand == nil || a.half[operand] {
-		return
+	if operand != nil && !a.half[operand] {
+		a.castOperand(o, producer, operand, operand.size/2)
 	}
+}
+
+// castOperand adds a copy of what an operation takes, in another precision: its node keeps it in place of the operand.
+func (a *autocaster) castOperand(o, producer *operation, operand *buffer, size int64) {
 	end := hasCast.at(o.last().begin.event)
 	if operand.saved {
 		end = operand.end
 	}
-	a.put(o.first(), operand.size/2, castsOperand.at(o.first().begin.event), end)
+	a.put(o.first(), size, castsOperand.at(o.first().begin.event), end)
 	keepsResult := producer != nil && producer.does.Is(program.OpSavesOwn)
 	if use, isUsed := a.uses[operand]; isUsed && operand.saved && operand.category != purpose.Input && !keepsResult {
 		a.moved[operand] = [2]moment{operand.begin, use.later(freesOperand.at(o.last().begin.event))}

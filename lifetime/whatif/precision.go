@@ -209,18 +209,27 @@ func (m *model) times(which []int, factor float64) *model {
 	return other
 }
 
-// castOwn widens the range to the program with the casts that some have, which change nothing in 32 bits and are not recorded: those whose weights are quantized, or that
-// have normalizations of their own, which show a root, mostly after a mean of its size. These keep a copy of what they scale, and losses compute
-// in 32 bits.
+// castOwn opens the range to casts that change nothing in 32 bits, and are not recorded: of programs whose weights are quantized, or with normalizations of
+// their own, which show a root, mostly after a mean of its size. These keep a copy of what they scale, and losses compute in 32 bits. PyTorch's
+// normalization by roots surely casts.
 func (m *model) castOwn(ofLoss []int, isLikely bool) {
-	casts := m.times(ofLoss, 2)
-	for i, b := range m.buffers[:len(m.buffers)-1] {
-		next := m.buffers[i+1]
-		isRoot := m.op(b) == "rsqrt" || m.op(b) == "" && i > 2 && m.buffers[i-1].size == b.size && m.buffers[i-2].size == b.size && m.buffers[i-3].size == next.size
-		if b.saved && isRoot && m.paths.IsUser(b.site) && next.size > b.size && b.size > smallest {
-			casts.add(b, b.begin, b.end, 2*next.size)
-			isLikely = true
+	casts, n := m.times(ofLoss, 2), len(m.buffers)-1
+	for i := 3; i < n; i++ {
+		b, next, mean, square := m.buffers[i], m.buffers[i+1], m.buffers[i-1], m.buffers[i-2]
+		isMean, isOwn := mean.size == b.size, m.paths.IsUser(b.site) // which adds to it in another buffer
+		isRoot := isOwn && (m.op(b) == "rsqrt" || m.op(b) == "" && isMean && square.size == b.size && m.buffers[i-3].size == next.size)
+		isOfTorch := !isOwn && m.isNorm(b) && isMean && square.size == next.size && square.end.compare(next.begin) < 0 && m.sameOperation(b, next)
+		if !b.saved || !isRoot && !isOfTorch || next.size <= b.size || b.size <= smallest {
+			continue
 		}
+		more := 2 * next.size
+		if isOfTorch && !next.saved { // the copy is saved in place of what it is of
+			more = next.size
+		}
+		if casts.add(b, b.begin, b.end, more); isOfTorch {
+			m.add(b, b.begin, b.end, more)
+		}
+		isLikely = isLikely || isRoot
 	}
 	if isLikely {
 		m.leaveOpen(casts)

@@ -631,6 +631,11 @@ func TestFamilies(t *testing.T) {
 		{"gnn", "offload=activations", 56993792, .01},
 		{"table", "precision=bf16", 113733632, .01},
 		{"quantized", "precision=bf16", 19811840, .01},
+		{"cast_linear", "batch=0.5", 11157504, .001},
+		{"cast_linear", "batch=2", 14115328, .001},
+		{"cast_linear", "precision=amp", 11447296, .02},
+		{"norms_groups", "precision=amp", 19030016, .03},
+		{"norms_roots", "precision=bf16", 22033920, .03},
 		{"table", "offload=activations", 85878784, .001},
 		{"table", "no_grad", 65663488, .16},
 		{"clip", "batch=2", 101770240, .35}, // whether pairs grow with the square is not recorded
