@@ -275,11 +275,23 @@ func (m *model) resize(factor func(b *buffer) float64) string {
 // Scratch of the sums of a gradient over more rows than fit a group of threads: each group writes a partial sum for each of its threads. Over
 // fewer than 1,024 rows there is none. (aten/src/ATen/native/cuda/Reduce.cuh, setReduceConfig and global_memory_size)
 const (
-	groups       = 16              // for 1,024 rows
+	fewestRows   = 1024            // with scratch
+	groups       = 16              // for so many
 	bytesOfGroup = 4 * 128         // for each element of the result
 	mostScratch  = 2368 * 64 << 10 // on a device of 148 multiprocessors
 	largestBias  = 512 << 10
 )
+
+// scratchOf returns the bytes of the scratch of a sum over rows for a bias of so many bytes.
+func scratchOf(rows, bias int64, halved bool) int64 {
+	switch {
+	case rows < fewestRows:
+		return 0
+	case halved:
+		bias *= 2
+	}
+	return rows * groups / fewestRows * max(bias/4, 1) * bytesOfGroup
+}
 
 // biases returns the sizes of biases: each follows its matrix.
 func (m *model) biases() map[int64]bool {
@@ -302,28 +314,21 @@ func (m *model) biases() map[int64]bool {
 // sumMore widens the range by what sums over times as many rows may need, of those gradients of biases whose sums need nothing as recorded: how
 // many rows they have is not known.
 func (m *model) sumMore(times float64) {
-	biases, element := m.biases(), int64(4)
-	if m.halved {
-		element = 2
-	}
+	biases := m.biases()
 	var more *model
-	n := len(m.buffers)
 	for i, b := range m.buffers {
 		isAdded := b.category == purpose.TemporaryData && (m.op(b) == "sum" || m.op(b) == "") // to the gradient of a pass before
 		if b.category != purpose.Gradient && !isAdded || b.phase != purpose.Backward || !biases[b.size] {
 			continue
 		}
-		group := max(b.size/element, 1) * bytesOfGroup
-		if i+2 < n {
-			next := m.buffers[i+1]
-			if next.end.compare(m.buffers[i+2].begin) < 0 && m.h.SizeOf(int(next.like))%group == 0 {
-				continue // it needs some, which grows
-			}
+		least := scratchOf(fewestRows, b.size, m.halved)
+		if i+2 < len(m.buffers) && m.buffers[i+1].end.compare(m.buffers[i+2].begin) < 0 && m.h.SizeOf(int(m.buffers[i+1].like))%(least/groups) == 0 {
+			continue // it needs some, which grows
 		}
 		if more == nil {
 			more = m.clone()
 		}
-		size, scratch := min(int64(times*groups*float64(group)), mostScratch), sums.at(b.begin.event)
+		size, scratch := min(int64(times*float64(least)), mostScratch), sums.at(b.begin.event)
 		more.add(b, scratch, scratch.by(1), size).category = purpose.TemporaryData
 	}
 	if more != nil {

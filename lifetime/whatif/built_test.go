@@ -295,6 +295,70 @@ func TestBuiltLate(t *testing.T) {
 	}
 }
 
+// TestBuiltMetrics: what runs after the only step that trains makes no gradients, so those of the step are still its own.
+func TestBuiltMetrics(t *testing.T) {
+	b := build()
+	b.alloc("weight", 4, ofParameter, b.site("empty", "init"))
+	b.alloc("out", 5, ofActivation, b.site("linear", "forward"))
+	b.alloc("gradient", 4, ofGradient, b.site("mm"))
+	b.free("out")
+	b.now += 10
+	b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+	b.now += 10
+	b.alloc("best", 1, purpose.Purpose{Category: purpose.TemporaryData, Phase: purpose.Forward}, b.site("max", "accuracy"))
+	b.free("best")
+	if peak, refused := run(t, b.engine(t), "optimizer=momentum"); peak != (4+4+5+4)*unitBytes {
+		t.Errorf("%d bytes, want 17 units (%s)", peak, refused)
+	}
+}
+
+// TestBuiltLoss: of a loss in parts, its product is in parts, what a library needs between them or not, and so is the sum of the gradient of a bias,
+// with no scratch over few rows. That of an evaluation stays whole.
+func TestBuiltLoss(t *testing.T) {
+	isTemporary := purpose.Purpose{Category: purpose.TemporaryData, Phase: purpose.Forward}
+	isWorkspace := purpose.Purpose{Category: purpose.Workspace, Phase: purpose.Forward}
+	back := purpose.Purpose{Category: purpose.TemporaryData, Phase: purpose.Backward}
+	for _, evaluates := range []bool{false, true} {
+		b := build()
+		b.alloc("net.weight", 6, ofParameter, b.site("empty", "init"))
+		b.alloc("net.bias", 1, ofParameter, b.site("empty", "init"))
+		forward := func(h, loss purpose.Purpose) {
+			b.alloc("h", 4, h, b.site("relu", "forward"))
+			b.alloc("logits", 12, isTemporary, b.site("linear", "forward"))
+			b.alloc("workspace", 1, isWorkspace, b.site("linear", "forward"))
+			b.free("workspace")
+			b.alloc("softmax", 12, loss, b.site("log_softmax", "forward", "cross_entropy"))
+			b.free("logits")
+		}
+		for range 3 {
+			forward(ofActivation, ofActivation)
+			b.alloc("nll", 12, back, b.site("nll_loss_backward"))
+			b.alloc("ofLogits", 12, back, b.site("_log_softmax_backward_data"))
+			b.free("nll", "softmax")
+			b.alloc("ofInput", 4, back, b.site("mm"))
+			b.alloc("ofWeight", 6, ofGradient, b.site("mm"))
+			b.alloc("ofBias", 1, ofGradient, b.site("sum"))
+			b.alloc("scratch", 16, back, b.site("sum"))
+			b.free("scratch", "ofLogits", "h", "ofInput")
+			b.now += 10
+			b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
+			b.now += 10
+			b.free("ofWeight", "ofBias")
+			if evaluates {
+				forward(isTemporary, isTemporary)
+				b.free("softmax", "h")
+			}
+		}
+		want := int64(7 + 4 + 3*6 + 4/2) // as the contributions of two parts are added, with what these made for the input
+		if evaluates {
+			want = 7 + 4 + 12 + 12
+		}
+		if peak, refused := run(t, b.engine(t), "loss.chunks=4"); (peak+unitBytes/2)/unitBytes != want {
+			t.Errorf("%t: %.2f units, want %d (%s)", evaluates, float64(peak)/unitBytes, want, refused)
+		}
+	}
+}
+
 // TestBuiltExit: what a program frees as it ends is there in the step after the only one that was recorded.
 func TestBuiltExit(t *testing.T) {
 	b := trained(4, 1)

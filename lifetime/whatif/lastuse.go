@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/memlane/memlane/lifetime/program"
@@ -225,6 +224,7 @@ func (m *model) isInner(all []*buffer, ends []int, q int) bool {
 // operations returns for each buffer where the operation that made it has its last one: the index after it. A scalar is the last thing that an
 // operation makes, such as the mean of a loss.
 func (m *model) operations(all []*buffer) (ends []int) {
+	sameSize := func(x, y *buffer) bool { return x.size == y.size }
 	for len(ends) < len(all) {
 		begin := len(ends)
 		end := begin + 1
@@ -233,11 +233,8 @@ func (m *model) operations(all []*buffer) (ends []int) {
 			end++
 		}
 		run := all[begin:end]
-		repeats := func(n int) bool {
-			return slices.EqualFunc(run[:len(run)-n], run[n:], func(x, y *buffer) bool { return x.size == y.size })
-		}
 		period, least := 1, 3 // two equal buffers may be of one operation
-		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !repeats(period)) {
+		for period < len(run) && (len(run)%period != 0 || len(run)/period < least || !slices.EqualFunc(run[:len(run)-period], run[period:], sameSize)) {
 			period, least = period+1, 2
 		}
 		for i := range run {
@@ -284,9 +281,9 @@ func (m *model) unpacked(k int) func(end moment) moment {
 	}
 	isAdded := func(b *buffer) bool { return m.op(b) == "add" && b.category == purpose.Gradient } // to an earlier contribution
 	return func(end moment) moment {
-		j, _ := slices.BinarySearchFunc(all, end.event, func(b *buffer, event int) int { return cmp.Compare(b.begin.event, event) })
 		var sum *buffer
-		for j--; j >= 0 && (isSum(all[j], end) || sum == nil && isAdded(all[j])); j-- {
+		j := firstFrom(all, end.event) - 1
+		for ; j >= 0 && (isSum(all[j], end) || sum == nil && isAdded(all[j])); j-- {
 			if !isAdded(all[j]) {
 				sum = all[j]
 			}

@@ -44,26 +44,31 @@ func (m *model) chunkLoss(parts int) string {
 func (c *lossChunker) pass(k int) (refused string) {
 	m, p := c.m, &c.m.passes[k]
 	all := m.forward(k)
-	from, to, size := -1, -1, int64(0)
+	first, from, to, size := 0, -1, -1, int64(0)
 	for i, b := range all {
-		if m.isOfLoss(b) {
-			if from < 0 {
-				from = i
+		switch {
+		case m.isOfLoss(b):
+			if size, to = max(size, b.size), i; from < 0 && b.end.event > p.backward && b.size > smallest {
+				from = first
 			}
-			to, size = i, max(size, b.size)
+		case from < 0: // an evaluation before has a loss, too
+			first, size = i+1, 0
 		}
 	}
 	switch {
 	case p.cut && !p.trains():
 		c.cutOff(k, all)
 		return ""
-	case from < 0 || !p.trains():
+	case to < 0 || !p.trains():
 		return ""
-	case !slices.ContainsFunc(all[from:to+1], func(b *buffer) bool { return b.end.event > p.backward }):
+	case from < 0:
 		return "what the loss keeps for the backward pass is not on the device"
 	}
 	isScore := func(b *buffer) bool { return b.size == size || b.size == size/2 } // half under autocast
-	if from > 0 && isScore(all[from-1]) {                                         // the product whose result the loss takes
+	for from > 0 && all[from-1].category == purpose.Workspace {
+		from--
+	}
+	if from > 0 && isScore(all[from-1]) { // the product whose result the loss takes
 		from--
 	}
 	c.scores[size], c.scores[size/2], c.done = true, true, true
@@ -98,13 +103,15 @@ func (c *lossChunker) cutOff(k int, all []*buffer) {
 type lossBackward struct {
 	products          []*buffer // of the size of what the loss takes
 	gradient, operand *buffer   // of the weight of the product; nil = not known
+	scratch           []*buffer // of the sum of the gradient of its bias, and the bytes and rows of that
+	bias, rows        int64
 }
 
 // backwardOf returns what the backward pass k makes of a loss.
 func (c *lossChunker) backwardOf(k int, loss []*buffer, isScore func(b *buffer) bool) (made lossBackward) {
 	m, backward, last := c.m, c.m.backward(k), 0
 	for _, b := range loss {
-		if b.isFreed() {
+		if b.saved && b.size > smallest { // a variable may hold others
 			last = max(last, b.end.event)
 		}
 	}
@@ -122,12 +129,23 @@ func (c *lossChunker) backwardOf(k int, loss []*buffer, isScore func(b *buffer) 
 		}
 	}
 	for _, b := range backward {
-		switch {
-		case b.begin.event < last && isScore(b):
+		if b.begin.event < last && isScore(b) {
 			made.products = append(made.products, b)
-		case made.gradient != nil && made.operand == nil && b.begin.event > made.gradient.begin.event && b.category == purpose.TemporaryData:
-			made.operand = b
 		}
+	}
+	g := slices.Index(backward, made.gradient)
+	if g < 0 {
+		return made
+	}
+	next := m.skipSums(backward, g+1, 1)
+	if n := len(made.products); n > 0 && next > g+2 {
+		made.scratch, made.bias = backward[g+2:next], backward[g+1].size
+		made.rows = made.products[n-1].size / made.bias
+	}
+	if g > 0 && next > g+1 && m.isOfInput(backward[g-1], made.gradient) { // addmm makes the gradient of its input first
+		made.operand = backward[g-1]
+	} else if k := slices.IndexFunc(backward[next:], is(purpose.TemporaryData)); k >= 0 {
+		made.operand = backward[next+k]
 	}
 	return made
 }
@@ -175,6 +193,11 @@ func (c *lossChunker) compute(k int, loss []*buffer, back lossBackward) {
 		if n == 1 {
 			m.repeat(g, in(backwards, g.begin.event, addsContribution), g.end).added = false
 			c.gone[g] = true
+		}
+		for _, b := range back.scratch {
+			c.gone[b] = true
+			size := min(b.size, scratchOf(back.rows/int64(c.parts), back.bias, m.halved))
+			m.add(b, in(backwards, g.begin.event, after), in(backwards, g.begin.event, freesProduct), max(1, size))
 		}
 		if back.operand != nil {
 			part(back.operand, in(backwards, g.begin.event, after), operandOfParts.at(backwards))

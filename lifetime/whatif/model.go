@@ -1,7 +1,6 @@
 package whatif
 
 import (
-	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -208,11 +207,8 @@ func (m *model) last() *pass {
 // between returns the buffers that begin from one event to another, which does not count. Those that an edit added are not among them until
 // settle.
 func (m *model) between(begin, end int) []*buffer {
-	find := func(event int) int {
-		i, _ := slices.BinarySearchFunc(m.buffers[:m.sorted], event, func(b *buffer, event int) int { return cmp.Compare(b.begin.event, event) })
-		return i
-	}
-	return m.buffers[find(begin):find(end)]
+	sorted := m.buffers[:m.sorted]
+	return sorted[firstFrom(sorted, begin):firstFrom(sorted, end)]
 }
 
 // during returns the buffers that begin while pass k runs.

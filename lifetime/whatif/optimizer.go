@@ -219,9 +219,15 @@ func (m *model) addTemporaries(of temporaries, p *buffer, q, k int) {
 	}
 }
 
-// adam8bit is an optimizer with states of 8 bits. Parameters of two bytes have twice as many elements.
+// adam8bit is an optimizer with two states of a byte for each element of a parameter, each with a float for 256 of them. Parameters of two bytes have
+// twice as many elements.
 func (m *model) adam8bit() string {
-	of := func(bytes int64) states { return func(p *buffer) []int64 { return bytesOf(4 * p.size / bytes) } }
+	of := func(bytes int64) states {
+		return func(p *buffer) []int64 {
+			n := p.size / bytes
+			return slices.Repeat([]int64{n, (n + 255) / 256 * 4}, 2)
+		}
+	}
 	if m.halved {
 		return m.optimizer(of(2), none)
 	}
@@ -231,12 +237,6 @@ func (m *model) adam8bit() string {
 		m.leaveOpen(half)
 	}
 	return refused
-}
-
-// bytesOf returns two states of a byte for each element of a parameter of so many bytes in 32 bits, each with a float for 256 of them.
-func bytesOf(size int64) []int64 {
-	scales := (size/4 + 255) / 256 * 4
-	return []int64{size / 4, scales, size / 4, scales}
 }
 
 // adafactor keeps a number for each row and each column of a parameter, as PyTorch's does, and all of a vector. One parameter after the

@@ -123,12 +123,10 @@ func (m *model) readSums() {
 	}
 }
 
-// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches. What others make again is not
-// of the setup, though it is made before all forward passes.
+// leaveOutOnce takes out of the first pass what it makes and keeps and no other pass makes: workspaces of libraries, caches. If it alone trains, no other
+// pass could make its gradients. What others make again is not of the setup, though it is made before all forward passes.
 func (m *model) leaveOutOnce() {
-	if len(m.passes) < 2 {
-		return
-	}
+	compares := slices.ContainsFunc(m.passes[min(1, len(m.passes)):], func(p pass) bool { return p.trains() || !m.passes[0].trains() })
 	later := map[program.Piece]bool{}
 	for _, b := range m.buffers {
 		if b.pass > 0 {
@@ -136,8 +134,8 @@ func (m *model) leaveOutOnce() {
 		}
 	}
 	for _, b := range m.buffers {
-		isOfPass := b.phase == purpose.Forward || b.phase == purpose.Backward
-		if b.pass == 0 && !b.isFreed() && isOfPass && !later[m.pieceOf(b)] {
+		isOnce := !b.isFreed() && (b.phase == purpose.Forward || b.phase == purpose.Backward) && !later[m.pieceOf(b)]
+		if b.pass == 0 && compares && isOnce {
 			b.pass = -1
 		}
 		if b.pass == 0 && b.part == purpose.Setup && later[m.pieceOf(b)] {
@@ -202,8 +200,9 @@ func (m *model) findSaved() {
 		case p.cut && b.end.event > p.end && b.category == purpose.Activation:
 			cutOff = append(cutOff, b)
 		case p.outlives(b):
-			b.saved = m.isInBackward(b.end.event)
-			b.dropped = !b.saved && inner[b] && !p.cut // the graph lives as long as its loss
+			k := sort.Search(len(m.passes), func(i int) bool { return m.passes[i].end >= b.end.event })
+			b.saved = k < len(m.passes) && b.end.event > m.passes[k].backward // what is freed later, a variable held
+			b.dropped = !b.saved && inner[b] && !p.cut                        // the graph lives as long as its loss
 		case b.category != purpose.Activation || isOver:
 		case b.isFreed() || replaced && !p.trains():
 			b.dropped, ofDropped[b.site] = true, true
@@ -221,12 +220,6 @@ func (m *model) findSaved() {
 // outlives reports whether a buffer that is freed lives from before the backward pass into it, or beyond.
 func (p *pass) outlives(b *buffer) bool {
 	return p.trains() && b.begin.event < p.backward && b.isFreed() && b.end.event > p.backward
-}
-
-// isInBackward reports whether a backward pass runs at an event. What autograd keeps is freed by one; what is freed later, a variable held.
-func (m *model) isInBackward(event int) bool {
-	k := sort.Search(len(m.passes), func(i int) bool { return m.passes[i].end >= event })
-	return k < len(m.passes) && event > m.passes[k].backward
 }
 
 // isUnnamed reports whether operators are not recorded.
