@@ -48,7 +48,7 @@ func (c *lossChunker) pass(k int) (refused string) {
 	for i, b := range all {
 		switch {
 		case m.isOfLoss(b):
-			if size, to = max(size, b.size), i; from < 0 && b.end.event > p.backward && b.size > smallest {
+			if size, to = max(size, b.size), i; from < 0 && b.end.event > p.backward && b.size > smallest && b.category != purpose.Workspace {
 				from = first
 			}
 		case from < 0: // an evaluation before has a loss, too
@@ -65,17 +65,15 @@ func (c *lossChunker) pass(k int) (refused string) {
 		return "what the loss keeps for the backward pass is not on the device"
 	}
 	isScore := func(b *buffer) bool { return b.size == size || b.size == size/2 } // half under autocast
-	for from > 0 && all[from-1].category == purpose.Workspace {
+	isOfLibrary := func(b *buffer) bool { return b.category == purpose.Workspace || b.isScratch() }
+	for from > 0 && isOfLibrary(all[from-1]) {
 		from--
 	}
 	if from > 0 && isScore(all[from-1]) { // the product whose result the loss takes
 		from--
 	}
 	c.scores[size], c.scores[size/2], c.done = true, true, true
-	loss := filter(all[from:to+1], func(b *buffer) bool { return b.category != purpose.Workspace })
-	if len(loss) == 0 {
-		return ""
-	}
+	loss := filter(all[from:to+1], func(b *buffer) bool { return !isOfLibrary(b) })
 	c.compute(k, loss, c.backwardOf(k, loss, isScore))
 	return ""
 }
@@ -111,7 +109,7 @@ type lossBackward struct {
 func (c *lossChunker) backwardOf(k int, loss []*buffer, isScore func(b *buffer) bool) (made lossBackward) {
 	m, backward, last := c.m, c.m.backward(k), 0
 	for _, b := range loss {
-		if b.saved && b.size > smallest { // a variable may hold others
+		if b.size > smallest && b.isFreed() && (b.saved || b.end.event < m.passes[k].end) { // a variable may hold others
 			last = max(last, b.end.event)
 		}
 	}
@@ -138,6 +136,9 @@ func (c *lossChunker) backwardOf(k int, loss []*buffer, isScore func(b *buffer) 
 		return made
 	}
 	next := m.skipSums(backward, g+1, 1)
+	if next == g+1 && next+1 < len(backward) && m.op(made.gradient) == "" && backward[next].category != purpose.TemporaryData {
+		next = m.skipSums(backward, next+1, 1) // of a bias that is not known to follow its matrix
+	}
 	if n := len(made.products); n > 0 && next > g+2 {
 		made.scratch, made.bias = backward[g+2:next], backward[g+1].size
 		made.rows = made.products[n-1].size / made.bias
