@@ -248,9 +248,8 @@ func (g *generations) areFirst(last int) bool {
 // mostly is the share of the bytes of a model below the first workspace: one that others freed may lie between its parameters.
 const mostly = 0.8
 
-// copies returns how many generations after the parameters are copies of the model: they were there before the first
-// pass, and the optimizer keeps as many states as there are generations after them. A workspace lies among large
-// buffers: it may fall beside those of the model, below the memory of small ones.
+// copies returns how many generations after the parameters are copies of the model: they were there before the first pass, and the optimizer keeps as many
+// states as there are generations after them. A workspace lies among large buffers: it may fall beside those of the model, below the memory of small ones.
 func (g *generations) copies() int {
 	for _, onlyLarge := range []bool{false, true} {
 		n := g.earlier(onlyLarge) - 1

@@ -72,9 +72,8 @@ func (a *analysis) failedFrom(t int64) []failure {
 	return a.failed[i:]
 }
 
-// interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass;
-// nil if there is none. When and by whom the buffer was freed then does not tell what it was for: the exception frees
-// it, or nobody.
+// interruptedPass returns the failure during the forward pass that allocated the buffer, or during its backward pass; nil if there is none. When and by
+// whom the buffer was freed then does not tell what it was for: the exception frees it, or nobody.
 func (v *view) interruptedPass() *failure {
 	if v.asked {
 		return v.interrupted
@@ -369,8 +368,7 @@ func (a *analysis) resumeSpan(span int, instant int64, earlier []int) {
 	}
 }
 
-// agreed returns the category that all spans which still had their buffer k when they allocated the last one gave it;
-// unknown if they differ.
+// agreed returns the category that all spans which still had their buffer k when they allocated the last one gave it; unknown if they differ.
 func (a *analysis) agreed(spans [][]int, k int) (all purpose.Category) {
 	for _, of := range spans {
 		c := a.out[of[k]].Category

@@ -84,9 +84,8 @@ func (r *reader) hasLineAfter(f *frame.Frame) bool {
 	})
 }
 
-// successors finds the buffers that take the place of others, and which these are. A line that makes a tensor and then
-// drops an older one of the same size has put it in its place: p.data = p.data - update. Of several, the latest one
-// counts.
+// successors finds the buffers that take the place of others, and which these are. A line that makes a tensor and then drops an older one of the same size
+// has put it in its place: p.data = p.data - update. Of several, the latest one counts.
 func (a *analysis) successors() {
 	a.previous, a.replaced = make([]int32, len(a.s.Buffers)), make([]bool, len(a.s.Buffers))
 	if a.s.FreeSites == nil {

@@ -78,8 +78,7 @@ func ReadOverrides(file string, in io.Reader) (*Overrides, error) {
 	return o, nil
 }
 
-// ownName matches the names of categories, up to maxName characters: a repetition in the pattern would copy the classes
-// of Unicode.
+// ownName matches the names of categories, up to maxName characters: a repetition in the pattern would copy the classes of Unicode.
 var ownName = regexp.MustCompile(`^[\pL\pN_-]+$`)
 
 const maxName = 64

@@ -13,10 +13,9 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// backwardModules gives the buffers of backward passes the modules whose forward passes made the nodes that allocate
-// them. Nothing records that in snapshots. But nodes run in the reverse order of the forward pass, and each lets go of
-// what it has kept: of what the pass kept and that is alive, the node that runs uses the latest, and the first
-// allocation after that is of the operation that made the node.
+// backwardModules gives the buffers of backward passes the modules whose forward passes made the nodes that allocate them. Nothing records that in
+// snapshots. But nodes run in the reverse order of the forward pass, and each lets go of what it has kept: of what the pass kept and that is alive, the
+// node that runs uses the latest, and the first allocation after that is of the operation that made the node.
 func (a *analysis) backwardModules() {
 	var kept []int // of forward passes, in order; those that ended are dropped when they become the last
 	modules := a.nextModules()
@@ -52,8 +51,7 @@ func (a *analysis) backwardModules() {
 	}
 }
 
-// nextModules returns, for each buffer of a forward pass, the module of the next allocation of the pass, or its own if
-// it is the last.
+// nextModules returns, for each buffer of a forward pass, the module of the next allocation of the pass, or its own if it is the last.
 func (a *analysis) nextModules() []textID {
 	modules := make([]textID, len(a.s.Buffers))
 	next, pass := textID(0), int32(-1)
@@ -129,8 +127,7 @@ func (a *analysis) byAge(x, y int) int {
 	return cmp.Compare(p.Begin, q.Begin)
 }
 
-// gradientModules returns the modules of the gradients of each size, in the order of the forward pass, of the backward
-// pass that makes most.
+// gradientModules returns the modules of the gradients of each size, in the order of the forward pass, of the backward pass that makes most.
 func (a *analysis) gradientModules() map[int64][]textID {
 	best, most, count, pass := int32(-1), 0, 0, int32(-1)
 	a.eachGradient(func(i int) {
@@ -275,9 +272,8 @@ type element struct {
 // runID is the number of an invocation; 0 = none.
 type runID uint32
 
-// layers numbers the calls of modules by the order of allocations. Stacks have the lines of calls, but not the modules:
-// a line in a loop calls one layer after the other. A layer begins again with the line that allocated first in it, unless that line
-// itself is in a loop within the layer: see rounds.
+// layers numbers the calls of modules by the order of allocations. Stacks have the lines of calls, but not the modules: a line in a loop calls one layer
+// after the other. A layer begins again with the line that allocated first in it, unless that line itself is in a loop within the layer: see rounds.
 type layers struct {
 	r      *reader
 	all    []invocation
@@ -456,8 +452,7 @@ func (l *layers) findRounds() []int {
 	return rounds
 }
 
-// inRounds reports whether each n-th call in a row does something else than those before it, which are equal: more than these, or all in
-// one line.
+// inRounds reports whether each n-th call in a row does something else than those before it, which are equal: more than these, or all in one line.
 func inRounds(row []content, n int) bool {
 	oneLine := row[0].line != several
 	for i, c := range row {

@@ -138,16 +138,14 @@ func (a *analysis) returned() []program.ThreadID {
 	return all
 }
 
-// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of
-// modules ends a call.
+// rootCalls finds the calls of root modules: runs of allocations below one call. What the program allocates outside of modules ends a call.
 type rootCalls struct {
 	root  program.PathID
 	last  int  // buffer of the current call; -1 = none
 	ended bool // the program allocated outside since then
 }
 
-// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last
-// allocation of the call before.
+// add takes the next allocation of a forward pass, and reports whether a call begins with it. lasts gets the last allocation of the call before.
 func (r *rootCalls) add(i int, f *facts, lasts []bool) bool {
 	if f.within != program.InModule {
 		return false
@@ -171,8 +169,7 @@ func (r *rootCalls) end(lasts []bool) {
 	}
 }
 
-// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the
-// graph keeps to the backward pass.
+// passesWithoutModules finds the forward passes of a program that has no modules: from the first allocation that the graph keeps to the backward pass.
 func (a *analysis) passesWithoutModules() {
 	if !a.trains || slices.ContainsFunc(a.spans, func(s span) bool { return s.phase == purpose.Forward }) {
 		return
@@ -219,9 +216,8 @@ func (a *analysis) keptBetween(after int64, backward span) (begin, end int64, ok
 	return begin, end, ok
 }
 
-// edges finds what the recording has of the passes at its ends. The first pass is over when the thread that runs passes does
-// something else; so is the last one. What is alive where a recording ends in the middle of a span may be anything that the
-// rest of it would use.
+// edges finds what the recording has of the passes at its ends. The first pass is over when the thread that runs passes does something else; so is the
+// last one. What is alive where a recording ends in the middle of a span may be anything that the rest of it would use.
 func (a *analysis) edges(thread program.ThreadID) {
 	a.whole, a.begun = math.MaxInt64, math.MaxInt64
 	if a.over = len(a.spans) == 0; a.over {

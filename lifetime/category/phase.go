@@ -64,8 +64,7 @@ func (l *timeline) add(phase purpose.Phase, t int64, begins bool) {
 	l.trains = l.trains || phase == purpose.Backward
 }
 
-// addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by
-// a hook, is a part of the pass.
+// addSteps adds the steps of optimizers that allocate nothing, as marks record them. A step within a backward pass, by a hook, is a part of the pass.
 func (l *timeline) addSteps() {
 	var all []span
 	next := 0
@@ -186,9 +185,8 @@ func (v *view) part(evaluates []bool) purpose.Part {
 	return purpose.UnknownPart
 }
 
-// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps
-// nothing and which no backward pass follows: a leak may hold the graphs of passes. The last
-// passes of a recording are left out: their graphs may be alive.
+// evaluations returns, by span, whether it is a forward pass of a program that trains, for which the graph keeps nothing and which no backward pass
+// follows: a leak may hold the graphs of passes. The last passes of a recording are left out: their graphs may be alive.
 func (a *analysis) evaluations() []bool {
 	is := make([]bool, len(a.spans))
 	last := 0 // after the last backward pass

@@ -13,9 +13,8 @@ import (
 	"github.com/memlane/memlane/lifetime/purpose"
 )
 
-// products are the matrix products of a call of a root module. A layer makes N rows of one width of N rows of another, and
-// its weight has an element for each pair of columns: bytes of input x bytes of result / bytes of weight is one number for
-// all layers, N x N times the bytes of an element.
+// products are the matrix products of a call of a root module. A layer makes N rows of one width of N rows of another, and its weight has an element for
+// each pair of columns: bytes of input x bytes of result / bytes of weight is one number for all layers, N x N times the bytes of an element.
 type products struct {
 	lines   map[*frame.Frame]bool // of the function that the program calls
 	results map[int64]int         // of products, by size
@@ -119,8 +118,7 @@ func (p *products) endsInLayer(weights map[int64]int) bool {
 	return false
 }
 
-// explained returns the calls whose products a number explains, but for those that another one of the module contains: that for
-// the next token of a text.
+// explained returns the calls whose products a number explains, but for those that another one of the module contains: that for the next token of a text.
 func (a *analysis) explained(weights map[int64]int) (calls []*products) {
 	all := slices.DeleteFunc(a.multiplied(), func(p *products) bool { return !p.explain(weights) })
 	slices.SortStableFunc(all, func(p, q *products) int { return cmp.Compare(sum(q.used), sum(p.used)) })
@@ -267,8 +265,7 @@ func (p *products) addTo(m *matching, of explanation) {
 	}
 }
 
-// rows returns input x result / weight. ok reports whether that is a square or twice a square: N x N times 4, 2 or, if autocast
-// copies the weight, 1 byte.
+// rows returns input x result / weight. ok reports whether that is a square or twice a square: N x N times 4, 2 or, if autocast copies the weight, 1 byte.
 func rows(input, result, weight int64) (number uint64, ok bool) {
 	high, low := bits.Mul64(uint64(input), uint64(result))
 	if high >= uint64(weight) {

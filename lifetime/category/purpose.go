@@ -243,8 +243,7 @@ func (a *analysis) own() {
 	}
 }
 
-// autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd.
-// (torch/profiler/_memory_profiler.py)
+// autogradDetail is a category of PyTorch's memory timeline: temporaries of autograd. (torch/profiler/_memory_profiler.py)
 const autogradDetail = "autograd detail"
 
 func (a *analysis) apply(i int) {
@@ -350,8 +349,7 @@ func (a *analysis) ageAt(i int, instant int64) int32 {
 	return a.ages[max(after, i)] - a.ages[i]
 }
 
-// atEdge reports whether the recording ends in the span that allocated a buffer, or may have begun in the backward pass
-// that freed it.
+// atEdge reports whether the recording ends in the span that allocated a buffer, or may have begun in the backward pass that freed it.
 func (a *analysis) atEdge(i int) bool {
 	b := &a.s.Buffers[i]
 	if b.Edge&lifetime.BeginUnseen == 0 {
@@ -426,8 +424,7 @@ var seed = maphash.MakeSeed()
 // Repeats is the name of the rule that compares buffers with others of their size and place.
 const Repeats = "repeats"
 
-// Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules
-// find.
+// Of finds what the buffers of a capture are for. The categories of a person, if any, replace those that the rules find.
 func Of(c *lifetime.Capture, own *Overrides) {
 	judge := NewJudge(&c.Tables)
 	for _, s := range c.Spaces {

@@ -228,8 +228,7 @@ var groups = []group{
 	{func(v *view) bool { return true }, []Rule{
 		{"named_by_function", purpose.FromFrames,
 			"a function made it that says by its name or file what it makes: weights, a cache of keys and values if no graph exists, flat buffers",
-			// transformers/cache_utils.py; vllm/worker/cache_engine.py;
-			// megatron/core/distributed/param_and_grad_buffer.py
+			// transformers/cache_utils.py; vllm/worker/cache_engine.py; megatron/core/distributed/param_and_grad_buffer.py
 			match{other: func(v *view) (purpose.Category, purpose.Phase, bool) {
 				if !v.f.python || !v.open && !v.long && (v.next == 0 || v.b.End <= v.spans[v.next-1].end) { // it is gone with the call
 					return 0, 0, false
@@ -365,9 +364,8 @@ func (v *view) mayBeParameter() bool {
 	return v.rebinds()
 }
 
-// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first
-// backward pass, as parameters are, and it is not known what takes their place: what a step keeps may be a parameter. Where all parameters
-// are known, only they count.
+// rebinds reports whether steps of an optimizer free what has the size of the buffer and is alive over the first backward pass, as parameters are, and it
+// is not known what takes their place: what a step keeps may be a parameter. Where all parameters are known, only they count.
 func (v *view) rebinds() bool {
 	if v.rebound == nil {
 		v.rebound = map[int64]bool{}
@@ -391,8 +389,7 @@ func (a *analysis) freedByStep(i int) bool {
 	return inStep || f != nil && f.within == program.InOptimizer && f.flags&program.ClearsGrads == 0
 }
 
-// freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and
-// backward passes.
+// freedInStep reports whether it was freed in the step of an optimizer that allocated it: the step may call forward and backward passes.
 func (v *view) freedInStep() bool {
 	i, ok := v.stepAt(v.b.Begin)
 	return ok && !v.open && v.b.End <= v.steps[i].End
@@ -404,9 +401,8 @@ func (v *view) byPythonInEngine() bool {
 	return v.phase == purpose.Backward && v.sure && v.f.python && inEngine && v.f.within != program.InBackwardCall
 }
 
-// onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it
-// that checkpointing runs again, of a backward pass through which a later one goes, or of a pass before the window.
-// Without stacks of frees, only a forward pass tells it.
+// onlyByGraph reports whether the autograd graph was the last to hold what it keeps: of a forward pass, of a part of it that checkpointing runs again, of
+// a backward pass through which a later one goes, or of a pass before the window. Without stacks of frees, only a forward pass tells it.
 func (v *view) onlyByGraph() bool {
 	switch {
 	case !v.byGraph || v.phase == purpose.OptimizerPhase:
@@ -430,9 +426,8 @@ func (v *view) freedByFunction() bool {
 	return last >= 0 && v.spans[last].phase == purpose.Backward && v.b.End <= v.spans[last].end
 }
 
-// usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program
-// that trains may be several calls. What an exception frees because memory ran out tells nothing; nor does the time of
-// a free in a recomputation.
+// usedWithinPhase reports whether it was freed before the phase that allocated it ended. A forward pass of a program that trains may be several calls.
+// What an exception frees because memory ran out tells nothing; nor does the time of a free in a recomputation.
 func (v *view) usedWithinPhase() bool {
 	if v.unseen || v.phase == purpose.UnknownPhase {
 		return false
@@ -477,8 +472,7 @@ func (v *view) isHeldResult() bool {
 	return path == same && f.File == at.File && f.Function == at.Function
 }
 
-// handedOut reports whether something that an inner module made is alive after the call of the model. What the call
-// itself frees when it returns is not.
+// handedOut reports whether something that an inner module made is alive after the call of the model. What the call itself frees when it returns is not.
 func (v *view) handedOut() bool {
 	return v.f.within == program.InModule && v.next > 0 && !v.lasts[v.i] && !v.aside[v.i] && v.b.End > v.spans[v.next-1].end &&
 		(v.freed == nil || v.freed.flags&program.CallsModule == 0)
@@ -510,8 +504,7 @@ func (v *view) readByLoss() bool {
 	return false
 }
 
-// beforeLoss is how many allocations may be between a result and the logarithm of its softmax: labels are shifted, a
-// copy is made.
+// beforeLoss is how many allocations may be between a result and the logarithm of its softmax: labels are shifted, a copy is made.
 const beforeLoss = 8
 
 // isData reports whether a buffer that the program makes between steps is data of the next one. Without a known optimizer,
@@ -564,9 +557,8 @@ func (a *analysis) overPasses(i int) bool {
 	return a.flags[i]&isLong != 0 || next == 0 && a.crosses(next, b.End, purpose.Backward) > 0 && (!open || a.whole < a.s.End)
 }
 
-// converted returns the category of the tensors for which Module._apply has the line that converts the buffer;
-// UnknownCategory if there is none. Stacks without lines do not tell parameters from buffers. A module may be converted
-// twice: the first copy is gone before the first pass.
+// converted returns the category of the tensors for which Module._apply has the line that converts the buffer; UnknownCategory if there is none. Stacks
+// without lines do not tell parameters from buffers. A module may be converted twice: the first copy is gone before the first pass.
 func (v *view) converted() purpose.Category {
 	if v.f.within != program.InSetup || v.f.flags&program.Converting == 0 || !v.open && !v.outlives {
 		return purpose.UnknownCategory
@@ -617,8 +609,7 @@ func (a *analysis) linesOfApply() map[lifetime.FrameID]purpose.Category {
 	return lines
 }
 
-// eachConverted calls take with the tensors that Module._apply converts, in order of time or, at one time, of their
-// addresses.
+// eachConverted calls take with the tensors that Module._apply converts, in order of time or, at one time, of their addresses.
 func (a *analysis) eachConverted(take func(f *facts, size int64)) {
 	for i := range a.s.Buffers {
 		if f := a.at(&a.s.Buffers[i]); f.flags&program.Converting != 0 {

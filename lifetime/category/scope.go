@@ -43,8 +43,7 @@ func isUpdate(name string) bool {
 	return slices.Contains(updates, name)
 }
 
-// gradientScopes begin the names of operations of the backward pass in TensorFlow.
-// (tensorflow/python/eager/backprop.py)
+// gradientScopes begin the names of operations of the backward pass in TensorFlow. (tensorflow/python/eager/backprop.py)
 var gradientScopes = []string{"gradient_tape", "gradients"}
 
 // scopeOf reads the name of an operation. Its last part is the operation itself.
@@ -183,9 +182,8 @@ func (a *analysis) scopes() {
 	}
 }
 
-// beginOfBackward returns the first allocation of the backward part of a compiled program; the end if it has none. The
-// part begins where most temporaries of the forward part come before and most of the backward part after: the compiler
-// moves a few of them, such as zeros.
+// beginOfBackward returns the first allocation of the backward part of a compiled program; the end if it has none. The part begins where most temporaries
+// of the forward part come before and most of the backward part after: the compiler moves a few of them, such as zeros.
 func (a *analysis) beginOfBackward() int64 {
 	before, best, begin := 0, 0, a.s.End
 	for i := range a.s.Buffers { // by Begin
@@ -209,9 +207,8 @@ func (a *analysis) isArgument(b *lifetime.Buffer) bool {
 	return b.Kind == lifetime.Parameter || a.t.Sites[b.Site].Role != ""
 }
 
-// nameArguments finds the categories of the arguments of a compiled program, by their names and, of m and v, by their
-// shapes: Adam's moments have the tree and the shapes of a third argument, the parameters. It keeps the shapes of
-// parameters.
+// nameArguments finds the categories of the arguments of a compiled program, by their names and, of m and v, by their shapes: Adam's moments have the tree
+// and the shapes of a third argument, the parameters. It keeps the shapes of parameters.
 func (a *analysis) nameArguments() {
 	trees := map[string]map[string]bool{} // paths and shapes of an argument, by its name
 	for i := range a.s.Buffers {

@@ -44,8 +44,7 @@ func (z *sizes) mark(m sizeMark, buffers []int) {
 	}
 }
 
-// statesOf is how many buffers with the size of the parameter an optimizer keeps for each, at least and with all
-// options. (torch/optim, _init_group)
+// statesOf is how many buffers with the size of the parameter an optimizer keeps for each, at least and with all options. (torch/optim, _init_group)
 var statesOf = map[string]struct{ least, most int }{
 	"Adam": {2, 3}, "AdamW": {2, 3}, "NAdam": {2, 2}, "RAdam": {2, 2}, "Adamax": {2, 2}, "SparseAdam": {2, 2}, "Adagrad": {1, 1},
 	"Adadelta": {2, 2}, "Rprop": {2, 2}, "Lion": {1, 1}, "FusedAdam": {2, 2}, "RMSprop": {1, 3}, "SGD": {0, 1},
@@ -141,8 +140,7 @@ func (a *analysis) together(c purpose.Category) map[int64]int {
 	return most
 }
 
-// oldBySize returns the buffers that were there before the window and are there after its last pass, by size and
-// address: those that no forward pass made.
+// oldBySize returns the buffers that were there before the window and are there after its last pass, by size and address: those that no forward pass made.
 func (a *analysis) oldBySize(gradientsOf map[int64]int) map[int64][]int {
 	old := map[int64][]int{}
 	if a.trains && a.whole >= a.s.End {
@@ -256,9 +254,8 @@ func (a *analysis) unaccounted(z *sizes) {
 	}
 }
 
-// loadedStates finds the states of an optimizer that made none in the window: what the program allocated before the
-// first pass and kept, of nearly all sizes of gradients exactly as many as the optimizer keeps. So it is if a
-// checkpoint is read to the device.
+// loadedStates finds the states of an optimizer that made none in the window: what the program allocated before the first pass and kept, of nearly all
+// sizes of gradients exactly as many as the optimizer keeps. So it is if a checkpoint is read to the device.
 func (a *analysis) loadedStates(z *sizes, old map[int64][]int) {
 	made, bySize := a.together(purpose.OptimizerState), map[int64][]int{}
 	for _, i := range a.candidates {
@@ -311,8 +308,7 @@ func (a *analysis) replacedStates(z *sizes) (all []int) {
 // firstSpanAfter reports whether no pass ran before t.
 func (a *analysis) firstSpanAfter(t int64) bool { return len(a.spans) == 0 || t < a.spans[0].begin }
 
-// copiesOfEach returns the number that divides the counts of the most bytes: parameter, gradient and states of each
-// size.
+// copiesOfEach returns the number that divides the counts of the most bytes: parameter, gradient and states of each size.
 func (a *analysis) copiesOfEach(old map[int64][]int) int {
 	best, most := 1, int64(0)
 	for n := 2; n <= 5; n++ {
@@ -499,8 +495,7 @@ func (a *analysis) withoutGradient(z *sizes, old map[int64][]int, counted bool) 
 	}
 }
 
-// otherPrecision finds states of 8 bits, or of 32 with a copy of the weights, of gradients of 32 and 16 bits: the same
-// number for nearly all.
+// otherPrecision finds states of 8 bits, or of 32 with a copy of the weights, of gradients of 32 and 16 bits: the same number for nearly all.
 func (a *analysis) otherPrecision(z *sizes, models map[int64]int, old map[int64][]int) {
 	for _, p := range []struct{ times, of, weights int64 }{{2, 1, 1}, {1, 4, 0}} {
 		other := func(size int64) []int {
@@ -575,8 +570,7 @@ const counter = 8
 // nearly is the share of the bytes that is as good as all: sizes may agree by chance.
 const nearly = 0.9
 
-// share returns the share of the bytes of all gradients whose size has as many older buffers as parameters with some
-// numbers of states.
+// share returns the share of the bytes of all gradients whose size has as many older buffers as parameters with some numbers of states.
 func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 	all, same := int64(0), int64(0)
 	for size, g := range z.gradientsOf {
@@ -589,8 +583,7 @@ func (a *analysis) share(z *sizes, old map[int64][]int, states []int) float64 {
 	return float64(same) / float64(max(all, 1))
 }
 
-// areStates reports whether n buffers of a size are all its parameters that are not known otherwise, and one of some
-// numbers of states for each.
+// areStates reports whether n buffers of a size are all its parameters that are not known otherwise, and one of some numbers of states for each.
 func (z *sizes) areStates(n int, size int64, states []int) bool {
 	g := z.gradientsOf[size]
 	all := n + min(g, z.parametersOf[size])

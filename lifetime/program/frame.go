@@ -56,10 +56,9 @@ const (
 	RunsAhead    // torch.compile runs what it compiled together with its backward pass, if it has one
 )
 
-// functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts.
-// Sources: torch/nn/modules/module.py, torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py,
-// torch/_tensor.py, torch/_dynamo/convert_frame.py, torch/_inductor/runtime/triton_heuristics.py,
-// torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data,
+// functions are the known functions of PyTorch. A stack is read from its outermost frame; the innermost part counts. Sources: torch/nn/modules/module.py,
+// torch/optim/optimizer.py, torch/amp/grad_scaler.py, torch/nn/utils/clip_grad.py, torch/_tensor.py, torch/_dynamo/convert_frame.py,
+// torch/_inductor/runtime/triton_heuristics.py, torch/autograd/__init__.py, torch/autograd/graph.py, torch/utils/checkpoint.py, torch/utils/data,
 // torch/nn/parallel/distributed.py, torch/utils/_contextlib.py, torch/utils/hooks.py, torch/amp/autocast_mode.py.
 var functions = []struct {
 	file      string // part of the path

@@ -9,8 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/region"
 )
 
-// Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it
-// at a time.
+// Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it at a time.
 type Program struct {
 	*lifetime.Capture
 	stacks    *Stacks
@@ -19,8 +18,7 @@ type Program struct {
 	processes map[process][]*lifetime.Space // spaces with a clock
 }
 
-// Of returns the program of a capture. It begins with the stacks that an earlier reader of the capture has read, if
-// that one is done.
+// Of returns the program of a capture. It begins with the stacks that an earlier reader of the capture has read, if that one is done.
 func Of(c *lifetime.Capture) *Program { return of(c, StacksOf(&c.Tables)) }
 
 // Part returns what the program did in a part of its capture, or on another axis. It reads the stacks with p.
@@ -52,8 +50,7 @@ func (p *Program) LineOf(site lifetime.SiteID) lifetime.FrameID {
 	return 0
 }
 
-// ThreadID is what a thread of Python runs: its outermost function, but for those that start a thread. 0 = not known, as
-// of the autograd engine.
+// ThreadID is what a thread of Python runs: its outermost function, but for those that start a thread. 0 = not known, as of the autograd engine.
 type ThreadID uint32
 
 // IsOther reports whether two threads are known and differ.

@@ -72,9 +72,8 @@ func (p *Program) recurrentSteps(s *lifetime.Space) *Steps {
 	return h.recurs
 }
 
-// recurrence infers steps from the most common number of allocations per site: most sites of a loop allocate once in
-// each iteration, in turns, and the others agree less with each other. At least so many of them allocate in the last
-// iteration, which may not have ended.
+// recurrence infers steps from the most common number of allocations per site: most sites of a loop allocate once in each iteration, in turns, and the
+// others agree less with each other. At least so many of them allocate in the last iteration, which may not have ended.
 func (p *Program) recurrence(h *history, least int) *Steps {
 	s := h.s
 	sites := map[int][][]int{} // buffers by number of allocations
@@ -181,9 +180,8 @@ func (p *Program) atOnce(h *history, site lifetime.SiteID) [][]int {
 	return apart
 }
 
-// leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one
-// before, beside the mean distance. Steps are about as long as each other, so what follows in a group is of the same
-// step.
+// leaders returns the first buffers of groups, if those of a site come in groups: a quarter of them right after the one before, beside the mean distance.
+// Steps are about as long as each other, so what follows in a group is of the same step.
 func (h *history) leaders(buffers []int) []int {
 	const closer = 8 // times
 	for {
@@ -258,8 +256,7 @@ func (p *Program) areLayers(h *history, sites [][]int) bool {
 	return 2*looping > ofPasses || !python && 2*differ > len(sites)
 }
 
-// passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than
-// two are known.
+// passesOf returns the number of backward passes or, if there are none, of calls of root modules; many if fewer than two are known.
 func (p *Program) passesOf(h *history) int {
 	n := len(p.backwardOf(h))
 	if n == 0 {
@@ -338,8 +335,7 @@ func (p *Program) inModule(site lifetime.SiteID) bool {
 	return f.All&CallsModule != 0 || f.Has(InModule)
 }
 
-// InOneCall reports whether all allocations of a site are in one forward pass or one backward pass, which goes through
-// the layers once.
+// InOneCall reports whether all allocations of a site are in one forward pass or one backward pass, which goes through the layers once.
 func (p *Program) InOneCall(s *lifetime.Space, site lifetime.SiteID) bool {
 	h := p.historyOf(s)
 	buffers := h.buffers[site]
@@ -361,8 +357,7 @@ func (h *history) inOne(passes []interval, buffers []int) bool {
 	return false
 }
 
-// backwardOf returns the runs of buffers that were allocated by backward passes. A thread that runs no passes ends
-// none.
+// backwardOf returns the runs of buffers that were allocated by backward passes. A thread that runs no passes ends none.
 func (p *Program) backwardOf(h *history) []interval {
 	if h.backward != nil {
 		return h.backward
@@ -406,10 +401,9 @@ type waiting struct {
 	all    bool       // nothing tells passes of PyTorch apart, and several operators retain most of what they allocated, or no step is known
 }
 
-// Settled returns the live buffers of a line without those that the program may still drop: what a forward pass keeps
-// for a backward pass that has not come, as the recording ends in a pass, or before its backward pass; and the
-// gradients of the last backward pass, which the next step clears. They stay if earlier passes left buffers of the line
-// too.
+// Settled returns the live buffers of a line without those that the program may still drop: what a forward pass keeps for a backward pass that has not
+// come, as the recording ends in a pass, or before its backward pass; and the gradients of the last backward pass, which the next step clears. They stay
+// if earlier passes left buffers of the line too.
 func (p *Program) Settled(s *lifetime.Space, alive []int) []int {
 	if len(alive) == 0 {
 		return alive

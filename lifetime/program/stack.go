@@ -54,8 +54,7 @@ func (f *Facts) Computes() bool {
 // InModule reports whether a module of PyTorch is on the stack, or a call of one.
 func (f *Facts) InModule() bool { return f.All&(CallsModule|OfModules|Linear) != 0 }
 
-// PathID is a list of Python frames: a StackID, or a number above these. Stacks with frames of C++ differ where those
-// of Python do not.
+// PathID is a list of Python frames: a StackID, or a number above these. Stacks with frames of C++ differ where those of Python do not.
 type PathID uint32
 
 type call struct {
@@ -281,8 +280,7 @@ func (r *Stacks) add(id lifetime.StackID) Facts {
 	return f
 }
 
-// engineCalls reports whether the autograd engine itself calls the next frame, as it does hooks. Other functions of
-// Python belong to nodes.
+// engineCalls reports whether the autograd engine itself calls the next frame, as it does hooks. Other functions of Python belong to nodes.
 func (r *Stacks) engineCalls(f *Facts) bool {
 	return f.ranBy == frame.Engine || f.last == 0 && !f.Engine && !f.Rooted && f.Flags&OfFunction == 0 && r.HasEngine()
 }
@@ -307,8 +305,7 @@ func (r *Stacks) callsForward(line lifetime.FrameID) bool {
 	return r.forwards[line]
 }
 
-// path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the
-// stack.
+// path returns the Python frames of a stack that ends with c. While no stack has other frames among them, they are the stack.
 func (r *Stacks) path(id lifetime.StackID, c call, isPart bool) PathID {
 	if r.paths == nil {
 		if !isPart {

@@ -343,8 +343,7 @@ func (s *Steps) drop(n int) {
 	}
 }
 
-// allocatedBetween returns the number of buffers that began in the window at or after from, and before to, without
-// bystanders'.
+// allocatedBetween returns the number of buffers that began in the window at or after from, and before to, without bystanders'.
 func (h *history) allocatedBetween(from, to int64) (n int) {
 	for i := after(h.s, from-1); i < len(h.s.Buffers) && h.s.Buffers[i].Begin < to; i++ {
 		if h.begins(i) {
@@ -354,16 +353,14 @@ func (h *history) allocatedBetween(from, to int64) (n int) {
 	return n
 }
 
-// measured says for how many programs the inferred number of steps was right, and for how many it was given: for
-// programs of testdata, and for others, whose steps were recorded too (see TestMeasured). Each program counts once, and
-// is right if all of its captures are.
+// measured says for how many programs the inferred number of steps was right, and for how many it was given: for programs of testdata, and for others,
+// whose steps were recorded too (see TestMeasured). Each program counts once, and is right if all of its captures are.
 var measured = map[Source][2][2]int{
 	Phases:     {{52, 52}, {51, 56}},
 	Recurrence: {{31, 31}, {4, 6}},
 }
 
-// Confidence returns the expected share of programs whose number of steps is right: 1 if steps were recorded, 0 if none
-// is known.
+// Confidence returns the expected share of programs whose number of steps is right: 1 if steps were recorded, 0 if none is known.
 func (s *Steps) Confidence() float64 {
 	switch {
 	case len(s.Begins) == 0:

@@ -75,6 +75,9 @@ func (c *lossChunker) pass(k int) (refused string) {
 	c.scores[size], c.scores[size/2], c.done = true, true, true
 	loss := filter(all[from:to+1], func(b *buffer) bool { return !isOfLibrary(b) })
 	c.compute(k, loss, c.backwardOf(k, loss, isScore))
+	if p.cut && m.isUnnamed() { // nothing tells when its backward pass ends
+		m.widen(size, 0)
+	}
 	return ""
 }
 

@@ -1,5 +1,4 @@
-"""Frozen weights of 8 bits that forward casts, with scales of the product and adapters: BATCH, and AMP=1 under autocast. Of as many rows as columns, weights
-and activations have one size."""
+"""Frozen weights of 8 bits that forward casts, with scales of the product and adapters: BATCH, and AMP=1 under autocast."""
 import os, torch, torch.nn as nn, torch.nn.functional as F
 torch.cuda.memory._record_memory_history(max_entries=400000, stacks="all")
 d = 256
@@ -13,7 +12,7 @@ class Cast(nn.Module):
 net = nn.Sequential(*[Cast() for _ in range(3)]).cuda()
 opt = torch.optim.SGD(net.parameters(), lr=.1)
 for i in range(2):
-    x = torch.randn(int(os.environ.get("BATCH", d)), d, device="cuda")
+    x = torch.randn(int(os.environ.get("BATCH", 320)), d, device="cuda")
     with torch.autocast("cuda", torch.bfloat16, enabled="AMP" in os.environ):
         loss = net(x).float().square().mean()
     loss.backward(); opt.step(); opt.zero_grad(set_to_none=True)
