@@ -9,7 +9,7 @@ import (
 	"github.com/memlane/memlane/lifetime/region"
 )
 
-// Program is what the program of a capture did. Its parts are computed when first asked for, so one goroutine uses it at a time.
+// Program is what the program of a capture did. Its parts are computed on first use, so one goroutine uses it at a time.
 type Program struct {
 	*lifetime.Capture
 	stacks    *Stacks

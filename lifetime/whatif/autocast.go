@@ -52,9 +52,9 @@ func (m *model) autocast() string {
 	m.doubt(offAutocast)
 	halved := m.clone() // also what no backward pass runs over, where which buffers are weights is not known, earlier rows of a result, and casts to its type
 	for i, b := range halved.buffers {
-		isHalf := slices.ContainsFunc(all, func(a *autocaster) bool { return a.half[m.buffers[i]] })
 		isOwnCast := m.isComputed(b) && m.paths.IsUser(b.site) && !b.added && m.does(b, program.OpCast)
-		if isOwnCast && !isHalf || b.saved && m.op(b) == "index" && !isHalf || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
+		isHalf := func(a *autocaster) bool { return a.half[m.buffers[i]] }
+		if (isOwnCast || b.saved && m.op(b) == "index") && !slices.ContainsFunc(all, isHalf) || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
 			b.size /= 2
 		}
 	}

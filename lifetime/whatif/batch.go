@@ -21,11 +21,8 @@ func (m *model) scale(factor float64) string {
 	})
 	fixed, slots, stores := m.ofWeights(), m.slots(), m.readWhole()
 	by := func(ofPairs, ofSlots, ofLikely, ofOpen, ofStores float64) func(b *buffer) float64 {
-		of := map[origin]float64{isProved: 1, isLikely: ofLikely, isOpen: ofOpen}
-		return func(b *buffer) float64 {
-			switch by, isOf := of[fixed[b.like]]; {
-			case isOf:
-				return by
+		return exceptWeights(fixed, ofLikely, ofOpen, func(b *buffer) float64 {
+			switch {
 			case stores[b.like]:
 				return ofStores
 			case m.op(b) == "arange":
@@ -36,7 +33,7 @@ func (m *model) scale(factor float64) string {
 				return ofSlots
 			}
 			return factor
-		}
+		})
 	}
 	square := factor * factor
 	return m.resizeOr(by(factor, square, 1, factor, factor), by(square, square, 1, factor, factor), by(factor, factor, 1, factor, factor),
@@ -145,6 +142,17 @@ const (
 	isLikely                   // it may not be
 	isOpen                     // it may be
 )
+
+// exceptWeights returns a factor, but for what passes make of weights alone: that stays if it is proved, and grows by likely or open if not.
+func exceptWeights(fixed map[int32]origin, likely, open float64, factor func(b *buffer) float64) func(b *buffer) float64 {
+	of := map[origin]float64{isProved: 1, isLikely: likely, isOpen: open}
+	return func(b *buffer) float64 {
+		if by, isOf := of[fixed[b.like]]; isOf {
+			return by
+		}
+		return factor(b)
+	}
+}
 
 // ofWeights returns what passes make of weights alone, such as weights that are dequantized or cast, by the recorded buffer. It has as many elements as
 // a weight, and there are as many in a pass, or several times as many. What a pass saves of an activation has a gradient of its size, which the
@@ -358,16 +366,12 @@ func (m *model) lengthen(factor float64) string {
 	}
 	fixed := m.ofWeights()
 	by := func(ofLikely, ofOpen float64) func(b *buffer) float64 {
-		of := map[origin]float64{isProved: 1, isLikely: ofLikely, isOpen: ofOpen}
-		return func(b *buffer) float64 {
-			switch by, isOf := of[fixed[b.like]]; {
-			case isOf:
-				return by
-			case scores[b.size] || masks[b.size] && isMask(b):
+		return exceptWeights(fixed, ofLikely, ofOpen, func(b *buffer) float64 {
+			if scores[b.size] || masks[b.size] && isMask(b) {
 				return factor * factor
 			}
 			return factor
-		}
+		})
 	}
 	return m.resizeOr(by(1, factor), by(factor, factor), by(1, 1))
 }

@@ -160,7 +160,7 @@ func (e *Engine) Run(s Scenario, d replay.Device) Result {
 	r.ReservedLow, r.ReservedHigh = o.Low, o.High
 	if len(s) > 0 {
 		reserved := e.reserved(s)
-		below, above := max(reserved.below, all.below), max(reserved.above, all.above) // it is no surer than the peak
+		below, above := max(reserved.below, all.below), max(reserved.above, all.above) // at least as wide as of the peak
 		r.ReservedLow = max(r.Low, between(o.Low, -below)-m.reserved.less)
 		adds := max(0, r.High-e.Recorded.Peak) // a change reserves at most what was reserved, and what it adds, unless a replay shows more
 		most := max(o.High, r.High, units.AddSat(e.Recorded.Reserved, between(adds, .1)))

@@ -116,7 +116,7 @@ func (f *flow) takes(q int) moment {
 // ownerOf returns the call that has result q when an operation takes it.
 func (f *flow) ownerOf(q, used int) int32 {
 	span := f.within[q]
-	for span >= 0 && f.spans[span].Caller >= 0 && (f.spans[span].End <= used) {
+	for span >= 0 && f.spans[span].Caller >= 0 && f.spans[span].End <= used {
 		span = f.spans[span].Caller
 	}
 	return span
@@ -204,7 +204,8 @@ func (f *flow) hold(q int, holds bool) (end moment) {
 	if then < n {
 		end = end.earlier(after.at(f.all[then].begin.event))
 	}
-	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < min(n, f.ends[q]+mostOfBlock) && f.looked < mostLooked; i = f.next[i] { // a loop takes it, and what it made before
+	// A loop takes it, and what it made before.
+	for i, isMade := f.nearest[statement{span, line(f.ends[q])}]; isMade && i < min(n, f.ends[q]+mostOfBlock) && f.looked < mostLooked; i = f.next[i] {
 		f.looked++
 		if o := f.ends[i]; f.all[i].size == b.size && !f.isHeld[i] && o < n && f.m.pieceOf(f.all[o]) == f.m.pieceOf(f.all[f.ends[q]]) {
 			return end.earlier(after.at(f.all[i].begin.event))

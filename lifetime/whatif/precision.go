@@ -52,7 +52,7 @@ func (m *model) weightCopies() map[int32]bool {
 
 // elementsOf returns how large the elements of inputs, of stores and of what is read of these are, by recorded buffer: 1, or 4 for floats. What has four times
 // the size of one that lives and is cast, or made by the program's own line, before the first module of a pass makes something, is of bytes; what the pass
-// makes first of its size computes it by element. What is read and cast at once is no float. The largest store is of what the largest of that is of.
+// makes first of its size computes it by element. What is read and cast at once is of bytes. The largest store is of what the largest of that is of.
 func (m *model) elementsOf() map[int32]int64 {
 	known, open := map[int32]int64{}, map[int64][]*buffer{} // those that are not known, by size
 	learn := func(from *buffer, element int64) {

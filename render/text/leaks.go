@@ -139,7 +139,7 @@ func (p *Page) leaks(l *answer.CaptureLeaks, all bool) {
 		p.Para("  ", "  ", note)
 	}
 	advised := map[string]bool{}                                                                                       // suggestions that were already written
-	shown := slices.DeleteFunc(slices.Clone(l.Findings), func(f answer.Finding) bool { return f.Failure && p.failed }) // those are told
+	shown := slices.DeleteFunc(slices.Clone(l.Findings), func(f answer.Finding) bool { return f.Failure && p.failed }) // those stand above
 	if !all {
 		shown = oneOfEachCause(shown)
 	}
