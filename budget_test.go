@@ -37,7 +37,7 @@ var budgets = []struct {
 	{"internal/atomicfile", 200, true},
 	{"internal/browser", 450, false},
 	{"internal/chunked", 60, true},
-	{"internal/deep", 20, false},
+	{"internal/deep", 30, false},
 	{"internal/hostile", 250, false},
 	{"internal/judged", 30, false},
 	{"internal/keyed", 20, true},

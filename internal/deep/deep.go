@@ -1,7 +1,11 @@
 // Package deep tells tests how much to try: a little in `go test ./...`, all of it in CI.
 package deep
 
-import "os"
+import (
+	"flag"
+	"os"
+	"strconv"
+)
 
 // Is reports whether tests try everything: MEMLANE_DEEP=1, as in .ci/run.
 func Is() bool { return os.Getenv("MEMLANE_DEEP") == "1" }
@@ -12,4 +16,14 @@ func Or(few, all int) int {
 		return all
 	}
 	return few
+}
+
+// FixDraws lets rapid draw the same in each run, and checks times for each property. TestMain calls it, where rapid is imported.
+// -rapid.seed and -rapid.checks override both.
+func FixDraws(checks int) {
+	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": strconv.Itoa(checks), "rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
+	}
 }

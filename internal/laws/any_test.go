@@ -1,13 +1,9 @@
 package laws
 
 import (
-	"flag"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -21,24 +17,8 @@ import (
 	"github.com/memlane/memlane/lifetime/loss"
 )
 
-// TestMain fixes the random seed, so that every run is the same. With MEMLANE_DEEP=1 each run has another, which a failure prints.
-// -rapid.seed and -rapid.checks override both.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	given := map[string]bool{}
-	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	seed := "1"
-	if deep.Is() {
-		seed = fmt.Sprint(rand.Uint64())
-	}
-	checks := strconv.Itoa(deep.Or(100, 400))
-	for name, value := range map[string]string{"rapid.seed": seed, "rapid.checks": checks, "rapid.nofailfile": "true", "rapid.shrinktime": "5s"} {
-		if !given[name] {
-			if err := flag.Set(name, value); err != nil {
-				panic(err)
-			}
-		}
-	}
+	deep.FixDraws(deep.Or(100, 400))
 	debug.SetGCPercent(400) // laws make little but garbage
 	os.Exit(m.Run())
 }

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/shorten"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/frame"
@@ -65,6 +66,11 @@ var name = rapid.Custom(func(t *rapid.T) string {
 	on := rapid.SampledFrom([]string{"", "", " on cuda:0"}).Draw(t, "on")
 	return rapid.SampledFrom([]string{before + head + place + on, head + "\n\xff" + place}).Draw(t, "name")
 })
+
+func TestMain(m *testing.M) {
+	deep.FixDraws(100)
+	os.Exit(m.Run())
+}
 
 func TestNeverLonger(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

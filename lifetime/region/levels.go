@@ -65,6 +65,9 @@ func Idle(s *lifetime.Space) (of Unused) {
 func Moments(s *lifetime.Space) func(t int64) *lifetime.Space {
 	now, buffers, regions, totals := *s, s.Buffers, s.Regions, s.Totals
 	now.Buffers, now.Regions, now.Totals, now.EndOrder = nil, nil, nil, nil
+	if s.UsageOnly() { // its totals decide, also before the first
+		now.Stack = nil
+	}
 	return func(t int64) *lifetime.Space {
 		for ; len(buffers) > 0 && buffers[0].Begin <= t; buffers = buffers[1:] {
 			now.Buffers = append(now.Buffers, buffers[0])

@@ -111,3 +111,24 @@ func TestStacksOfThreads(t *testing.T) {
 		}
 	}
 }
+
+// TestMomentsOfTotals: where only totals say what is in use, nothing is in use before the first.
+func TestMomentsOfTotals(t *testing.T) {
+	b := build.New(build.Everything)
+	b.Source(lifetime.Source{})
+	s := b.Space()
+	b.Describe(s, lifetime.SpaceInfo{Device: "tpu:0"})
+	b.StackReserved(s, 0, 1)
+	b.Total(s, lifetime.Total{T: 10, Bytes: 5})
+	c, err := b.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	space := c.Spaces[0]
+	now := region.Moments(space)
+	for _, at := range []int64{space.Begin, 5, 10} {
+		if got, want := now(at).LevelAt(at, lifetime.Occupied), space.LevelAt(at, lifetime.Occupied); got != want {
+			t.Errorf("%d bytes at %d, want %d", got, at, want)
+		}
+	}
+}

@@ -2,10 +2,12 @@ package replay
 
 import (
 	"math/bits"
+	"os"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/build"
 	"github.com/memlane/memlane/lifetime/failure"
@@ -355,10 +357,11 @@ func drawSize(t *rapid.T) int64 {
 // TestAnyProgram: what another allocator with the same rules records holds to the law,
 // under any settings. From the start, every address and segment is predicted, and the
 // replay without a recording reserves as much.
-func TestAnyProgram(t *testing.T) {
-	for range 30 { // 100 programs are too few to meet every rule
-		rapid.Check(t, anyProgram)
-	}
+func TestAnyProgram(t *testing.T) { rapid.Check(t, anyProgram) }
+
+func TestMain(m *testing.M) {
+	deep.FixDraws(3000) // 100 programs are too few to meet every rule
+	os.Exit(m.Run())
 }
 
 func anyProgram(t *rapid.T) {

@@ -1,14 +1,21 @@
 package plot_test
 
 import (
+	"os"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/render/plot"
 )
+
+func TestMain(m *testing.M) {
+	deep.FixDraws(100)
+	os.Exit(m.Run())
+}
 
 // TestHighest holds the columns of a line to a look at each instant.
 func TestHighest(t *testing.T) {
