@@ -28,6 +28,9 @@ func linesOf(d *diff.Result, turned bool) (all []line) {
 		if turned {
 			l.status = map[diff.Status]diff.Status{diff.New: diff.Gone, diff.Gone: diff.New, diff.Grew: diff.Shrank, diff.Shrank: diff.Grew}[l.status]
 			l.peak, l.atEnd, l.before, l.post = -l.peak, -l.atEnd, l.post, l.before
+			if r.Status != diff.New { // its side before is the side after of the other
+				l.place = r.PlaceBefore.String()
+			}
 		}
 		all = append(all, l)
 	}
