@@ -113,13 +113,26 @@ type Span struct {
 	Holds  bool  // it is of the program, or of a module: it holds its arguments
 
 	first int32 // stack
+	then  int32 // that of what it makes after it; -1 = nothing
 }
 
 // Spans returns the calls of functions that lead to n sites, in the order in which a pass calls them, and in which each site is. A call of a function ends where its
-// caller goes on, or where it begins again with what it made first: its line goes back, or it is of the program, has one line, and calls what it called first after something else.
+// caller goes on, or where it begins again with what it made first: its line goes back, or it is of the program, has one line, and calls what it called first after something else,
+// and then what it called after that.
 func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within []int32) {
 	var open []int32
 	var before *CallPath
+	then := make([]int32, n) // the next stack that is another one
+	for i := n - 1; i >= 0; i-- {
+		switch next := int32(-1); {
+		case i+1 == n:
+			then[i] = next
+		case all.Sites[site(i)].Stack() == all.Sites[site(i+1)].Stack():
+			then[i] = then[i+1]
+		default:
+			then[i] = all.Sites[site(i+1)].Stack()
+		}
+	}
 	for i := range n {
 		p, k, goesBack := &all.Sites[site(i)], 0, false
 		for k < min(len(open), len(p.Calls)) && (k == 0 || before.paths[k-1] == p.paths[k-1]) {
@@ -132,7 +145,7 @@ func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within
 		}
 		begins := func(k int) bool { return k >= 0 && spans[open[k]].first == p.Stack() }
 		isUser := func(k int) bool { return all.Calls[p.Calls[k]].User }
-		if !goesBack && k > 0 && k < len(p.Calls) && before.paths[k-1] == p.paths[k-1] && begins(k-1) && isUser(k-1) {
+		if !goesBack && k > 0 && k < len(p.Calls) && before.paths[k-1] == p.paths[k-1] && begins(k-1) && isUser(k-1) && (then[i] < 0 || then[i] == spans[open[k-1]].then) {
 			k-- // it has one line
 		}
 		for k < len(open) && begins(k) && begins(k-1) && !isUser(k-1) { // what only calls it
@@ -148,7 +161,7 @@ func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within
 		}
 		for ; k < len(p.Calls); k++ {
 			c := &all.Calls[p.Calls[k]]
-			spans = append(spans, Span{Caller: last, Depth: k, End: n, Holds: c.User || c.Function == "forward", first: p.Stack()})
+			spans = append(spans, Span{Caller: last, Depth: k, End: n, Holds: c.User || c.Function == "forward", first: p.Stack(), then: then[i]})
 			last = int32(len(spans) - 1)
 			open = append(open, last)
 		}

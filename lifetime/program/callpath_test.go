@@ -111,13 +111,14 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestSpans: a call ends where its caller goes on, where its line goes back to what it made first, and, of one line, where it calls that again. What a library
+// TestSpans: a call ends where its caller goes on, where its line goes back to what it made first, and, of one line, where it calls that again and what follows it. What a library
 // calls in a loop, such as a Sequential, are not as many calls of it.
 func TestSpans(t *testing.T) {
 	for made, want := range map[string]string{
 		"net:1/f:10/mul net:2/f:10/mul net:2/sin":                               "net 0-3, f 0-1, mul 0-1, f 1-2, mul 1-2, sin 2-3",
 		"net:1/f:10/mul net:1/f:11/sin net:1/f:10/mul net:1/f:11/sin":           "net 0-4, f 0-2, mul 0-1, sin 1-2, f 2-4, mul 2-3, sin 3-4",
 		"net:1/f:10/mul net:1/f:10/sin net:1/f:10/mul net:1/f:10/sin":           "net 0-4, f 0-2, mul 0-1, sin 1-2, f 2-4, mul 2-3, sin 3-4",
+		"net:1/f:10/mul net:1/f:10/sin net:1/f:10/mul net:1/f:10/cos":           "net 0-4, f 0-4, mul 0-1, sin 1-2, mul 2-3, cos 3-4",
 		"net:1/lib.f:10/mul net:1/lib.f:10/sin net:1/lib.f:10/mul":              "net 0-3, lib.f 0-3, mul 0-1, sin 1-2, mul 2-3",
 		"net:1/f:9/cos net:1/f:10/mul net:1/f:11/sin net:1/f:10/mul net:2/f:11": "net 0-5, f 0-4, cos 0-1, mul 1-2, sin 2-3, mul 3-4, f 4-5",
 	} {
