@@ -275,24 +275,37 @@ func (m *model) firstUses(k int, all []*buffer) []int {
 // unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at a moment when autograd itself kept
 // it: before the gradient of a bias is reduced.
 func (m *model) unpacked(k int) func(end moment) moment {
-	const nearby = 16 // events between a reduction and the end of what its node saved, with sums of contributions, at most
-	all, biases := m.backward(k), m.biases()
-	isSum := func(b *buffer, end moment) bool { // or scratch of one
-		return m.op(b) == sumOp || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
+	all, biases, isBias := m.backward(k), m.biases(), m.biasesOfMatrices()
+	isSum := func(j int, end moment) bool { // or scratch of one
+		b := all[j]
+		return m.isSum(all, j) || isBias(all, j) || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
 	}
 	isAdded := func(b *buffer) bool { return m.op(b) == "add" && b.category == purpose.Gradient } // to an earlier contribution
 	return func(end moment) moment {
 		var sum *buffer
 		j := firstFrom(all, end.event) - 1
-		for ; j >= 0 && (isSum(all[j], end) || sum == nil && isAdded(all[j])); j-- {
+		for ; j >= 0 && (isSum(j, end) || sum == nil && isAdded(all[j])); j-- {
 			if !isAdded(all[j]) {
 				sum = all[j]
 			}
 		}
-		if sum != nil && j >= 0 && end.event-sum.begin.event < nearby {
+		if sum != nil && j >= 0 && end.event-sum.begin.event < nearby && (m.op(sum) != "" || m.apart || isBias(all, j+1)) {
 			return before.at(sum.begin.event)
 		}
 		return end
+	}
+}
+
+// nearby is how many events are between a reduction and the end of what its node saved, with sums of contributions, at most.
+const nearby = 16
+
+// biasesOfMatrices returns whether buffer i of a backward pass is the gradient of a bias right after that of its matrix, or a contribution to it: the
+// engine reduces it when the node is over. Others may be reduced within their node.
+func (m *model) biasesOfMatrices() func(backward []*buffer, i int) bool {
+	biases, isContribution := m.biases(), m.contributions()
+	isGradient := func(b *buffer) bool { return b.category == purpose.Gradient || isContribution(b) }
+	return func(backward []*buffer, i int) bool {
+		return i > 0 && biases[backward[i].size] && !biases[backward[i-1].size] && isGradient(backward[i]) && isGradient(backward[i-1])
 	}
 }
 

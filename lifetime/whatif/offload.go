@@ -10,52 +10,34 @@ import (
 // smallWeight is the size up to which weights do not count: biases and scales are not used in products.
 const smallWeight = 64 << 10
 
-// offload keeps what autograd saves on the host. Each buffer comes back for the operation that uses it, and so do weights.
+// offload keeps what autograd saves in passes that train on the host. Each buffer comes back for the operation that uses it, and so do weights.
 func (m *model) offload() string {
 	ends := map[*buffer]moment{}
-	bring := func(b *buffer, begin, end moment, category purpose.Category) {
-		if begin.compare(end) < 0 {
-			again := m.add(b, begin, end, b.size)
-			again.phase, again.category = purpose.Backward, category
-		}
-	}
-	isContribution := m.contributions()
+	isContribution, isBias := m.contributions(), m.biasesOfMatrices()
 	for k := range m.passes {
 		p := &m.passes[k]
 		if !p.trains() && !p.cut {
 			continue
 		}
-		uses, unpacked, dead, nodes := m.lastUses(k, nil), m.unpacked(k), m.deaths(k), m.backward(k)
-		recomputes, copied := slices.ContainsFunc(m.ofPass(k), func(b *buffer) bool { return b.part == purpose.Recomputation }), int64(0)
-		for _, b := range m.ofPass(k) {
+		of, uses, copied := m.ofPass(k), m.lastUses(k, nil), int64(0)
+		back := &back{m: m, p: p, nodes: m.backward(k), dead: m.deaths(k), unpacked: m.unpacked(k), isBias: isBias}
+		recomputes := slices.ContainsFunc(of, func(b *buffer) bool { return b.part == purpose.Recomputation })
+		first, last := noEvent, -1 // what trains saves
+		for _, b := range of {
+			if b.saved && b.size > smallest {
+				first, last = min(first, b.begin.event), b.begin.event
+			}
+		}
+		for _, b := range of {
 			switch {
-			case b.saved || b.dropped && p.trains():
+			case b.saved || b.dropped && b.begin.event > first && b.begin.event < last: // else an evaluation made it
 				if b.saved && (!p.cut || b.end.event < p.end) { // else its backward pass did not come
-					begin, end := nodeOf(nodes, dead, p.backward, b.end.event), unpacked(b.end)
-					if i := firstFrom(nodes, b.end.event) - 1; i >= 0 && m.does(b, program.OpSavesOwn) && nodes[i].begin.event > begin {
-						own := nodes[i].begin.event // of the node of the operation that made it; others that save it run before
-						bring(b, comesBack.at(begin).by(b.begin.event), unpacked(at(own)), b.category)
-						begin = own
-					}
-					bring(b, comesBack.at(begin).by(b.begin.event), end, b.category)
+					back.bring(b)
 				}
 				ends[b] = uses[b]
 			case b.size > smallWeight && (m.does(b, program.OpProduct) && (b.category == purpose.Gradient || isContribution(b) && !b.added && !recomputes) ||
 				m.op(b) == "" && b.category == purpose.Gradient):
-				then := at(consumed(dead, b.begin.event, p.end))
-				end := unpacked(then)
-				if end == then {
-					end.rank = released
-				}
-				i := firstFrom(nodes, b.begin.event)
-				for i < len(nodes) && m.op(nodes[i]) == m.op(b) {
-					i++
-				}
-				if i < len(nodes) { // of the next node, or a sum
-					end = end.earlier(before.at(nodes[i].begin.event))
-				}
-				begin := weightComesBack.at(nodeOf(nodes, dead, p.backward, b.begin.event+1)).by(b.begin.event)
-				bring(b, begin, end, purpose.TemporaryData)
+				back.bringWeight(b)
 			default:
 				continue
 			}
@@ -68,6 +50,72 @@ func (m *model) offload() string {
 	}
 	m.untilAll(ends)
 	return ""
+}
+
+// back is a backward pass to which buffers come back from the host.
+type back struct {
+	m        *model
+	p        *pass
+	nodes    []*buffer // what it makes
+	dead     []int     // see deaths
+	unpacked func(end moment) moment
+	isBias   func(backward []*buffer, i int) bool // see biasesOfMatrices
+}
+
+func (a *back) add(b *buffer, begin, end moment, category purpose.Category) {
+	if begin.compare(end) < 0 {
+		again := a.m.add(b, begin, end, b.size)
+		again.phase, again.category = purpose.Backward, category
+	}
+}
+
+// bring brings back what autograd saved, once for the node that frees it, and once for those before.
+func (a *back) bring(b *buffer) {
+	begin := nodeOf(a.nodes, a.dead, a.p.backward, b.end.event)
+	if own := a.ownNode(b); own > begin {
+		a.add(b, comesBack.at(begin).by(b.begin.event), a.unpacked(at(own)), b.category)
+		begin = own
+	}
+	a.add(b, comesBack.at(begin).by(b.begin.event), a.unpacked(b.end), b.category)
+}
+
+// bringWeight brings back the weight of gradient b.
+func (a *back) bringWeight(b *buffer) {
+	then := at(consumed(a.dead, b.begin.event, a.p.end))
+	end := a.unpacked(then)
+	if end == then {
+		end.rank = released
+	}
+	first := firstFrom(a.nodes, b.begin.event)
+	for _, next := range a.nodes[first:min(first+nearby, len(a.nodes))] {
+		if a.m.op(next) != a.m.op(b) { // of the next node, or a sum
+			end = end.earlier(before.at(next.begin.event))
+			break
+		}
+	}
+	a.add(b, weightComesBack.at(nodeOf(a.nodes, a.dead, a.p.backward, b.begin.event+1)).by(b.begin.event), end, purpose.TemporaryData)
+}
+
+// ownNode returns the first allocation of the node that frees a buffer, if other nodes use it, too: of the operation that made it, which saves its result,
+// or, where operators are not recorded, after the gradient of a bias, which is the last that a node makes. It is -1 if none is known.
+func (a *back) ownNode(b *buffer) int {
+	i := firstFrom(a.nodes, b.end.event) - 1
+	switch {
+	case i < 0:
+		return -1
+	case a.m.does(b, program.OpSavesOwn):
+		return a.nodes[i].begin.event
+	}
+	own := -1
+	for ; i > 0 && a.m.op(b) == "" && a.nodes[i].begin.event > b.end.event-nearby && !a.isBias(a.nodes, i); i-- {
+		if !a.m.isSum(a.nodes, i) {
+			own = a.nodes[i].begin.event
+		}
+	}
+	if i <= 0 || !a.isBias(a.nodes, i) {
+		return -1
+	}
+	return own
 }
 
 // nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event. All that a
