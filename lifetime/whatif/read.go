@@ -134,7 +134,7 @@ func (m *model) leaveOutOnce() {
 		}
 	}
 	for _, b := range m.buffers {
-		isOnce := !b.isFreed() && (b.phase == purpose.Forward || b.phase == purpose.Backward) && !later[m.pieceOf(b)]
+		isOnce := !b.isFreed() && b.phase != purpose.OptimizerPhase && !later[m.pieceOf(b)]
 		if b.pass == 0 && compares && isOnce {
 			b.pass = -1
 		}
@@ -210,10 +210,39 @@ func (m *model) findSaved() {
 			b.saved = m.isOpen(int(b.pass)) // a backward pass may come
 		}
 	}
+	m.findReleased()
 	for _, b := range cutOff { // a backward pass would have come, unless none does over what is like it
 		p := &m.passes[b.pass]
 		b.dropped = !p.trains() && ofDropped[b.site]
 		b.saved = !b.dropped && b.begin.event < p.backward
+	}
+}
+
+// findReleased finds what else a graph kept that ends without a backward pass, long after its own, as a variable held its loss: what is freed in one go with what only
+// autograd can hold.
+func (m *model) findReleased() {
+	isFree := make([]bool, m.n+1)
+	held := map[int][]*buffer{} // activations that backward passes leave, by when they are freed
+	for _, b := range m.buffers {
+		if !b.isFreed() {
+			continue
+		}
+		isFree[b.end.event] = true
+		if b.pass >= 0 && b.phase == purpose.Forward && b.category == purpose.Activation && !b.saved && m.passes[b.pass].outlives(b) && !m.passes[b.pass].cut {
+			held[b.end.event] = append(held[b.end.event], b)
+		}
+	}
+	var run []*buffer
+	for event, free := range isFree {
+		if run = append(run, held[event]...); free {
+			continue
+		}
+		if slices.ContainsFunc(run, func(b *buffer) bool { return b.dropped }) {
+			for _, b := range run {
+				b.dropped = true
+			}
+		}
+		run = run[:0]
 	}
 }
 
