@@ -313,25 +313,26 @@ func TestBuiltMetrics(t *testing.T) {
 }
 
 // TestBuiltLoss: of a loss in parts, its product is in parts, what a library needs between them or not, and so is the sum of the gradient of a bias,
-// with no scratch over few rows. That of an evaluation stays whole.
+// with no scratch over few rows. That of an evaluation stays whole, if lines of its own
+// compute it.
 func TestBuiltLoss(t *testing.T) {
 	isTemporary := purpose.Purpose{Category: purpose.TemporaryData, Phase: purpose.Forward}
 	isWorkspace := purpose.Purpose{Category: purpose.Workspace, Phase: purpose.Forward}
 	back := purpose.Purpose{Category: purpose.TemporaryData, Phase: purpose.Backward}
-	for _, evaluates := range []bool{false, true} {
+	for _, evaluates := range []string{"", "cross_entropy", "own_cross_entropy"} {
 		b := build()
 		b.alloc("net.weight", 6, ofParameter, b.site("empty", "init"))
 		b.alloc("net.bias", 1, ofParameter, b.site("empty", "init"))
-		forward := func(h, loss purpose.Purpose) {
+		forward := func(h, loss purpose.Purpose, function string) {
 			b.alloc("h", 4, h, b.site("relu", "forward"))
 			b.alloc("logits", 12, isTemporary, b.site("linear", "forward"))
 			b.alloc("workspace", 1, isWorkspace, b.site("linear", "forward"))
 			b.free("workspace")
-			b.alloc("softmax", 12, loss, b.site("log_softmax", "forward", "cross_entropy"))
+			b.alloc("softmax", 12, loss, b.site("log_softmax", "forward", function))
 			b.free("logits")
 		}
 		for range 3 {
-			forward(ofActivation, ofActivation)
+			forward(ofActivation, ofActivation, "cross_entropy")
 			b.alloc("nll", 12, back, b.site("nll_loss_backward"))
 			b.alloc("ofLogits", 12, back, b.site("_log_softmax_backward_data"))
 			b.free("nll", "softmax")
@@ -344,17 +345,17 @@ func TestBuiltLoss(t *testing.T) {
 			b.s.Marks = append(b.s.Marks, lifetime.Mark{Begin: b.now, End: b.now + 5, Kind: lifetime.Annotation, Text: "Optimizer.step#SGD.step"})
 			b.now += 10
 			b.free("ofWeight", "ofBias")
-			if evaluates {
-				forward(isTemporary, isTemporary)
+			if evaluates != "" {
+				forward(isTemporary, isTemporary, evaluates)
 				b.free("softmax", "h")
 			}
 		}
 		want := int64(7 + 4 + 3*6 + 4/2) // as the contributions of two parts are added, with what these made for the input
-		if evaluates {
+		if evaluates == "own_cross_entropy" {
 			want = 7 + 4 + 12 + 12
 		}
 		if peak, refused := run(t, b.engine(t), "loss.chunks=4"); (peak+unitBytes/2)/unitBytes != want {
-			t.Errorf("%t: %.2f units, want %d (%s)", evaluates, float64(peak)/unitBytes, want, refused)
+			t.Errorf("%q: %.2f units, want %d (%s)", evaluates, float64(peak)/unitBytes, want, refused)
 		}
 	}
 }

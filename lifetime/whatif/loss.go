@@ -16,17 +16,21 @@ type lossChunker struct {
 	parts   int
 	weights map[int64]bool   // sizes
 	scores  map[int64]bool   // sizes of what losses take
+	lines   map[int32]bool   // of the program, that compute losses which train
 	gone    map[*buffer]bool // parts take its place
 	done    bool
 }
 
 // chunkLoss computes the loss and the product before it in parts under checkpointing.
 func (m *model) chunkLoss(parts int) string {
-	c := lossChunker{m: m, parts: parts, weights: m.sizes(isParameter), scores: map[int64]bool{}, gone: map[*buffer]bool{}}
+	c := lossChunker{m: m, parts: parts, weights: m.sizes(isParameter), scores: map[int64]bool{}, lines: map[int32]bool{}, gone: map[*buffer]bool{}}
 	for k := range m.passes {
 		if refused := c.pass(k); refused != "" {
 			return refused
 		}
+	}
+	for k := range m.passes {
+		c.evaluation(k)
 	}
 	if !c.done {
 		return "no cross entropy with a backward pass is on a stack"
@@ -48,7 +52,7 @@ func (c *lossChunker) pass(k int) (refused string) {
 	for i, b := range all {
 		switch {
 		case m.isOfLoss(b):
-			if size, to = max(size, b.size), i; from < 0 && b.end.event > p.backward && b.size > smallest && b.category != purpose.Workspace {
+			if size, to = max(size, b.size), i; from < 0 && b.end.event > p.backward && !b.dropped && b.size > smallest && b.category != purpose.Workspace {
 				from = first
 			}
 		case from < 0: // an evaluation before has a loss, too
@@ -65,20 +69,42 @@ func (c *lossChunker) pass(k int) (refused string) {
 		return "what the loss keeps for the backward pass is not on the device"
 	}
 	isScore := func(b *buffer) bool { return b.size == size || b.size == size/2 } // half under autocast
-	isOfLibrary := func(b *buffer) bool { return b.category == purpose.Workspace || b.isScratch() }
-	for from > 0 && isOfLibrary(all[from-1]) {
-		from--
-	}
-	if from > 0 && isScore(all[from-1]) { // the product whose result the loss takes
-		from--
-	}
 	c.scores[size], c.scores[size/2], c.done = true, true, true
-	loss := filter(all[from:to+1], func(b *buffer) bool { return !isOfLibrary(b) })
-	c.compute(k, loss, c.backwardOf(k, loss, isScore))
+	loss := withProduct(all[:to+1], from, isScore)
+	c.lines[m.userLine(loss[len(loss)-1])] = true
+	back := c.backwardOf(k, loss, isScore)
+	c.compute(k, loss, &back)
 	if p.cut && m.isUnnamed() { // nothing tells when its backward pass ends
 		m.widen(size, 0)
 	}
 	return ""
+}
+
+// evaluation computes the losses of pass k that do not train in parts, too, if the same lines compute them.
+func (c *lossChunker) evaluation(k int) {
+	m, all := c.m, c.m.forward(k)
+	isScore := func(b *buffer) bool { return c.scores[b.size] }
+	for from, b := range all {
+		to := from
+		for to < len(all) && m.isOfLoss(all[to]) && !c.gone[all[to]] && c.lines[m.userLine(all[to])] {
+			to++
+		}
+		if to > from && isScore(b) {
+			c.compute(k, withProduct(all[:to], from, isScore), nil)
+		}
+	}
+}
+
+// withProduct returns the buffers of a loss from one on, but for those of libraries, and before them the product whose result it takes.
+func withProduct(all []*buffer, from int, isScore func(b *buffer) bool) []*buffer {
+	isOfLibrary := func(b *buffer) bool { return b.category == purpose.Workspace || b.isScratch() }
+	for from > 0 && isOfLibrary(all[from-1]) {
+		from--
+	}
+	if from > 0 && isScore(all[from-1]) {
+		from--
+	}
+	return filter(all[from:], func(b *buffer) bool { return !isOfLibrary(b) })
 }
 
 // cutOff is pass if the loss itself was cut off: there is nothing yet but one part.
@@ -154,8 +180,8 @@ func (c *lossChunker) backwardOf(k int, loss []*buffer, isScore func(b *buffer) 
 	return made
 }
 
-// compute puts parts in the place of a loss of pass k.
-func (c *lossChunker) compute(k int, loss []*buffer, back lossBackward) {
+// compute puts parts in the place of a loss of pass k, and of what its backward pass makes; nil = it has none.
+func (c *lossChunker) compute(k int, loss []*buffer, back *lossBackward) {
 	m, forwards, backwards := c.m, loss[0].begin.event, c.m.passes[k].backward
 	part := func(b *buffer, begin, end moment) *buffer {
 		return m.add(b, begin, end, int64(float64(b.size)/float64(c.parts)))
@@ -176,7 +202,12 @@ func (c *lossChunker) compute(k int, loss []*buffer, back lossBackward) {
 				end = noEvent // of the part
 			}
 			part(b, in(forwards, b.begin.event, itself), in(forwards, end, itself))
-			part(b, in(backwards, b.begin.event, itself), in(backwards, b.end.event, itself)).phase = purpose.Backward
+			if back != nil {
+				part(b, in(backwards, b.begin.event, itself), in(backwards, b.end.event, itself)).phase = purpose.Backward
+			}
+		}
+		if back == nil {
+			continue
 		}
 		for _, b := range back.products {
 			c.gone[b] = true
