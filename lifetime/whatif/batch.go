@@ -162,6 +162,11 @@ func (m *model) ofWeights() map[int32]origin {
 	for like := range m.weightCopies() {
 		all[like] = isProved
 	}
+	for _, b := range m.buffers {
+		if m.isComputed(b) && m.hasCall(b, "get_parametrized") { // torch.nn.utils.parametrize
+			all[b.like] = isProved
+		}
+	}
 	for k := range m.passes {
 		made, backs, masks := m.perSize(k)
 		isBack := func(of elementwise) bool { return len(made[of].saved) > 0 && backs[of.size] > 0 }
