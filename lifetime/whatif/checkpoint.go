@@ -100,7 +100,7 @@ func (m *model) checkpoint(v string) string {
 // redone is a unit that a backward pass computes again.
 type redone struct {
 	unit unit
-	in   *buffer   // what it takes, if no backward pass needs that: checkpointing keeps it; nil = none is known
+	in   []*buffer // what it takes, if no backward pass needs that: checkpointing keeps it
 	out  *buffer   // what it hands on
 	all  []*buffer // everything that the pass makes from its first to its last buffer, in order
 	end  int       // the next buffer of the pass begins
@@ -117,7 +117,8 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 			continue
 		}
 		r := redone{unit: u, out: m.output(u), end: m.passes[k].backward, dies: noEvent}
-		in := m.output(units[max(j-1, 0)])
+		last := m.output(units[max(j-1, 0)])
+		in := last
 		for _, b := range all {
 			switch {
 			case b.size == in.size && b.begin.compare(in.begin) > 0 && b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0:
@@ -131,8 +132,12 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 				}
 			}
 		}
-		if j > 0 && !in.saved && in.end.compare(u.first().begin) > 0 {
-			r.in = in
+		for _, b := range all {
+			isRunning := b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0
+			isArgument := in == last && b.size > smallest && b.end.event < r.end && b.category != purpose.Workspace // nothing takes it afterwards, nor before
+			if isRunning && !b.saved && (b == in && j > 0 || isArgument) {
+				r.in = append(r.in, b)
+			}
 		}
 		found = append(found, r)
 	}
@@ -170,8 +175,10 @@ func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
 			anchor = m.backwardBegins(k, r.unit, r.dies, false)
 		}
 		again := c.again(k, r, anchor, isReached, uses)
-		if r.in != nil && p.trains() {
-			c.ends[r.in] = r.in.end.later(after.at(min(r.done, p.end)))
+		for _, b := range r.in {
+			if p.trains() {
+				c.ends[b] = b.end.later(after.at(min(r.done, p.end)))
+			}
 		}
 		switch {
 		case isReached:
