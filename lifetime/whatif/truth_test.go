@@ -658,6 +658,15 @@ func TestFamilies(t *testing.T) {
 		{"variable", "accumulate=4", 45790208, .001},
 		{"halves", "accumulate=4", 118351872, .001}, // a variable keeps the first batch
 		{"halves", "checkpoint=blocks", 49162752, .001},
+		{"graphs_factors", "offload=activations", 19961344, .004}, // a call of one line that calls one kind of module twice
+		{"graphs_field", "offload=activations", 29698560, .001},   // each activation comes back for two nodes, without operators
+		{"graphs_validates", "offload=activations", 43653632, .001},
+		{"graphs_validates", "no_grad", 23886848, .001}, // a variable holds the graph of an evaluation
+		{"graphs_validates", "batch=0.5", 32081920, .001},
+		{"graphs_validates", "loss.chunks=4", 27483648, .001},
+		{"graphs_shared", "freeze=net.embed.*|net.encoder.*", 24163328, .001}, // the head has the size of the embedding
+		{"graphs_store", "accumulate=2", 50259968, .001},
+		{"graphs_results", "checkpoint=blocks", 41481216, .001}, // blocks take two results
 		{"turns_nets", "optimizer=momentum", 19655680, .001},
 		{"turns_nets", "optimizer=sgd", 15975936, .001},
 		{"turns_nets", "optimizer=adamw", 27306496, .001},
