@@ -196,6 +196,8 @@ const (
 	OpHalf          Operator = 1 << iota // autocast: its result has 16 bits, and so have copies of its operands
 	OpFloat                              // autocast: its result has 32 bits
 	OpSavesOwn                           // it saves its result for the backward pass, not its operand
+	OpSavesOperand                       // it saves its operand, and is a function of that alone
+	OpReduces                            // its result is of rows of its operand
 	OpWeight                             // its second operand may be a weight
 	OpProduct                            // makes the gradient of a weight, and that of its input
 	OpLinear                             // a module Linear runs it
@@ -233,16 +235,19 @@ var operators = []struct {
 	{"rnn_tanh_cell rnn_relu_cell", OpRecurrent},
 	{"convolution_backward", OpProduct},
 	{"softmax log_softmax exp", OpFloat | OpSavesOwn},
-	{"group_norm sum prod cumsum cumprod norm linalg_vector_norm dist cdist cosine_similarity logsumexp softplus", OpFloat},
+	{"sum prod cumsum cumprod norm linalg_vector_norm dist cdist cosine_similarity", OpFloat},
+	{"group_norm logsumexp softplus log log10 log2 log1p pow square acos asin cosh sinh", OpFloat | OpSavesOperand},
 	{"arange", OpFloat | OpNumbers},
 	{"randint randperm argmax argmin argsort one_hot multinomial nonzero bincount searchsorted", OpNumbers},
 	{"max min topk sort median cummax", OpIndices},
-	{"log log10 log2 log1p expm1 pow rsqrt reciprocal acos asin cosh sinh tan", OpFloat},
+	{"expm1 rsqrt reciprocal tan", OpFloat},
 	{"mse_loss l1_loss smooth_l1_loss huber_loss nll_loss kl_div binary_cross_entropy_with_logits triplet_margin_loss", OpFloat},
-	{"embedding layer_norm native_layer_norm", OpFloat | OpPerToken},
+	{"embedding", OpFloat | OpPerToken},
+	{"layer_norm native_layer_norm", OpFloat | OpPerToken | OpSavesOperand},
 	{"relu", OpSavesOwn | OpPerToken},
 	{"tanh sigmoid", OpSavesOwn},
-	{"gelu silu", OpPerToken},
+	{"mean var std var_mean amax amin", OpReduces},
+	{"gelu silu", OpPerToken | OpSavesOperand},
 	{"lstm gru rnn_tanh rnn_relu", OpOverTime | OpRecurrent},
 	{"eq ne lt le gt ge logical_not bitwise_not", OpCompares},
 	{"to _to_copy copy_", OpCast | OpElements | OpStores},

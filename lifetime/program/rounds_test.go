@@ -101,7 +101,7 @@ func TestOperators(t *testing.T) {
 		"aten::mm":                   program.OpHalf | program.OpWeight | program.OpLinear | program.OpProduct,
 		"softmax":                    program.OpFloat | program.OpSavesOwn | program.OpSoftmax,
 		"_log_softmax_backward_data": program.OpSoftmax | program.OpLogSoftmax,
-		"native_layer_norm":          program.OpFloat | program.OpPerToken | program.OpNorm,
+		"native_layer_norm":          program.OpFloat | program.OpPerToken | program.OpSavesOperand | program.OpNorm,
 		"convolution":                program.OpHalf | program.OpWeight | program.OpConv,
 		"convolution_backward":       program.OpProduct | program.OpConv,
 		"lstm_cell":                  program.OpHalf | program.OpRecurrent,

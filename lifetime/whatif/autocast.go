@@ -28,7 +28,7 @@ func (m *model) autocast() string {
 		}
 		a := &autocaster{
 			m: m, pass: k, uses: m.lastUses(k, nil), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, fixed: fixed, moved: map[*buffer][2]moment{},
-			producers: map[*buffer]*operation{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
+			producers: map[*buffer]*operation{}, scaled: map[*operation]int64{}, indexed: map[*operation]int64{}, parts: map[int64]int{}, recent: map[int64][]*buffer{}, kept: map[int64]*buffer{}, casts: map[*buffer]bool{}, of: map[*buffer]*operation{}, losses: map[int64]bool{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 		}
 		slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
 		if slices.ContainsFunc(a.backward, isGradient) {
@@ -78,6 +78,15 @@ type autocaster struct {
 	operations []operation
 	producers  map[*buffer]*operation // by result
 	saved      []*buffer              // by end
+	indexed    map[*operation]int64   // size of what is indexed
+	scaled     map[*operation]int64   // size of what it takes, which is less; of a parameter: smallest
+	parts      map[int64]int          // of gradients of weights that are used several times
+	constants  []int64                // sizes of buffers of the model
+	recent     map[int64][]*buffer    // the last results, by size
+	kept       map[int64]*buffer      // the last one that is saved
+	of         map[*buffer]*operation // by the gradient of its weight
+	casts      map[*buffer]bool       // gradients of weights whose product copies its operand
+	losses     map[int64]bool         // sizes of what losses take in 16 bits
 }
 
 // operation is what one operator makes in a forward pass.
@@ -87,6 +96,7 @@ type operation struct {
 	does     program.Operator
 	result   *buffer
 	gradient *buffer // of its weight; nil = not known
+	index    int
 }
 
 func (a *autocaster) apply() {
@@ -119,8 +129,10 @@ func (a *autocaster) done(gradient *buffer) moment {
 
 func (a *autocaster) cast() string {
 	var gradients []*buffer // of matrices, last first
+	isContribution := a.m.contributions()
 	for q, b := range a.backward {
-		if isGradient(b) && (a.m.does(b, program.OpProduct) || a.isClone(q)) {
+		isBias := a.m.does(b, program.OpConv) && a.m.biases()[b.size]
+		if isGradient(b) && (a.m.does(b, program.OpProduct) && !isBias || a.isClone(q)) || isContribution(b) && a.m.op(b) == "mm" {
 			gradients = append(gradients, b)
 		}
 	}
@@ -158,30 +170,129 @@ func (a *autocaster) readOperations() {
 				of.result = b
 			}
 		}
-		a.producers[of.result] = of
+		a.producers[of.result], of.index = of, i
 	}
 }
 
-// matchWeights tells which operation has which weight, if there are as many as gradients, and adds copies of weights.
+// matchWeights tells which operation has which weight, and adds copies of weights: nodes run in the reverse order of operations. Where there are not as many
+// gradients, an operation has the next one of its kind for which what is freed with it is an operand.
 func (a *autocaster) matchWeights(gradients []*buffer) {
-	var weighted []*operation
+	var weighted, products []*operation
 	for i := range a.operations {
-		if a.operations[i].does.Is(program.OpWeight) {
-			weighted = append(weighted, &a.operations[i])
+		if o := &a.operations[i]; o.does.Is(program.OpWeight) {
+			weighted = append(weighted, o)
+		}
+		if o := &a.operations[i]; o.does.Is(program.OpWeight) || o.op == "matmul" {
+			products = append(products, o)
 		}
 	}
+	isOf, parts := numbersOf(filter(gradients, isGradient)), numbersOf(gradients)
+	next := len(products)
+	for size, n := range parts {
+		if isOf[size] == 0 {
+			a.parts[size] = n
+		}
+	}
+	defer a.findScaled()
 	for i, g := range gradients {
 		of := &a.operations[0]
 		if len(weighted) == len(gradients) {
 			of = weighted[len(gradients)-1-i]
 			of.gradient = g
+		} else if k := a.matching(g, products[max(0, next-mostMatched):next]); k > 0 {
+			next -= k
+			of = products[next]
+			of.gradient = g
 		}
-		a.put(of.first(), g.size/2, castsWeight.at(of.first().begin.event), freesWeightCopy.at(a.done(g).event))
+		switch end := freesWeightCopy.at(a.done(g).event); {
+		case isOf[g.size] == parts[g.size]:
+			a.put(of.first(), g.size/2, castsWeight.at(of.first().begin.event), end)
+		case isGradient(g):
+			a.put(a.operations[0].first(), g.size/2, castsWeight.at(a.operations[0].first().begin.event), end)
+		case isOf[g.size] == 0:
+			if parts[g.size]--; parts[g.size] == 0 {
+				a.put(of.first(), g.size/2, castsWeight.at(of.first().begin.event), end)
+				parts[g.size] = -1
+			}
+		}
 	}
 }
 
+// findScaled finds the sums and products that take a parameter element by element: its gradient is a sum, and not of the node of a matrix.
+func (a *autocaster) findScaled() {
+	next := len(a.operations) // the operation whose node ran last
+	for i := range a.operations {
+		if g := a.operations[i].gradient; g != nil {
+			a.of[g] = &a.operations[i]
+		}
+	}
+	var last *buffer // that is no sum
+	for _, b := range a.backward {
+		if o := a.of[b]; o != nil {
+			next = o.index
+		}
+		if a.m.op(b) != sumOp {
+			if b.size > smallest {
+				last = b
+			}
+			continue
+		}
+		if last == nil || a.m.does(last, program.OpProduct) || last.size < b.size || b.size <= smallest {
+			continue
+		}
+		isProduct, size := a.m.op(last) == "mul", b.size
+		if isGradient(b) {
+			size = smallest
+		} else if !isProduct {
+			continue
+		}
+		for k := next - 1; k >= max(0, next-mostMatched) && a.operations[k].gradient == nil; k-- {
+			o := &a.operations[k]
+			if o.result != nil && o.result.size == last.size && (isProduct && o.op == "mul" || !isProduct && (o.op == "add" || o.op == "sub")) && a.scaled[o] == 0 {
+				a.scaled[o] = size
+				break
+			}
+		}
+		last = nil // scratch of the sum
+	}
+}
+
+// mostMatched are how many products are looked at for the gradient of a weight.
+const mostMatched = 64
+
+// matching returns how many products from the end there are to that with a gradient; 0 = it is not known.
+func (a *autocaster) matching(g *buffer, products []*operation) int {
+	isConv, done := a.m.does(g, program.OpConv), a.done(g).event
+	j, _ := slices.BinarySearchFunc(a.saved, g.begin, func(b *buffer, at moment) int { return b.end.compare(at) })
+	for k, o := range slices.Backward(products) {
+		if o.does.Is(program.OpConv) != isConv {
+			continue
+		}
+		if isConv {
+			return len(products) - k
+		}
+		o.gradient = g
+		for _, b := range a.saved[j:] {
+			if b.end.event > done+mostFreed {
+				break
+			}
+			if b.begin.compare(o.first().begin) < 0 && takes(o, b) {
+				return len(products) - k
+			}
+		}
+		o.gradient = nil
+	}
+	return 0
+}
+
+// mostFreed are events in which a node frees what it saved.
+const mostFreed = 6
+
 // isClone reports whether gradient q of the backward pass is a copy, in another order, of what a product just made.
 func (a *autocaster) isClone(q int) bool {
+	if a.m.op(a.backward[q]) == "add" {
+		return false
+	}
 	const within = 3 // buffers that a node makes from a product to the copy of its result, at most
 	for j := q - 1; j >= max(0, q-within); j-- {
 		if x := a.backward[j]; x.size == a.backward[q].size && a.m.does(x, program.OpProduct) {
@@ -195,12 +306,23 @@ func (a *autocaster) isClone(q int) bool {
 func (a *autocaster) castForward() {
 	var prev *operation           // the last one with a result
 	floats := map[int64]*buffer{} // results of 32 bits that end last, by size
+	sums := map[int64][]*buffer{} // the same, all that a sum may take
 	isHalfOf := map[int64]bool{}  // has the last result of a size 16 bits?
 	added := a.m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && a.m.op(b) == "index_select" })
+	for _, b := range a.m.ofPass(a.pass) {
+		if b.category == purpose.Input && b.size > smallest {
+			sums[b.size] = append(sums[b.size], b)
+		}
+	}
+	a.findConstants()
+	a.findIndexed()
 	for i := range a.operations {
 		o := &a.operations[i]
 		first, isHalf := o.first(), prev != nil && a.half[prev.result]
 		switch {
+		case o.does.Is(program.OpAttention):
+			a.attend(o)
+			a.halve(o)
 		case o.does.Is(program.OpHalf):
 			a.multiply(o, prev, floats)
 			a.halve(o)
@@ -208,24 +330,162 @@ func (a *autocaster) castForward() {
 			if isHalf && first.size > smallest {
 				a.castLoss(first)
 			}
-		case isHalf && o.does.Is(program.OpFloat) && o.does.Is(program.OpNorm) && !o.does.Is(program.OpPerToken): // of groups
-			a.castOperand(o, prev, prev.result, prev.result.size)
 		case o.does.Is(program.OpFloat):
-		case i > 1 && o.op == "mul" && isHalf && prev.does.Is(program.OpHalf) && a.fixed[a.operations[i-2].first().like] != 0: // by scales of 32 bits
+			a.castFloat(o, prev)
 		case o.op == "":
 		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
 				a.put(prev.result, prev.result.size, castsOperand.at(first.begin.event), prev.result.end.later(hasCast.at(first.begin.event)))
 			}
-		case isHalf && (o.op != "add" || o.result == nil || floats[o.result.size] == nil || floats[o.result.size].end.compare(o.result.begin) <= 0): // no operand has 32 bits
+		case a.isHalfResult(i, prev, sums):
 			a.halve(o)
 		}
+		if operand := a.operandOf(o, prev); operand != nil && !o.does.Is(program.OpNorm|program.OpHalf) && (!isBinary(o) || o.op == "mul") { // a function of one: x + f(x) rather has a product or a normalization
+			sums[operand.size] = slices.DeleteFunc(sums[operand.size], func(b *buffer) bool { return b == operand })
+		}
 		if b := o.result; b != nil {
-			prev, isHalfOf[b.size] = o, a.half[b]
+			prev, isHalfOf[b.size], a.recent[b.size] = o, a.half[b], lastOf(append(a.recent[b.size], b))
 			if last := floats[b.size]; !a.half[b] && (last == nil || last.end.compare(b.end) < 0) {
 				floats[b.size] = b
 			}
+			if !a.half[b] {
+				sums[b.size] = lastOf(append(sums[b.size], b))
+			}
+			if b.saved {
+				a.kept[b.size] = b
+			}
 		}
+	}
+}
+
+// lastOf returns the last results that may be taken.
+func lastOf(all []*buffer) []*buffer {
+	const most = 16
+	return all[max(0, len(all)-most):]
+}
+
+// last returns the last result of a size that is there when an operation begins; nil = none is.
+func (a *autocaster) last(size int64, o *operation) *buffer {
+	for _, b := range slices.Backward(a.recent[size]) {
+		if b.end.compare(o.first().begin) > 0 {
+			return b
+		}
+	}
+	return nil
+}
+
+func isBinary(o *operation) bool {
+	return o.op == "mul" || o.op == "add" || o.op == "sub" || o.op == "div"
+}
+
+// findIndexed finds what is indexed: backward makes zeros of its size, and puts gradients into them.
+func (a *autocaster) findIndexed() {
+	var zeros []*buffer
+	for q, b := range a.backward[:max(0, len(a.backward)-1)] {
+		if a.m.op(b) == "new_zeros" && a.m.op(a.backward[q+1]) == "_index_put_impl_" {
+			zeros = append(zeros, b)
+		}
+	}
+	var all []*operation
+	for i := range a.operations {
+		if o := &a.operations[i]; o.op == "index" {
+			all = append(all, o)
+		}
+	}
+	for i, o := range slices.Backward(all) {
+		if len(all) == len(zeros) {
+			a.indexed[o] = zeros[len(all)-1-i].size
+		}
+	}
+}
+
+// findConstants finds the sizes of buffers of the model that operations may take: a running mean is only of a normalization.
+func (a *autocaster) findConstants() {
+	hasRunning := slices.ContainsFunc(a.operations, func(o operation) bool { return o.op == "batch_norm" })
+	for size := range a.m.sizes(is(purpose.ModelBuffer)) {
+		if size > smallest && len(a.constants) < mostConstants && !(hasRunning && size <= largestBias) {
+			a.constants = append(a.constants, size)
+		}
+	}
+}
+
+const mostConstants = 16
+
+// over returns when the next operation begins.
+func (a *autocaster) over(o *operation) moment {
+	if i := o.index + 1; i < len(a.operations) {
+		return a.operations[i].first().begin
+	}
+	return at(a.m.passes[a.pass].backward)
+}
+
+// operandOf returns what an operation that computes element by element takes: the result before it, or the last one of its size.
+func (a *autocaster) operandOf(o, prev *operation) *buffer {
+	if o.result == nil || prev == nil {
+		return nil
+	}
+	takes := o.result.size
+	if o.does.Is(program.OpFloat) { // its result may be of rows
+		for _, b := range o.unit {
+			takes = max(takes, b.size)
+		}
+	}
+	if size := a.indexed[o]; size > 0 {
+		return a.last(size, o)
+	}
+	if o.does.Is(program.OpReduces) || prev.result.end.compare(o.first().begin) > 0 && prev.result.end.compare(a.over(o)) <= 0 {
+		return prev.result
+	}
+	if o.does.Is(program.OpSavesOperand) && !prev.result.saved && a.kept[takes] != nil {
+		return a.kept[takes]
+	}
+	if last := a.last(takes, o); prev.result.size != takes && last != nil {
+		return last
+	}
+	return prev.result
+}
+
+// isHalfResult reports whether operation i, of the kind that has the widest type of what it takes, has a result of 16 bits.
+func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buffer) bool {
+	o := &a.operations[i]
+	operand := a.operandOf(o, prev)
+	switch {
+	case prev == nil || o.result == nil:
+		return prev != nil && a.half[prev.result]
+	case operand != nil && a.indexed[o] > 0:
+		return a.half[operand]
+	case !isBinary(o) && operand != nil && operand.size == o.result.size:
+		return a.half[operand]
+	case !isBinary(o):
+		return a.half[prev.result]
+	case !a.half[operand] || !a.half[prev.result] || a.scaled[o] == smallest:
+		return false
+	case a.scaled[o] > 0:
+		by := a.last(a.scaled[o], o)
+		return by == nil || a.half[by]
+	case o.op == "add" && slices.ContainsFunc(sums[o.result.size], func(b *buffer) bool { return b.end.compare(o.result.begin) > 0 }):
+		return false
+	case a.m.runs(o.result, "fast_set_up"): // with another one of its size
+		isOther := func(b *buffer) bool { return b != operand && b.end.compare(o.first().begin) > 0 }
+		return o.op != "mul" || !slices.ContainsFunc(sums[o.result.size], isOther) || slices.ContainsFunc(a.recent[o.result.size], func(b *buffer) bool { return a.half[b] && isOther(b) })
+	}
+	if !slices.ContainsFunc(a.constants, func(size int64) bool { return size < o.result.size && o.result.size%size == 0 }) {
+		return true
+	}
+	isScore := i+1 < len(a.operations) && a.operations[i+1].does.Is(program.OpOfActivations|program.OpSoftmax)
+	return o.op == "div" || o.op == "mul" && isScore
+}
+
+// castFloat adds the copy of 32 bits that an operation takes which computes in 32: its node keeps it if it needs its operand.
+func (a *autocaster) castFloat(o, prev *operation) {
+	operand := a.operandOf(o, prev)
+	isOfSize := func(b *buffer) bool { return b.size == operand.size }
+	switch {
+	case operand == nil || !a.half[operand] || o.does.Is(program.OpNumbers|program.OpEmbedding):
+	case strings.Contains(o.op, "loss") || o.does.Is(program.OpSavesOperand) && slices.ContainsFunc(o.unit, isOfSize):
+		a.castOperand(o, a.producers[operand], operand, operand.size)
+	case slices.ContainsFunc(o.unit, isOfSize):
+		a.put(o.first(), operand.size, castsOperand.at(o.first().begin.event), hasCast.at(o.last().begin.event))
 	}
 }
 
@@ -233,7 +493,7 @@ func (a *autocaster) castForward() {
 func (a *autocaster) halve(o *operation) {
 	for i, b := range o.unit {
 		isMask := i+1 < len(o.unit) && o.unit[i+1].size == 4*b.size
-		if !isMask && b.size > smallest {
+		if !isMask && !isCounted(o.unit, i) && b.size > smallest {
 			a.half[b] = true
 		}
 	}
@@ -241,7 +501,7 @@ func (a *autocaster) halve(o *operation) {
 
 // castLoss has 16 bits for what a loss takes, until the gradient of its softmax, and a copy of 32.
 func (a *autocaster) castLoss(b *buffer) {
-	a.half[b] = true
+	a.half[b], a.losses[b.size] = true, true
 	end := b.end
 	for _, g := range a.backward {
 		if a.m.op(g) == logSoftmaxBackward && g.begin.compare(b.end) < 0 {
@@ -275,10 +535,38 @@ func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
 					operand, producer = b, a.producers[b]
 				}
 			}
+			for _, of := range a.recent {
+				if b := of[len(of)-1]; a.half[b] && fits(b) && !fits(operand) {
+					operand, producer = b, a.producers[b]
+				}
+			}
 		}
 	}
 	if operand != nil && !a.half[operand] {
+		a.casts[g] = true
 		a.castOperand(o, producer, operand, operand.size/2)
+	}
+}
+
+// attend adds copies of queries, keys and values of 32 bits, which end with what attention saves itself.
+func (a *autocaster) attend(o *operation) {
+	end := never
+	for _, b := range o.unit {
+		if b.saved {
+			end = end.earlier(b.end)
+		}
+	}
+	if end == never {
+		return
+	}
+	first, _ := slices.BinarySearchFunc(a.saved, end.event-mostFreed, func(b *buffer, event int) int { return b.end.event - event })
+	for _, b := range a.saved[first:] {
+		if b.end.event > end.event+mostFreed {
+			break
+		}
+		if p := a.producers[b]; p != nil && p.index < o.index && !a.half[b] {
+			a.castOperand(o, p, b, b.size/2)
+		}
 	}
 }
 
@@ -301,46 +589,115 @@ func takes(o *operation, operand *buffer) bool {
 		n := math.Sqrt(float64(x.size) / float64(y.size) * float64(o.gradient.size) / 4)
 		return math.Abs(n-math.Round(n)) < 1e-6
 	}
-	return o.result != nil && isSquare(operand, o.result) && isSquare(o.result, operand)
+	isRows := func(b *buffer) bool {
+		columns := int64(math.Round(math.Sqrt(float64(b.size) / float64(o.result.size) * float64(o.gradient.size) / 4)))
+		return columns > 0 && b.size%(4*columns) == 0
+	}
+	return o.result != nil && isSquare(operand, o.result) && isSquare(o.result, operand) && isRows(operand)
 }
 
 var isGradient = is(purpose.Gradient)
 
 const logSoftmaxBackward = "_log_softmax_backward_data"
 
+// castIncoming adds the copy of a gradient of 32 bits which the node of a product takes, that makes buffer q of the backward pass first. The gradient is the one
+// before another buffer, such as of the sum of a bias that was added.
+func (a *autocaster) castIncoming(made, q int) bool {
+	gradient := a.backward[made-1]
+	const within = 3 // buffers of a node to the gradient of its weight
+	next := a.backward[q].begin.event
+	for _, b := range a.backward[q:min(q+within, len(a.backward))] {
+		if o := a.of[b]; o != nil && o.result.size == gradient.size && gradient.end.event > next {
+			done := at(a.done(b).event)
+			a.put(gradient, gradient.size/2, castsWeight.at(a.backward[made].begin.event), done)
+			if gradient.end.compare(done) <= 0 {
+				a.moved[gradient] = [2]moment{gradient.begin, castsOperand.at(next)}
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// kind is what operators of a name make, of a size.
+type kind struct {
+	op   string
+	size int64
+}
+
+// made returns how many results of a kind have 32 bits, and how many 16.
+func (a *autocaster) made() map[kind][2]int {
+	all := map[kind][2]int{}
+	for i := range a.operations {
+		if o := &a.operations[i]; o.result != nil {
+			of := all[kind{o.op, o.result.size}]
+			if a.half[o.result] {
+				of[1]++
+			} else {
+				of[0]++
+			}
+			all[kind{o.op, o.result.size}] = of
+		}
+	}
+	return all
+}
+
 // castBackward mirrors in the backward pass what was done in the forward pass.
 func (a *autocaster) castBackward() {
 	m := a.m
-	ofHalf := map[string]bool{} // operators whose forward result has 16 bits
-	for b := range a.half {
-		ofHalf[m.op(b)] = true
-	}
-	isHalf := false // the last gradient
+	made := a.made()
+	isHalf, isContribution := false, m.contributions() // the last gradient
+	var gradient *buffer                               // of the node, if it makes that of a weight first
+	afterLast := 0                                     // index after the last gradient
 	for q, b := range a.backward {
 		op := m.op(b)
 		forward, isNode := strings.CutSuffix(strings.TrimPrefix(op, "native_"), "_backward")
+		of := made[kind{strings.Replace(forward, "threshold", "relu", 1), b.size}]
+		if m.does(b, program.OpProduct) && !isHalf && afterLast > 0 {
+			isHalf = a.castIncoming(afterLast, q)
+		}
+		if op != sumOp && b.size > smallest {
+			afterLast = q + 1
+		}
 		switch isProduct := m.does(b, program.OpProduct); {
 		case b.category == purpose.Workspace || b.size <= smallest:
+		case isContribution(b) && !isGradient(b) && isProduct:
+			if a.parts[b.size] != 1 { // they are added in 16 bits
+				a.half[b] = true
+			} else {
+				a.put(b, b.size/2, b.begin, after.at(b.begin.event))
+			}
+			isHalf = true
+		case isContribution(b) && op == "add" && a.parts[b.size] > 1:
+			if a.parts[b.size]--; a.parts[b.size] > 1 {
+				a.half[b] = true
+			}
 		case isGradient(b) && isProduct:
 			done := a.done(b).event
 			a.put(b, b.size/2, b.begin, freesHalfGradient.at(done))
 			a.moved[b] = [2]moment{castsGradient.at(done), b.end.later(leastGradient.at(done))} // it may be added to another one at once
-			isHalf = true
+			isHalf, gradient = !a.casts[b], b
 		case isGradient(b) && a.isClone(q):
 			a.put(b, b.size, castsClone.at(b.begin.event), freesClone.at(b.begin.event))
 		case isGradient(b):
-		case op == "nll_loss_backward": // it has 32 bits, and a copy of 16 for the softmax before it
+		case op == logSoftmaxBackward && !a.losses[b.size]:
+			isHalf = false
+		case op == "nll_loss_backward" && a.losses[b.size]: // it has 32 bits, and a copy of 16 for the softmax before it
 			if i := slices.IndexFunc(a.backward[q+1:], func(next *buffer) bool { return next.size == b.size }); i >= 0 {
 				next := a.backward[q+1+i].begin.event
 				a.put(b, b.size/2, castsWeight.at(next), b.end)
 				a.moved[b] = [2]moment{b.begin, castsOperand.at(next)}
 			}
 		case isProduct, op == logSoftmaxBackward:
+			a.half[b], isHalf = true, !isProduct || !a.casts[gradient]
+		case of[0] > 0 && of[1] == 0:
+			isHalf = false
+		case isNode && of[1] > 0 && of[0] == 0:
 			a.half[b], isHalf = true, true
 		case m.does(b, program.OpNorm|program.OpFloat):
 			isHalf = isHalf && op == sumOp
-		case isHalf, isNode && ofHalf[forward]:
-			a.half[b], isHalf = true, true
+		case isHalf:
+			a.half[b] = true
 		}
 	}
 }
