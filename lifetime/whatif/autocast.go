@@ -28,7 +28,7 @@ func (m *model) autocast() string {
 		}
 		a := &autocaster{
 			m: m, pass: k, uses: m.lastUses(k, nil), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, fixed: fixed, moved: map[*buffer][2]moment{},
-			producers: map[*buffer]*operation{}, scaled: map[*operation]int64{}, indexed: map[*operation]int64{}, parts: map[int64]int{}, recent: map[int64][]*buffer{}, kept: map[int64]*buffer{}, casts: map[*buffer]bool{}, of: map[*buffer]*operation{}, losses: map[int64]bool{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
+			producers: map[*buffer]*operation{}, scaled: map[*operation]int64{}, indexed: map[*operation]int64{}, parts: map[int64]int{}, recent: map[int64][]*buffer{}, casts: map[*buffer]bool{}, of: map[*buffer]*operation{}, losses: map[int64]bool{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
 		}
 		slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
 		if slices.ContainsFunc(a.backward, isGradient) {
@@ -49,6 +49,9 @@ func (m *model) autocast() string {
 	for _, a := range all {
 		a.apply()
 	}
+	if slices.ContainsFunc(all, (*autocaster).hasFormulas) {
+		m.doubt(offOwn)
+	}
 	m.doubt(offAutocast)
 	halved := m.clone() // also what no backward pass runs over, where which buffers are weights is not known, earlier rows of a result, and casts to its type
 	for i, b := range halved.buffers {
@@ -60,6 +63,17 @@ func (m *model) autocast() string {
 	}
 	m.leaveOpen(halved)
 	return ""
+}
+
+// hasFormulas reports whether a pass has formulas of its own that compute in 32 bits, beside a loss: what they cast themselves is not recorded.
+func (a *autocaster) hasFormulas() bool {
+	n := 0
+	for i := range a.operations {
+		if does := a.operations[i].does; does.Is(program.OpFloat) && !does.Is(program.OpNorm|program.OpSoftmax|program.OpEmbedding|program.OpNumbers) {
+			n++
+		}
+	}
+	return n > 1
 }
 
 const noOperators = "which operators run is not recorded: record with stacks=\"all\""
@@ -83,7 +97,8 @@ type autocaster struct {
 	parts      map[int64]int          // of gradients of weights that are used several times
 	constants  []int64                // sizes of buffers of the model
 	recent     map[int64][]*buffer    // the last results, by size
-	kept       map[int64]*buffer      // the last one that is saved
+	frozen     []int64                // sizes of weights without gradients
+	ends       []moment               // by operation: when the last of what is made later ends, that is saved
 	of         map[*buffer]*operation // by the gradient of its weight
 	casts      map[*buffer]bool       // gradients of weights whose product copies its operand
 	losses     map[int64]bool         // sizes of what losses take in 16 bits
@@ -130,9 +145,9 @@ func (a *autocaster) done(gradient *buffer) moment {
 func (a *autocaster) cast() string {
 	var gradients []*buffer // of matrices, last first
 	isContribution := a.m.contributions()
-	for q, b := range a.backward {
+	for _, b := range a.backward {
 		isBias := a.m.does(b, program.OpConv) && a.m.biases()[b.size]
-		if isGradient(b) && (a.m.does(b, program.OpProduct) && !isBias || a.isClone(q)) || isContribution(b) && a.m.op(b) == "mm" {
+		if isGradient(b) && a.m.does(b, program.OpProduct) && !isBias || isContribution(b) && a.m.op(b) == "mm" {
 			gradients = append(gradients, b)
 		}
 	}
@@ -166,11 +181,21 @@ func (a *autocaster) readOperations() {
 		of := &a.operations[i]
 		for _, b := range of.unit {
 			isKept := i+1 == len(a.operations) || b.end.compare(a.operations[i+1].first().begin) > 0 // not only inside, as columns of a convolution
-			if b.size > smallest && (of.result == nil || isKept && !m.isNorm(b)) {
+			if b.size > smallest && (of.result == nil || isKept && (of.op == "rms_norm" || !m.isNorm(b))) {
 				of.result = b
 			}
 		}
 		a.producers[of.result], of.index = of, i
+	}
+	last := moment{}
+	a.ends = make([]moment, len(a.operations))
+	for i, of := range slices.Backward(a.operations) {
+		for _, b := range of.unit {
+			if b.saved {
+				last = last.later(b.end)
+			}
+		}
+		a.ends[i] = last
 	}
 }
 
@@ -288,43 +313,22 @@ func (a *autocaster) matching(g *buffer, products []*operation) int {
 // mostFreed are events in which a node frees what it saved.
 const mostFreed = 6
 
-// isClone reports whether gradient q of the backward pass is a copy, in another order, of what a product just made.
-func (a *autocaster) isClone(q int) bool {
-	if a.m.op(a.backward[q]) == "add" {
-		return false
-	}
-	const within = 3 // buffers that a node makes from a product to the copy of its result, at most
-	for j := q - 1; j >= max(0, q-within); j-- {
-		if x := a.backward[j]; x.size == a.backward[q].size && a.m.does(x, program.OpProduct) {
-			return x.category == purpose.TemporaryData && x.end.compare(a.backward[q].begin) > 0
-		}
-	}
-	return false
-}
-
 // castForward changes the forward pass.
 func (a *autocaster) castForward() {
 	var prev *operation           // the last one with a result
-	floats := map[int64]*buffer{} // results of 32 bits that end last, by size
-	sums := map[int64][]*buffer{} // the same, all that a sum may take
+	sums := map[int64][]*buffer{} // results of 32 bits that a sum may take, by size
 	isHalfOf := map[int64]bool{}  // has the last result of a size 16 bits?
 	added := a.m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && a.m.op(b) == "index_select" })
-	for _, b := range a.m.ofPass(a.pass) {
-		if b.category == purpose.Input && b.size > smallest {
-			sums[b.size] = append(sums[b.size], b)
-		}
-	}
 	a.findConstants()
 	a.findIndexed()
 	for i := range a.operations {
 		o := &a.operations[i]
 		first, isHalf := o.first(), prev != nil && a.half[prev.result]
 		switch {
-		case o.does.Is(program.OpAttention):
-			a.attend(o)
-			a.halve(o)
 		case o.does.Is(program.OpHalf):
-			a.multiply(o, prev, floats)
+			if !a.attend(o) {
+				a.multiply(o, prev)
+			}
 			a.halve(o)
 		case o.op == "cross_entropy_loss":
 			if isHalf && first.size > smallest {
@@ -340,19 +344,13 @@ func (a *autocaster) castForward() {
 		case a.isHalfResult(i, prev, sums):
 			a.halve(o)
 		}
-		if operand := a.operandOf(o, prev); operand != nil && !o.does.Is(program.OpNorm|program.OpHalf) && (!isBinary(o) || o.op == "mul") { // a function of one: x + f(x) rather has a product or a normalization
+		if operand := a.operandOf(o, prev); operand != nil && operand.size == o.result.size && !o.does.Is(program.OpNorm|program.OpHalf) && (!isBinary(o) || o.op == "mul") { // a function of one: x + f(x) rather has a product or a normalization
 			sums[operand.size] = slices.DeleteFunc(sums[operand.size], func(b *buffer) bool { return b == operand })
 		}
 		if b := o.result; b != nil {
 			prev, isHalfOf[b.size], a.recent[b.size] = o, a.half[b], lastOf(append(a.recent[b.size], b))
-			if last := floats[b.size]; !a.half[b] && (last == nil || last.end.compare(b.end) < 0) {
-				floats[b.size] = b
-			}
 			if !a.half[b] {
 				sums[b.size] = lastOf(append(sums[b.size], b))
-			}
-			if b.saved {
-				a.kept[b.size] = b
 			}
 		}
 	}
@@ -401,6 +399,12 @@ func (a *autocaster) findIndexed() {
 
 // findConstants finds the sizes of buffers of the model that operations may take: a running mean is only of a normalization.
 func (a *autocaster) findConstants() {
+	trained := numbersOf(a.backward)
+	for size, n := range numbersOf(filter(a.m.buffers, isParameter)) {
+		if n > 0 && size > smallest && trained[size] == 0 {
+			a.frozen = append(a.frozen, size)
+		}
+	}
 	hasRunning := slices.ContainsFunc(a.operations, func(o operation) bool { return o.op == "batch_norm" })
 	for size := range a.m.sizes(is(purpose.ModelBuffer)) {
 		if size > smallest && len(a.constants) < mostConstants && !(hasRunning && size <= largestBias) {
@@ -436,9 +440,6 @@ func (a *autocaster) operandOf(o, prev *operation) *buffer {
 	if o.does.Is(program.OpReduces) || prev.result.end.compare(o.first().begin) > 0 && prev.result.end.compare(a.over(o)) <= 0 {
 		return prev.result
 	}
-	if o.does.Is(program.OpSavesOperand) && !prev.result.saved && a.kept[takes] != nil {
-		return a.kept[takes]
-	}
 	if last := a.last(takes, o); prev.result.size != takes && last != nil {
 		return last
 	}
@@ -467,7 +468,7 @@ func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buff
 		return false
 	case a.m.runs(o.result, "fast_set_up"): // with another one of its size
 		isOther := func(b *buffer) bool { return b != operand && b.end.compare(o.first().begin) > 0 }
-		return o.op != "mul" || !slices.ContainsFunc(sums[o.result.size], isOther) || slices.ContainsFunc(a.recent[o.result.size], func(b *buffer) bool { return a.half[b] && isOther(b) })
+		return o.op != "mul" || !slices.ContainsFunc(a.recent[o.result.size], isOther) || slices.ContainsFunc(a.recent[o.result.size], func(b *buffer) bool { return a.half[b] && isOther(b) })
 	}
 	if !slices.ContainsFunc(a.constants, func(size int64) bool { return size < o.result.size && o.result.size%size == 0 }) {
 		return true
@@ -493,7 +494,7 @@ func (a *autocaster) castFloat(o, prev *operation) {
 func (a *autocaster) halve(o *operation) {
 	for i, b := range o.unit {
 		isMask := i+1 < len(o.unit) && o.unit[i+1].size == 4*b.size
-		if !isMask && !isCounted(o.unit, i) && b.size > smallest {
+		if !isMask && b.size > smallest {
 			a.half[b] = true
 		}
 	}
@@ -513,51 +514,88 @@ func (a *autocaster) castLoss(b *buffer) {
 
 // multiply adds a copy of what a product takes: what the node of its weight frees, or the result of the operation before, if a product of it can have this
 // size: else an earlier one of floats of which one can.
-func (a *autocaster) multiply(o, before *operation, floats map[int64]*buffer) {
-	g, producer := o.gradient, before
-	var last, operand *buffer
+func (a *autocaster) multiply(o, before *operation) {
+	g := o.gradient
+	var last *buffer
 	if before != nil {
 		last = before.result
 	}
-	operand = last
+	operand := last
 	if g != nil {
 		ends := func(b *buffer, at moment) int { return b.end.compare(at) }
 		if j, _ := slices.BinarySearchFunc(a.saved, g.begin, ends); j < len(a.saved) && a.saved[j].begin.event < o.first().begin.event {
-			operand, producer = a.saved[j], a.producers[a.saved[j]]
+			operand = a.saved[j]
 		}
 		switch fits := func(b *buffer) bool { return b != nil && b.end.compare(g.begin) > 0 && takes(o, b) }; {
-		case !o.does.Is(program.OpLinear) || fits(operand) || len(floats) > mostSizes:
+		case !o.does.Is(program.OpLinear) || fits(operand) || len(a.recent) > mostSizes:
 		case fits(last): // it may have 16 bits
-			operand, producer = last, before
+			operand = last
 		default:
-			for _, b := range floats {
-				if fits(b) && (!fits(operand) || b.begin.compare(operand.begin) > 0) {
-					operand, producer = b, a.producers[b]
-				}
-			}
 			for _, of := range a.recent {
-				if b := of[len(of)-1]; a.half[b] && fits(b) && !fits(operand) {
-					operand, producer = b, a.producers[b]
+				for _, b := range of {
+					isBetter := !fits(operand) || a.half[operand] && !a.half[b] || a.half[operand] == a.half[b] && b.begin.compare(operand.begin) > 0
+					if isBetter && fits(b) {
+						operand = b
+					}
 				}
 			}
+		}
+		if operand == nil {
+			a.takeInput(o)
 		}
 	}
 	if operand != nil && !a.half[operand] {
-		a.casts[g] = true
-		a.castOperand(o, producer, operand, operand.size/2)
+		a.casts[g] = g != nil
+		a.castOperand(o, a.producers[operand], operand, operand.size/2)
+	}
+	if g == nil && o.does.Is(program.OpWeight) {
+		a.castFrozen(o, operand)
 	}
 }
 
-// attend adds copies of queries, keys and values of 32 bits, which end with what attention saves itself.
-func (a *autocaster) attend(o *operation) {
+// takeInput adds a copy of the largest input for the first product of a pass, which keeps it for its weight.
+func (a *autocaster) takeInput(o *operation) {
+	var input *buffer
+	for _, b := range a.m.ofPass(a.pass) {
+		if b.category == purpose.Input && b.size > smallest && b.begin.compare(o.first().begin) < 0 && (input == nil || b.size > input.size) {
+			input = b
+		}
+	}
+	if input != nil {
+		a.put(o.first(), input.size/2, castsOperand.at(o.first().begin.event), at(a.done(o.gradient).event))
+	}
+}
+
+// castFrozen adds the copy of a weight without a gradient: autocast keeps none, and each product that hands a gradient on saves its own, at least until the nodes of
+// what is made after it have run.
+func (a *autocaster) castFrozen(o *operation, operand *buffer) {
+	if operand == nil || o.result == nil || len(a.frozen) > mostConstants {
+		return
+	}
+	for _, size := range a.frozen {
+		if o.gradient = (&buffer{size: size}); o.does.Is(program.OpLinear) && takes(o, operand) {
+			end := hasCast.at(o.last().begin.event)
+			if at := a.ends[o.index]; at.compare(end) > 0 {
+				end = at
+			}
+			a.put(o.first(), size/2, castsWeight.at(o.first().begin.event), end)
+			break
+		}
+	}
+	o.gradient = nil
+}
+
+// attend adds copies of what attention, or a product of two activations, takes in 32 bits: it ends with what the operation saves itself. It reports whether that
+// is known.
+func (a *autocaster) attend(o *operation) bool {
 	end := never
 	for _, b := range o.unit {
-		if b.saved {
+		if b.saved && b != o.result {
 			end = end.earlier(b.end)
 		}
 	}
-	if end == never {
-		return
+	if end == never || !o.does.Is(program.OpAttention|program.OpOfActivations) || o.gradient != nil {
+		return false
 	}
 	first, _ := slices.BinarySearchFunc(a.saved, end.event-mostFreed, func(b *buffer, event int) int { return b.end.event - event })
 	for _, b := range a.saved[first:] {
@@ -568,6 +606,7 @@ func (a *autocaster) attend(o *operation) {
 			a.castOperand(o, p, b, b.size/2)
 		}
 	}
+	return true
 }
 
 // castOperand adds a copy of what an operation takes, in another precision: its node keeps it in place of the operand.
@@ -677,8 +716,6 @@ func (a *autocaster) castBackward() {
 			a.put(b, b.size/2, b.begin, freesHalfGradient.at(done))
 			a.moved[b] = [2]moment{castsGradient.at(done), b.end.later(leastGradient.at(done))} // it may be added to another one at once
 			isHalf, gradient = !a.casts[b], b
-		case isGradient(b) && a.isClone(q):
-			a.put(b, b.size, castsClone.at(b.begin.event), freesClone.at(b.begin.event))
 		case isGradient(b):
 		case op == logSoftmaxBackward && !a.losses[b.size]:
 			isHalf = false

@@ -26,13 +26,12 @@ type rank int8
 const (
 	// Before the event.
 
-	comesBack           rank = iota - 22 // what was kept on the host is copied back for the next node
+	comesBack           rank = iota - 21 // what was kept on the host is copied back for the next node
 	weightComesBack                      // so is a weight
 	before                               // what an operation used last is freed; what is repeated runs; what is older is there
 	freesHalfLoss                        // autocast: the 16 bits before a loss are freed
 	castsWeight                          // autocast: weights, and results that a later node takes, are copied
 	castsOperand                         // autocast: operands are copied, or freed as they have been copied
-	castsClone                           // autocast: a gradient that is put into another order is copied
 	gathers                              // sharding: a unit gets memory for what the ranks send
 	unshards                             // sharding: parameters of the unit before are freed, those of this one are whole
 	hasGathered                          // sharding: what the ranks sent is freed
@@ -77,7 +76,6 @@ const (
 	gathersAhead       // sharding: the next unit gathers while this one runs backward
 	unshardsAgain      // sharding: its parameters are whole
 	hasGatheredAhead   // sharding: what the ranks sent is freed
-	freesClone         // autocast: the copy in another order is freed
 	hasCast            // autocast: an operand that nothing saves is freed; a loss has its 32 bits
 	freesOperand       // autocast: what was cast is freed, as the copy is saved in its place
 	after              // what an operation used last is freed; a block runs backward again; a part of a loss takes its operand

@@ -187,6 +187,7 @@ func (m *model) halve() string {
 		b.size /= 2
 	}
 	m.halved = true
+	m.doubt(offHalves)
 	m.leaveOpen(m.times(whole, .5), m.times(half, 2))
 	m.castOwn(ofLoss, len(bytes) > 0)
 	return ""
