@@ -74,7 +74,7 @@ var budgets = []struct {
 	{"lifetime/region", 480, true},
 	{"lifetime/replay", 2_950, true},
 	{"lifetime/selection", 1_050, true},
-	{"lifetime/whatif", 6_545, true},
+	{"lifetime/whatif", 6_560, true},
 	{"render", 90, true},
 	{"render/benchfmt", 100, true},
 	{"render/blocks", 2_530, true},
@@ -95,7 +95,7 @@ var budgets = []struct {
 }
 
 // maxProduct is how many lines the rooms of the product may have together.
-const maxProduct = 81_285
+const maxProduct = 81_300
 
 // TestBudgets holds each room to its budget, and each budget to its room.
 func TestBudgets(t *testing.T) {

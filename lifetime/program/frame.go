@@ -243,7 +243,7 @@ var operators = []struct {
 	{"expm1 rsqrt reciprocal tan", OpFloat},
 	{"mse_loss l1_loss smooth_l1_loss huber_loss nll_loss kl_div binary_cross_entropy_with_logits triplet_margin_loss", OpFloat},
 	{"embedding", OpFloat | OpPerToken},
-	{"layer_norm native_layer_norm", OpFloat | OpPerToken | OpSavesOperand},
+	{"layer_norm native_layer_norm rms_norm", OpFloat | OpPerToken | OpSavesOperand},
 	{"relu", OpSavesOwn | OpPerToken},
 	{"tanh sigmoid", OpSavesOwn},
 	{"mean var std var_mean amax amin", OpReduces},

@@ -181,7 +181,8 @@ func (a *autocaster) readOperations() {
 		of := &a.operations[i]
 		for _, b := range of.unit {
 			isKept := i+1 == len(a.operations) || b.end.compare(a.operations[i+1].first().begin) > 0 // not only inside, as columns of a convolution
-			if b.size > smallest && (of.result == nil || isKept && (of.op == "rms_norm" || !m.isNorm(b))) {
+			isIndices := m.isIndices(firstFrom(m.buffers[:m.sorted], b.begin.event))
+			if b.size > smallest && !isIndices && (of.result == nil || isKept && (of.op == "rms_norm" || !m.isNorm(b))) {
 				of.result = b
 			}
 		}
@@ -335,7 +336,9 @@ func (a *autocaster) castForward() {
 				a.castLoss(first)
 			}
 		case o.does.Is(program.OpFloat):
-			a.castFloat(o, prev)
+			if a.castFloat(o, prev) && o.op == "rms_norm" { // it has the type of what it takes again
+				a.half[o.result] = true
+			}
 		case o.op == "":
 		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
 			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
@@ -360,6 +363,11 @@ func (a *autocaster) castForward() {
 func lastOf(all []*buffer) []*buffer {
 	const most = 16
 	return all[max(0, len(all)-most):]
+}
+
+// isThere reports whether the program, and not only autograd, holds a result when an operation begins.
+func (a *autocaster) isThere(b *buffer, o *operation) bool {
+	return b.end.compare(o.first().begin) > 0
 }
 
 // last returns the last result of a size that is there when an operation begins; nil = none is.
@@ -464,7 +472,7 @@ func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buff
 	case a.scaled[o] > 0:
 		by := a.last(a.scaled[o], o)
 		return by == nil || a.half[by]
-	case o.op == "add" && slices.ContainsFunc(sums[o.result.size], func(b *buffer) bool { return b.end.compare(o.result.begin) > 0 }):
+	case o.op == "add" && slices.ContainsFunc(sums[o.result.size], func(b *buffer) bool { return a.isThere(b, o) }):
 		return false
 	case a.m.runs(o.result, "fast_set_up"): // with another one of its size
 		isOther := func(b *buffer) bool { return b != operand && b.end.compare(o.first().begin) > 0 }
@@ -478,7 +486,7 @@ func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buff
 }
 
 // castFloat adds the copy of 32 bits that an operation takes which computes in 32: its node keeps it if it needs its operand.
-func (a *autocaster) castFloat(o, prev *operation) {
+func (a *autocaster) castFloat(o, prev *operation) bool {
 	operand := a.operandOf(o, prev)
 	isOfSize := func(b *buffer) bool { return b.size == operand.size }
 	switch {
@@ -488,13 +496,14 @@ func (a *autocaster) castFloat(o, prev *operation) {
 	case slices.ContainsFunc(o.unit, isOfSize):
 		a.put(o.first(), operand.size, castsOperand.at(o.first().begin.event), hasCast.at(o.last().begin.event))
 	}
+	return operand != nil && a.half[operand]
 }
 
 // halve has 16 bits for what an operation makes, but masks.
 func (a *autocaster) halve(o *operation) {
 	for i, b := range o.unit {
 		isMask := i+1 < len(o.unit) && o.unit[i+1].size == 4*b.size
-		if !isMask && b.size > smallest {
+		if !isMask && !a.m.isIndices(firstFrom(a.m.buffers[:a.m.sorted], b.begin.event)) && b.size > smallest {
 			a.half[b] = true
 		}
 	}
@@ -727,6 +736,8 @@ func (a *autocaster) castBackward() {
 			}
 		case isProduct, op == logSoftmaxBackward:
 			a.half[b], isHalf = true, !isProduct || !a.casts[gradient]
+		case m.does(b, program.OpAttention) && !m.does(b, program.OpSoftmax):
+			a.half[b], isHalf = true, true
 		case of[0] > 0 && of[1] == 0:
 			isHalf = false
 		case isNode && of[1] > 0 && of[0] == 0:

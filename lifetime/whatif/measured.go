@@ -37,8 +37,8 @@ var (
 	offLora       = off{below: .10, above: .05}
 	offPrecision  = off{below: .02, above: .02}
 	offHalves     = off{above: .02}               // beside offPrecision, in 16 bits as a whole
-	offAutocast   = off{below: .01, above: .005}  // beside offPrecision
-	offOwn        = off{below: .025, above: .045} // beside offAutocast, of programs with several formulas that compute in 32 bits: casts that change nothing in 32 bits are not recorded
+	offAutocast   = off{below: .02, above: .025}  // beside offPrecision
+	offOwn        = off{below: .015, above: .025} // beside offAutocast, of programs with several formulas that compute in 32 bits: casts that change nothing in 32 bits are not recorded
 	offShard      = off{below: .05, above: .05}
 	offNoGrad     = off{below: .035, above: .045, ofOperations: true}
 )

@@ -639,6 +639,7 @@ func TestFamilies(t *testing.T) {
 		{"promotes_tied", "precision=amp", 31536128, .03},
 		{"promotes_edges", "precision=amp", 26278400, .001},
 		{"promotes_masks", "precision=amp", 23350272, .04},
+		{"promotes_heads", "precision=amp", 18976256, .02},
 		{"norms_roots", "precision=bf16", 22033920, .03},
 		{"table", "offload=activations", 85878784, .001},
 		{"table", "no_grad", 65663488, .16},
