@@ -21,7 +21,10 @@ import (
 	"github.com/memlane/memlane/internal/browser"
 	"github.com/memlane/memlane/internal/deep"
 	"github.com/memlane/memlane/internal/judged"
+	"github.com/memlane/memlane/lifetime"
 	"github.com/memlane/memlane/lifetime/answer"
+	"github.com/memlane/memlane/lifetime/build"
+	"github.com/memlane/memlane/lifetime/finding"
 	"github.com/memlane/memlane/lifetime/judge"
 	"github.com/memlane/memlane/render/web"
 )
@@ -476,5 +479,30 @@ func TestPageOfSeries(t *testing.T) {
 	p.Go(writePage(t, open(t, "../../testdata/torchsnap/leak_4mib_20steps.pickle")))
 	if size := browser.Eval[float64](p, "11 * memlane.view.plotted.clientWidth / memlane.view.frame.width"); size < 8.9 {
 		t.Errorf("on a phone, texts of the picture have %.1f pixels", size)
+	}
+	p.Go(writePage(t, open(t, "../../testdata/xplane/tf_leak.xplane.pb")))
+	if text := browser.Eval[string](p, "document.body.innerText"); !strings.Contains(text, "12 steps, 444 allocations") {
+		t.Error("the figures do not say that 12 steps are recorded")
+	}
+}
+
+// TestSeriesGrows: the page of a series whose captures grow does not say that nothing grows.
+func TestSeriesGrows(t *testing.T) {
+	var all []*judge.Capture
+	for n := range int64(3) {
+		b := build.New(build.Everything)
+		b.Source(lifetime.Source{File: "made", Format: "jaxprof"})
+		s, size := b.Space(), (n+1)<<20
+		b.Describe(s, lifetime.SpaceInfo{Device: "cpu:0", Axis: lifetime.Event, Facts: lifetime.EndState})
+		b.Live(s, build.Block{Addr: 1 << 20, Requested: size, Occupied: size, Site: b.Site(lifetime.Site{Op: "a"})})
+		made, err := b.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, judge.New(made, finding.Settings{}))
+	}
+	p := browser.Open(t, browser.Start(t), writePage(t, all...))
+	if text := p.Text("#headline"); !strings.Contains(text, "over 3 captures, more in each") || strings.Contains(text, "othing grows") {
+		t.Errorf("the answer is %q", text)
 	}
 }

@@ -32,7 +32,7 @@ export function summary(space, go) {
 // recording returns the length of the recording.
 function recording(space) {
   const {info, length, unit} = space.time ?? space;
-  const parts = [space.steps.length > 0 && several(space.stepTimes.length, 'step'), !space.static && !space.usageOnly && several(info.allocations, 'allocation')].filter(Boolean);
+  const parts = [info.steps && several(info.steps.count, 'step'), !space.static && !space.usageOnly && several(info.allocations, 'allocation')].filter(Boolean);
   return figure('recording', space.static ? several(length, 'position') : span(length, unit), `${info.begin} to ${info.end}`, parts.join(', '));
 }
 
