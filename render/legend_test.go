@@ -96,3 +96,21 @@ func columnsOf(t *testing.T, picture []byte) map[string]int {
 	}
 	return most
 }
+
+// TestNarrowKeys: keys of a phone name operators where all have one place.
+func TestNarrowKeys(t *testing.T) {
+	c, err := judged.Open("../testdata/xplane/tf_leak.xplane.pb", formats.Input{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := selection.Largest(c.Spaces)
+	var text bytes.Buffer
+	if err := blocks.Write(&text, c, s, blocks.Options{Color: blocks.BySite, Theme: canvas.Light, Width: 440}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">MatMul <tspan", ">AddV2 <tspan"} {
+		if !bytes.Contains(text.Bytes(), []byte(want)) {
+			t.Errorf("no key %q", want)
+		}
+	}
+}

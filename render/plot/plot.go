@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 	"strings"
@@ -217,7 +216,10 @@ func (p *Plot) Keys(rows []Row) (left int) {
 	x, y, lines := first, p.under()+570, 1
 	var names []string
 	for _, r := range rows {
-		names = append(names, cmp.Or(r.Place, r.Name)) // a line of code tells more than its function
+		if r.Place != "" && !slices.ContainsFunc(rows, func(o Row) bool { return o.Place == r.Place && o.Name != r.Name }) {
+			r.Name = r.Place // a line of code tells more than its function
+		}
+		names = append(names, r.Name)
 	}
 	names = canvas.FitAll(names, canvas.TextSize, slices.Repeat([]canvas.Length{p.Width - 1500}, len(rows)))
 	for i, r := range rows {
