@@ -73,9 +73,14 @@ func (c *curve) lowest() int64 {
 	return max(slices.Min(c.low), 0)
 }
 
-// equal reports whether two curves look the same.
-func (c *curve) equal(o *curve) bool {
-	return c.first == o.first && slices.Equal(c.low, o.low) && slices.Equal(c.high, o.high) && slices.Equal(c.at, o.at)
+// near reports whether two curves of one window differ by at most this many bytes in each column.
+func (c *curve) near(o *curve, bytes int64) bool {
+	for k := min(c.first, o.first); k < c.Columns; k++ {
+		if k < max(c.first, o.first) || max(c.high[k]-o.high[k], o.high[k]-c.high[k], c.low[k]-o.low[k], o.low[k]-c.low[k]) > bytes {
+			return false
+		}
+	}
+	return true
 }
 
 // coarser returns the curve with every by columns merged into one. The number of columns must be a multiple of by.

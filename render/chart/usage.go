@@ -68,7 +68,7 @@ type usage struct {
 	o Options
 
 	keys      canvas.Length // height of the rows below a narrow plot, else 0
-	requested *curve        // nil if equal to occupied
+	requested *curve        // nil if nobody sees that it is not occupied
 	stack     *curve        // nil if there is none
 	bands     []band        // by category, from bottom to top; none in other pictures
 	holes     *curve        // share of the free bytes outside the largest piece, in parts of wholeShare, as reported
@@ -91,7 +91,7 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 	}
 	w := u.sample(int(u.Right-u.Left) / 10)
 	if !s.UsageOnly() {
-		if requested := newCurve(w, s.Levels(lifetime.Requested)); !requested.equal(u.occupied) {
+		if requested := newCurve(w, s.Levels(lifetime.Requested)); !requested.near(u.occupied, (u.peak.Bytes-s.Base)/300) { // a pixel
 			u.requested = requested
 		}
 	}

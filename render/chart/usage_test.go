@@ -61,3 +61,21 @@ func TestUsageBreak(t *testing.T) {
 		}
 	}
 }
+
+// TestRequestedSeen: a curve of requested bytes that covers that of the bytes in use is not drawn.
+func TestRequestedSeen(t *testing.T) {
+	for _, share := range []int64{10, 2000} {
+		c := run(t, "one", 30<<20, 50<<20, 20<<20)
+		for i := range c.Spaces[0].Buffers {
+			b := &c.Spaces[0].Buffers[i]
+			b.Requested = b.Size - b.Size/share
+		}
+		u, err := newUsage(c, c.Spaces[0], Options{}.withDefaults(420, 240))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if drawn := u.requested != nil; drawn != (share == 10) {
+			t.Errorf("one part in %d is rounding: drawn %v", share, drawn)
+		}
+	}
+}

@@ -41,6 +41,10 @@ export function columnsOfSites(space) {
 const text = (name, title, get) => ({name, title, text: get, value: (row) => get(row).toLowerCase()});
 const number = (name, title, get, text = get) => ({name, title, number: true, value: get, text});
 
+// requestedColumn is shown where a row reads another figure in it than in that of the allocated bytes.
+const requestedColumn = (space) => ({...number(space.static ? 'unpadded' : 'requested', 'bytes that the program requested', (row) => row.requested, (row) => bytes(row.requested)),
+  shown: (rows) => rows.some((row) => bytes(row.requested) !== bytes(row.bytes))});
+
 // siteTable is the table of rows by place, the same as "memlane peak".
 export function siteTable(space, on) {
   const total = {bytes: 0};
@@ -53,7 +57,7 @@ export function siteTable(space, on) {
       bytesColumn,
       number('share', 'share of all bytes at this time', (row) => row.bytes, (row) => percent(total.bytes ? row.bytes / total.bytes : 0)),
       number('buffers', 'number of buffers', (row) => row.count, (row) => count(row.count)),
-      number(space.static ? 'unpadded' : 'requested', 'bytes that the program requested', (row) => row.requested, (row) => bytes(row.requested)),
+      requestedColumn(space),
       {name: 'allocated by', always: true, shorten: true, title: 'the innermost function of the program itself, or the operation', text: (row) => nameOf(row), value: (row) => nameOf(row).toLowerCase()},
       ...columnsOfSites(space),
     ],
@@ -81,7 +85,7 @@ export function bufferTable(space, on) {
     label: 'buffers', sort: size, on,
     columns: [
       size,
-      number(space.static ? 'unpadded' : 'requested', 'bytes that the program requested', (row) => row.requested, (row) => bytes(row.requested)),
+      requestedColumn(space),
       number('allocated', 'time of the allocation', (row) => space.begin[row.buffer], (row) => since(space, space.begin[row.buffer])),
       number('lifetime', 'length of the lifetime', (row) => Math.min(space.end[row.buffer], space.length) - space.begin[row.buffer], (row) => lifeText(space, row.buffer)),
       number('offset', 'address', (row) => space.addr[row.buffer], (row) => offsetText(space, row.buffer).hex),

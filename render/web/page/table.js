@@ -41,7 +41,7 @@ export class Table {
 
   show(rows) {
     this.rows = rows;
-    this.columns = this.all.filter((c) => c.number || c.always || rows.some((row) => c.text(row) !== '')); // omits empty columns
+    this.columns = this.all.filter((c) => c.shown ? c.shown(rows) : c.number || c.always || rows.some((row) => c.text(row) !== '')); // omits empty columns
     replace(this.header, this.columns.map((c) => c.heading));
     this.arrange();
   }
