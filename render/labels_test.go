@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/memlane/memlane/render/blocks"
 	"github.com/memlane/memlane/render/canvas"
 	"github.com/memlane/memlane/render/chart"
+	"github.com/memlane/memlane/render/plot"
 )
 
 // words is a text of a picture, and the box that it needs by its estimated width, in pixels.
@@ -198,5 +200,32 @@ func TestLineNumbers(t *testing.T) {
 	}
 	if rows < 50 {
 		t.Errorf("only %d rows", rows)
+	}
+}
+
+// TestWholeSentences: no footer or fact of a narrow picture has an ellipsis in a sentence or a memory ID, and no text has two.
+func TestWholeSentences(t *testing.T) {
+	for _, file := range []string{"chrome/cuprof_leak.json.gz", "xplane/seed_oom.hlo.pb", "xplane/tf_leak.xplane.pb", "torchsnap/small_leak_cycles.pickle", "jaxprof/leak_after.memory.prof"} {
+		c, err := judged.Open("../testdata/"+file, formats.Input{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _ := selection.Largest(c.Spaces)
+		if s == nil {
+			s = c.Spaces[0]
+		}
+		if strings.HasPrefix(file, "chrome") {
+			s.Base = 205 << 30 // the axis is broken
+		}
+		var text bytes.Buffer
+		advice := "Record with memlane.record() before the model is made, to see what was there before the recording."
+		if err := blocks.Write(&text, c, s, blocks.Options{Theme: canvas.Light, Width: plot.Least, Advice: advice}); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`<text[^>]*>([^<]*…[^<]*)<`).FindAllStringSubmatch(text.String(), -1) {
+			if strings.Count(m[1], "…") > 1 || strings.Contains(m[1], "/space0") || strings.Contains(m[1], "ecord") || strings.Contains(m[1], "scale") || strings.Contains(m[1], "together") {
+				t.Errorf("%s: %s", file, m[1])
+			}
+		}
 	}
 }

@@ -90,14 +90,14 @@ func (p *Plot) Heading(title string, facts ...string) {
 	p.Page.Text(below.Fit(width))
 }
 
-// Source returns the file name and the memory ID of the space, cut to fit in a heading, and how many others have no
-// room below.
+// Source returns the file name, cut to fit in a heading, and the memory ID of the space, and how many others have no room below.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	file := c.Sources[p.Space.Source].File
-	for i, name := range []string{file[strings.LastIndexAny(file, `/\`)+1:], p.Space.ID()} {
-		if name != "" {
-			facts = append(facts, canvas.Fit(name, canvas.TextSize, (p.Width-p.Left-160)/canvas.Length(2+i)))
-		}
+	if name := file[strings.LastIndexAny(file, `/\`)+1:]; name != "" {
+		facts = append(facts, canvas.Fit(name, canvas.TextSize, (p.Width-p.Left-160)/2))
+	}
+	if p.Space.ID() != "" {
+		facts = append(facts, p.Space.ID()) // whole, or left out where it has no room
 	}
 	if p.noRoom > 0 {
 		facts = append(facts, units.Plural(p.noRoom, "other memory ID")+" not shown")
@@ -308,13 +308,19 @@ func FitRows(rows []Row, width canvas.Length) []Row {
 	return rows
 }
 
-// Footer writes a text at the bottom of a page whose height is in pixels: the sentences that fit, or the parts of the first one that do.
+// Footer writes a text at the bottom of a page whose height is in pixels: the sentences that fit, or the parts of the first one of
+// which any does.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
-	for _, end := range []string{". ", ";", ", "} {
+	_, rest, more := strings.Cut(text, ". ")
+	for _, end := range []string{". ", ";", ", ", " ("} {
 		for at := strings.LastIndex(text, end); at >= 0 && canvas.Width(text, canvas.TextSize) > width; at = strings.LastIndex(text, end) {
 			text = text[:at]
 		}
+	}
+	if more && canvas.Width(text, canvas.TextSize) > width {
+		p.Footer(height, rest)
+		return
 	}
 	p.Page.Text(canvas.Text{X: p.Left, Y: canvas.Length(height-9) * 10, Role: canvas.Dim, S: text}.Fit(width))
 }
@@ -400,7 +406,12 @@ func (p *Plot) DrawBreak(text string, over canvas.Look) {
 		}
 	}
 	p.Page.Stroke(&tear, canvas.Pen{Role: canvas.Background, Width: 30}, nil)
-	p.Plate(canvas.Text{X: p.Left + 60, Y: p.Bottom - 60, S: text + ", not to scale"}.Fit(p.Right-p.Left-120), over)
+	const scale = ", not to scale"
+	room := p.Right - p.Left - 120
+	if canvas.Width(text+scale, canvas.TextSize) > room {
+		text, _, _ = strings.Cut(text, ", ")
+	}
+	p.Plate(canvas.Text{X: p.Left + 60, Y: p.Bottom - 60, S: text + scale}.Fit(room), over)
 }
 
 // Plate writes a text, which begins at its X, on a plate in the colour of the area below it, so that no edge or line crosses it.
