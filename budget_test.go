@@ -85,7 +85,7 @@ var budgets = []struct {
 	{"render/memtimeline", 100, true},
 	{"render/model", 450, true},
 	{"render/perfetto", 500, true},
-	{"render/plot", 1_325, true},
+	{"render/plot", 1_340, true},
 	{"render/pprof", 1_140, true},
 	{"render/report", 700, true},
 	{"render/tables", 500, true},

@@ -61,8 +61,8 @@ func (p *Plot) Limit(height func(bytes uint64) canvas.Length, ceiling uint64) {
 	p.Page.Text(label)
 }
 
-// Capacity returns the bytes that the device has for a space, with a text; 0 if they are not known. If they were not
-// recorded, these are the bytes that were reserved and free when an allocation failed.
+// Capacity returns the bytes that the device has for a space, with a text; 0 if they are not known. If they were not recorded, these are the bytes that were
+// reserved and free when an allocation failed; or only reserved, if the device had what was requested: the program's own limit is not much higher.
 func Capacity(s *lifetime.Space) (bytes int64, text string) {
 	if s.Limit > 0 {
 		return s.Limit, "capacity " + units.Bytes(s.Limit)
@@ -81,7 +81,9 @@ func Capacity(s *lifetime.Space) (bytes int64, text string) {
 		if reserved <= 0 {
 			return 0, ""
 		}
-		bytes = units.AddSat(reserved, m.Free.Or(0))
+		if bytes = units.AddSat(reserved, m.Free.Or(0)); m.Requested > 0 && m.Free.Or(0) >= units.AddSat(m.Requested, 20<<20) { // the device had even a rounded segment
+			return reserved, "own limit: at least " + units.Bytes(reserved)
+		}
 		return bytes, "reserved + free " + units.Bytes(bytes)
 	}
 	return 0, ""

@@ -36,6 +36,16 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
+// TestOwnLimit: a request that failed although the device had the bytes draws the line of what the program may have, not one that it fits below.
+func TestOwnLimit(t *testing.T) {
+	s := &lifetime.Space{}
+	s.Totals = []lifetime.Total{{T: 0, Measure: lifetime.Reserved, Bytes: 400 << 20}}
+	s.Marks = []lifetime.Mark{{Kind: lifetime.OOM, Begin: 3, End: 3, Requested: 56 << 20, Free: failure.BytesOf(800 << 20)}}
+	if bytes, text := Capacity(s); bytes != 400<<20 || text != "own limit: at least 400 MiB" {
+		t.Errorf("%d bytes, %q", bytes, text)
+	}
+}
+
 // TestRelative: where only changes of the usage were recorded, the axis has no zero and nothing is called a peak.
 func TestRelative(t *testing.T) {
 	s := &lifetime.Space{Totals: []lifetime.Total{{T: 1, Bytes: 512, Measure: lifetime.Occupied}}}

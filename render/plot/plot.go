@@ -93,11 +93,11 @@ func (p *Plot) Heading(title string, facts ...string) {
 // Source returns the file name, cut to fit in a heading, and the memory ID of the space, and how many others have no room below.
 func (p *Plot) Source(c *lifetime.Capture) (facts []string) {
 	file := c.Sources[p.Space.Source].File
-	if name := file[strings.LastIndexAny(file, `/\`)+1:]; name != "" {
-		facts = append(facts, canvas.Fit(name, canvas.TextSize, (p.Width-p.Left-160)/2))
-	}
-	if p.Space.ID() != "" {
-		facts = append(facts, p.Space.ID()) // whole, or left out where it has no room
+	name := canvas.Fit(file[strings.LastIndexAny(file, `/\`)+1:], canvas.TextSize, (p.Width-p.Left-160)/2)
+	for _, fact := range []string{name, p.Space.ID()} { // an ID is whole, or left out where it has no room
+		if fact != "" {
+			facts = append(facts, fact)
+		}
 	}
 	if p.noRoom > 0 {
 		facts = append(facts, units.Plural(p.noRoom, "other memory ID")+" not shown")
@@ -308,8 +308,7 @@ func FitRows(rows []Row, width canvas.Length) []Row {
 	return rows
 }
 
-// Footer writes a text at the bottom of a page whose height is in pixels: the sentences that fit, or the parts of the first one of
-// which any does.
+// Footer writes a text at the bottom of a page whose height is in pixels: the sentences that fit, or parts of the first that do.
 func (p *Plot) Footer(height int, text string) {
 	width := p.Width - p.Left - 100
 	_, rest, more := strings.Cut(text, ". ")
@@ -408,8 +407,8 @@ func (p *Plot) DrawBreak(text string, over canvas.Look) {
 	p.Page.Stroke(&tear, canvas.Pen{Role: canvas.Background, Width: 30}, nil)
 	const scale = ", not to scale"
 	room := p.Right - p.Left - 120
-	if canvas.Width(text+scale, canvas.TextSize) > room {
-		text, _, _ = strings.Cut(text, ", ")
+	if first, _, _ := strings.Cut(text, ", "); canvas.Width(text+scale, canvas.TextSize) > room {
+		text = first
 	}
 	p.Plate(canvas.Text{X: p.Left + 60, Y: p.Bottom - 60, S: text + scale}.Fit(room), over)
 }
