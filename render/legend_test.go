@@ -97,7 +97,7 @@ func columnsOf(t *testing.T, picture []byte) map[string]int {
 	return most
 }
 
-// TestNarrowKeys: keys of a phone name operators where all have one place.
+// TestNarrowKeys: keys of a phone name operators where all have one place, and its title has whole words.
 func TestNarrowKeys(t *testing.T) {
 	c, err := judged.Open("../testdata/xplane/tf_leak.xplane.pb", formats.Input{})
 	if err != nil {
@@ -105,12 +105,12 @@ func TestNarrowKeys(t *testing.T) {
 	}
 	s, _ := selection.Largest(c.Spaces)
 	var text bytes.Buffer
-	if err := blocks.Write(&text, c, s, blocks.Options{Color: blocks.BySite, Theme: canvas.Light, Width: 440}); err != nil {
+	if err := blocks.Write(&text, c, s, blocks.Options{Color: blocks.BySite, Theme: canvas.Light, Width: 440, Title: "Probable leak in vm/bfc_cpu_allocator_for_gpu: Relu"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{">MatMul <tspan", ">AddV2 <tspan"} {
+	for _, want := range []string{">MatMul <tspan", ">AddV2 <tspan", ">Probable leak<"} {
 		if !bytes.Contains(text.Bytes(), []byte(want)) {
-			t.Errorf("no key %q", want)
+			t.Errorf("no %q", want)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (p *Plot) Heading(title string, facts ...string) {
 	width := p.Width - p.Left - 160
 	t := canvas.Text{X: p.Left, Y: 240, Size: 16, Bold: true, S: title}
 	for t.Extent() > width { // the parts of a sentence that fit tell more than its two ends
-		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "), strings.LastIndex(t.S, " on "), strings.LastIndex(t.S, " - "))
+		at := max(strings.LastIndex(t.S, ", "), strings.LastIndex(t.S, ": "), strings.LastIndex(t.S, " on "), strings.LastIndex(t.S, " in "), strings.LastIndex(t.S, " - "))
 		if at < 0 {
 			break
 		}
