@@ -117,9 +117,10 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 			continue
 		}
 		r := redone{unit: u, out: m.output(u), end: m.passes[k].backward, dies: noEvent}
-		last := m.output(units[max(j-1, 0)])
-		in := last
+		before := units[max(j-1, 0)]
+		in, isNext := m.output(before), true
 		for _, b := range all {
+			isNext = isNext && (b.begin.compare(before.last().begin) <= 0 || b.begin.compare(u.first().begin) >= 0)
 			switch {
 			case b.size == in.size && b.begin.compare(in.begin) > 0 && b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0:
 				in = b // such as the sum with what the one before took
@@ -134,7 +135,7 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 		}
 		for _, b := range all {
 			isRunning := b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0
-			isArgument := in == last && b.size > smallest && b.end.event < r.end && b.category != purpose.Workspace // nothing takes it afterwards, nor before
+			isArgument := isNext && b.size > smallest && b.end.event > u.last().begin.event && b.end.event < r.end && b.category != purpose.Workspace // the call holds it
 			if isRunning && !b.saved && (b == in && j > 0 || isArgument) {
 				r.in = append(r.in, b)
 			}

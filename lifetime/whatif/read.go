@@ -219,16 +219,18 @@ func (m *model) findSaved() {
 }
 
 // findReleased finds what else a graph kept that ends without a backward pass, long after its own, as a variable held its loss: what is freed in one go with what only
-// autograd can hold.
+// autograd can hold, or, where operators are not recorded, more than a node saves.
 func (m *model) findReleased() {
-	isFree := make([]bool, m.n+1)
-	held := map[int][]*buffer{} // activations that backward passes leave, by when they are freed
+	isFree, isUnnamed := make([]bool, m.n+1), m.isUnnamed()
+	held := map[int][]*buffer{} // results that backward passes leave, by when they are freed
 	for _, b := range m.buffers {
 		if !b.isFreed() {
 			continue
 		}
 		isFree[b.end.event] = true
-		if b.pass >= 0 && b.phase == purpose.Forward && b.category == purpose.Activation && !b.saved && m.passes[b.pass].outlives(b) && !m.passes[b.pass].cut {
+		isResult := b.phase == purpose.Forward && b.category == purpose.Activation
+		isResult = isResult || isUnnamed && b.category == purpose.UnknownCategory && b.phase != purpose.Backward
+		if b.pass >= 0 && isResult && !b.saved && m.passes[b.pass].outlives(b) && !m.passes[b.pass].cut {
 			held[b.end.event] = append(held[b.end.event], b)
 		}
 	}
@@ -237,9 +239,9 @@ func (m *model) findReleased() {
 		if run = append(run, held[event]...); free {
 			continue
 		}
-		if slices.ContainsFunc(run, func(b *buffer) bool { return b.dropped }) {
+		if isUnnamed && len(run) > together || slices.ContainsFunc(run, func(b *buffer) bool { return b.dropped }) {
 			for _, b := range run {
-				b.dropped = true
+				b.dropped, b.phase = true, purpose.Forward
 			}
 		}
 		run = run[:0]
