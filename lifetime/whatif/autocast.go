@@ -1,6 +1,7 @@
 package whatif
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -408,13 +409,13 @@ func (a *autocaster) findIndexed() {
 // findConstants finds the sizes of buffers of the model that operations may take: a running mean is only of a normalization.
 func (a *autocaster) findConstants() {
 	trained := numbersOf(a.backward)
-	for size, n := range numbersOf(filter(a.m.buffers, isParameter)) {
-		if n > 0 && size > smallest && trained[size] == 0 {
+	for _, size := range slices.Backward(slices.Sorted(maps.Keys(a.m.sizes(isParameter)))) { // of two that fit, the larger one; in the order of a map, the answer would differ from run to run
+		if size > smallest && trained[size] == 0 {
 			a.frozen = append(a.frozen, size)
 		}
 	}
 	hasRunning := slices.ContainsFunc(a.operations, func(o operation) bool { return o.op == "batch_norm" })
-	for size := range a.m.sizes(is(purpose.ModelBuffer)) {
+	for _, size := range slices.Sorted(maps.Keys(a.m.sizes(is(purpose.ModelBuffer)))) {
 		if size > smallest && len(a.constants) < mostConstants && !(hasRunning && size <= largestBias) {
 			a.constants = append(a.constants, size)
 		}

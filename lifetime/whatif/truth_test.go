@@ -509,6 +509,21 @@ func TestAutocast(t *testing.T) {
 	}
 }
 
+// TestAutocastRepeats: frozen weights of several sizes may be what a product takes; the answer is the same in each run.
+func TestAutocastRepeats(t *testing.T) {
+	s, err := Parse("precision=amp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	peaks := map[int64]bool{}
+	for range 30 {
+		peaks[engineOf(t, "held_leaf").Run(s, replay.Device{}).Peak] = true
+	}
+	if len(peaks) != 1 {
+		t.Errorf("30 runs gave the peaks %v", peaks)
+	}
+}
+
 // TestDrop removes what a function allocates, and nothing else.
 func TestDrop(t *testing.T) {
 	e := engineOf(t, "gpt_small")
