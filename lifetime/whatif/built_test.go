@@ -348,6 +348,9 @@ func TestBuiltLoss(t *testing.T) {
 			if evaluates != "" {
 				forward(isTemporary, isTemporary, evaluates)
 				b.free("softmax", "h")
+				b.alloc("h", 4, isTemporary, b.site("relu", "forward"))
+				b.alloc("workspace", 12, isWorkspace, b.site("log_softmax", "forward", evaluates)) // the size of scores alone does not make a loss
+				b.free("workspace", "h")
 			}
 		}
 		want := int64(7 + 4 + 3*6 + 4/2) // as the contributions of two parts are added, with what these made for the input

@@ -83,21 +83,22 @@ func (c *lossChunker) pass(k int) (refused string) {
 // evaluation computes the losses of pass k that do not train in parts, too, if the same lines compute them.
 func (c *lossChunker) evaluation(k int) {
 	m, all := c.m, c.m.forward(k)
-	isScore := func(b *buffer) bool { return c.scores[b.size] }
-	for from, b := range all {
-		to := from
-		for to < len(all) && m.isOfLoss(all[to]) && !c.gone[all[to]] && c.lines[m.userLine(all[to])] {
-			to++
+	isPart := func(b *buffer) bool { return m.isOfLoss(b) && !c.gone[b] && c.lines[m.userLine(b)] }
+	isScore := func(b *buffer) bool { return c.scores[b.size] && !isOfLibrary(b) }
+	for begin, end := 0, 0; begin < len(all); begin = end + 1 {
+		for end = begin; end < len(all) && isPart(all[end]); {
+			end++
 		}
-		if to > from && isScore(b) {
-			c.compute(k, withProduct(all[:to], from, isScore), nil)
+		if from := slices.IndexFunc(all[begin:end], isScore); from >= 0 {
+			c.compute(k, withProduct(all[:end], begin+from, isScore), nil)
 		}
 	}
 }
 
+func isOfLibrary(b *buffer) bool { return b.category == purpose.Workspace || b.isScratch() }
+
 // withProduct returns the buffers of a loss from one on, but for those of libraries, and before them the product whose result it takes.
 func withProduct(all []*buffer, from int, isScore func(b *buffer) bool) []*buffer {
-	isOfLibrary := func(b *buffer) bool { return b.category == purpose.Workspace || b.isScratch() }
 	for from > 0 && isOfLibrary(all[from-1]) {
 		from--
 	}
