@@ -124,13 +124,11 @@ func (all *CallPaths) Spans(n int, site func(i int) int32) (spans []Span, within
 	var before *CallPath
 	then := make([]int32, n) // the next stack that is another one
 	for i := n - 1; i >= 0; i-- {
-		switch next := int32(-1); {
-		case i+1 == n:
-			then[i] = next
-		case all.Sites[site(i)].Stack() == all.Sites[site(i+1)].Stack():
-			then[i] = then[i+1]
-		default:
+		if then[i] = -1; i+1 < n {
 			then[i] = all.Sites[site(i+1)].Stack()
+			if then[i] == all.Sites[site(i)].Stack() {
+				then[i] = then[i+1]
+			}
 		}
 	}
 	for i := range n {

@@ -40,12 +40,15 @@ type checkpointed struct {
 	ends  map[*buffer]moment
 	open  []*buffer // computed again after the recording
 	units int       // of the last pass that has some
+
+	isBias   func(backward []*buffer, i int) bool // see biasesOfMatrices
+	unpacked func(end moment) moment              // of the pass that is changed: see model.unpacked
 }
 
 // checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
 // pass, up to the last buffer that it saves.
 func (m *model) checkpoint(v string) string {
-	c := checkpointed{m: m, ends: map[*buffer]moment{}}
+	c := checkpointed{m: m, ends: map[*buffer]moment{}, isBias: m.biasesOfMatrices()}
 	_, modules, _ := strings.Cut(v, "module:")
 	chosen := chosenBlocks(v)
 	again := func(b *buffer) bool {
@@ -168,6 +171,7 @@ func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
 		return
 	}
 	m, p := c.m, c.m.passes[k]
+	c.unpacked = m.unpacked(k, c.isBias)
 	computed := 0
 	var most []*buffer
 	for _, r := range slices.Backward(ran) {
@@ -205,10 +209,10 @@ func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
 
 // again returns what a unit of pass k makes when it is computed again after an event, and ends what it does not save any more.
 func (c *checkpointed) again(k int, r redone, anchor int, isReached bool, uses map[*buffer]moment) (all []*buffer) {
-	unpacked, cutOff := c.m.unpacked(k), c.m.passes[k].cut && isReached
+	cutOff := c.m.passes[k].cut && isReached
 	for _, b := range r.all {
 		again := *b
-		again.begin, again.end = recomputes.at(anchor).by(b.begin.event), unpacked(b.end)
+		again.begin, again.end = recomputes.at(anchor).by(b.begin.event), c.unpacked(b.end)
 		switch {
 		case b == r.out:
 			continue

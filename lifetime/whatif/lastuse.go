@@ -273,9 +273,9 @@ func (m *model) firstUses(k int, all []*buffer) []int {
 }
 
 // unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at a moment when autograd itself kept
-// it: before the gradient of a bias is reduced.
-func (m *model) unpacked(k int) func(end moment) moment {
-	all, biases, isBias := m.backward(k), m.biases(), m.biasesOfMatrices()
+// it: before the gradient of a bias is reduced. isBias is biasesOfMatrices.
+func (m *model) unpacked(k int, isBias func(backward []*buffer, i int) bool) func(end moment) moment {
+	all, biases := m.backward(k), m.biases()
 	isSum := func(j int, end moment) bool { // or scratch of one
 		b := all[j]
 		return m.isSum(all, j) || isBias(all, j) || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
@@ -285,11 +285,14 @@ func (m *model) unpacked(k int) func(end moment) moment {
 		var sum *buffer
 		j := firstFrom(all, end.event) - 1
 		for ; j >= 0 && (isSum(j, end) || sum == nil && isAdded(all[j])); j-- {
+			if end.event-all[j].begin.event >= nearby {
+				return end
+			}
 			if !isAdded(all[j]) {
 				sum = all[j]
 			}
 		}
-		if sum != nil && j >= 0 && end.event-sum.begin.event < nearby && (m.op(sum) != "" || m.apart || isBias(all, j+1)) {
+		if sum != nil && j >= 0 && (m.op(sum) != "" || m.apart || isBias(all, j+1)) {
 			return before.at(sum.begin.event)
 		}
 		return end

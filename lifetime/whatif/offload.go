@@ -20,7 +20,7 @@ func (m *model) offload() string {
 			continue
 		}
 		of, uses, copied := m.ofPass(k), m.lastUses(k, nil), int64(0)
-		back := &back{m: m, p: p, nodes: m.backward(k), dead: m.deaths(k), unpacked: m.unpacked(k), isBias: isBias}
+		back := &back{m: m, p: p, nodes: m.backward(k), dead: m.deaths(k), unpacked: m.unpacked(k, isBias), isBias: isBias}
 		recomputes := slices.ContainsFunc(of, func(b *buffer) bool { return b.part == purpose.Recomputation })
 		first, last := noEvent, -1 // what trains saves
 		for _, b := range of {
