@@ -22,16 +22,17 @@ func (m *model) autocast() string {
 		return "what a whole recurrent layer casts is not recorded"
 	}
 	m.attend()
-	fixed, all, last := m.ofWeights(), []*autocaster(nil), []*buffer(nil) // backward pass that makes gradients
+	var all []*autocaster
+	var last []*buffer // backward pass that makes gradients
+	whole := autocaster{
+		m: m, isContribution: m.contributions(), added: m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && m.op(b) == "index_select" }),
+		frozen: slices.Sorted(maps.Keys(m.sizes(isParameter))), constants: slices.Sorted(maps.Keys(m.sizes(is(purpose.ModelBuffer)))),
+	}
 	for k := range m.passes {
 		if !m.passes[k].trains() {
 			continue
 		}
-		a := &autocaster{
-			m: m, pass: k, uses: m.lastUses(k, nil), backward: m.backward(k), dead: m.deaths(k), half: map[*buffer]bool{}, fixed: fixed, moved: map[*buffer][2]moment{},
-			producers: map[*buffer]*operation{}, scaled: map[*operation]int64{}, indexed: map[*operation]int64{}, parts: map[int64]int{}, recent: map[int64][]*buffer{}, casts: map[*buffer]bool{}, of: map[*buffer]*operation{}, losses: map[int64]bool{}, saved: filter(m.ofPass(k), func(b *buffer) bool { return b.saved }),
-		}
-		slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
+		a := whole.ofPass(k)
 		if slices.ContainsFunc(a.backward, isGradient) {
 			last = a.backward
 		} else if slices.EqualFunc(last, a.backward, func(x, y *buffer) bool { return x.site == y.site && x.size == y.size }) {
@@ -47,8 +48,10 @@ func (m *model) autocast() string {
 	if all == nil {
 		return "no backward pass was recorded, and which buffers are weights is not known"
 	}
+	half := map[*buffer]bool{}
 	for _, a := range all {
 		a.apply()
+		maps.Copy(half, a.half)
 	}
 	if slices.ContainsFunc(all, (*autocaster).hasFormulas) {
 		m.doubt(offOwn)
@@ -57,8 +60,7 @@ func (m *model) autocast() string {
 	halved := m.clone() // also what no backward pass runs over, where which buffers are weights is not known, earlier rows of a result, and casts to its type
 	for i, b := range halved.buffers {
 		isOwnCast := m.isComputed(b) && m.paths.IsUser(b.site) && !b.added && m.does(b, program.OpCast)
-		isHalf := func(a *autocaster) bool { return a.half[m.buffers[i]] }
-		if (isOwnCast || b.saved && m.op(b) == "index") && !slices.ContainsFunc(all, isHalf) || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
+		if (isOwnCast || b.saved && m.op(b) == "index") && !half[m.buffers[i]] || b.pass >= 0 && !m.passes[b.pass].trains() && m.isComputed(b) && b.category != purpose.Input {
 			b.size /= 2
 		}
 	}
@@ -81,12 +83,19 @@ const noOperators = "which operators run is not recorded: record with stacks=\"a
 
 // autocaster changes one pass.
 type autocaster struct {
-	m        *model
+	m *model
+
+	isContribution func(b *buffer) bool
+	added          map[int64]bool // sizes of rows that are added to a buffer
+	frozen         []int64        // sizes of weights without gradients
+	constants      []int64        // sizes of buffers of the model that operations may take
+
 	pass     int
 	uses     map[*buffer]moment
 	backward []*buffer
+	softmax  []*buffer // of backward, of losses
 	dead     []int
-	fixed    map[int32]origin
+	input    *buffer               // the largest one
 	half     map[*buffer]bool      // has 16 bits
 	moved    map[*buffer][2]moment // begins and ends elsewhere
 
@@ -96,13 +105,29 @@ type autocaster struct {
 	indexed    map[*operation]int64   // size of what is indexed
 	scaled     map[*operation]int64   // size of what it takes, which is less; of a parameter: smallest
 	parts      map[int64]int          // of gradients of weights that are used several times
-	constants  []int64                // sizes of buffers of the model
 	recent     map[int64][]*buffer    // the last results, by size
-	frozen     []int64                // sizes of weights without gradients
 	ends       []moment               // by operation: when the last of what is made later ends, that is saved
 	of         map[*buffer]*operation // by the gradient of its weight
 	casts      map[*buffer]bool       // gradients of weights whose product copies its operand
 	losses     map[int64]bool         // sizes of what losses take in 16 bits
+}
+
+// ofPass returns what changes pass k of a program.
+func (whole autocaster) ofPass(k int) *autocaster {
+	a, m, made := whole, whole.m, whole.m.ofPass(k)
+	a.pass, a.uses, a.backward, a.dead = k, m.lastUses(k, nil), m.backward(k), m.deaths(k)
+	a.half, a.moved, a.casts, a.losses = map[*buffer]bool{}, map[*buffer][2]moment{}, map[*buffer]bool{}, map[int64]bool{}
+	a.producers, a.of, a.parts, a.recent = map[*buffer]*operation{}, map[*buffer]*operation{}, map[int64]int{}, map[int64][]*buffer{}
+	a.scaled, a.indexed = map[*operation]int64{}, map[*operation]int64{}
+	a.saved = filter(made, func(b *buffer) bool { return b.saved })
+	slices.SortStableFunc(a.saved, func(x, y *buffer) int { return x.end.compare(y.end) })
+	a.softmax = filter(a.backward, func(b *buffer) bool { return m.op(b) == logSoftmaxBackward })
+	for _, b := range made {
+		if b.category == purpose.Input && b.size > smallest && (a.input == nil || b.size > a.input.size) {
+			a.input = b
+		}
+	}
+	return &a
 }
 
 // operation is what one operator makes in a forward pass.
@@ -145,10 +170,9 @@ func (a *autocaster) done(gradient *buffer) moment {
 
 func (a *autocaster) cast() string {
 	var gradients []*buffer // of matrices, last first
-	isContribution := a.m.contributions()
 	for _, b := range a.backward {
 		isBias := a.m.does(b, program.OpConv) && a.m.biases()[b.size]
-		if isGradient(b) && a.m.does(b, program.OpProduct) && !isBias || isContribution(b) && a.m.op(b) == "mm" {
+		if isGradient(b) && a.m.does(b, program.OpProduct) && !isBias || a.isContribution(b) && a.m.op(b) == "mm" {
 			gradients = append(gradients, b)
 		}
 	}
@@ -320,7 +344,6 @@ func (a *autocaster) castForward() {
 	var prev *operation           // the last one with a result
 	sums := map[int64][]*buffer{} // results of 32 bits that a sum may take, by size
 	isHalfOf := map[int64]bool{}  // has the last result of a size 16 bits?
-	added := a.m.sizes(func(b *buffer) bool { return b.phase == purpose.Backward && a.m.op(b) == "index_select" })
 	a.findConstants()
 	a.findIndexed()
 	for i := range a.operations {
@@ -342,7 +365,7 @@ func (a *autocaster) castForward() {
 			}
 		case o.op == "":
 		case o.does.Is(program.OpStores) && !o.does.Is(program.OpElements) && !(strings.HasSuffix(o.op, "_like") && isHalfOf[first.size]):
-			if isHalf && added[prev.result.size] { // rows are added to it, which have its type
+			if isHalf && a.added[prev.result.size] { // rows are added to it, which have its type
 				a.put(prev.result, prev.result.size, castsOperand.at(first.begin.event), prev.result.end.later(hasCast.at(first.begin.event)))
 			}
 		case a.isHalfResult(i, prev, sums):
@@ -366,15 +389,15 @@ func lastOf(all []*buffer) []*buffer {
 	return all[max(0, len(all)-most):]
 }
 
-// isThere reports whether the program, and not only autograd, holds a result when an operation begins.
-func (a *autocaster) isThere(b *buffer, o *operation) bool {
+// finds reports whether the program, and not only autograd, holds a result when an operation begins.
+func (o *operation) finds(b *buffer) bool {
 	return b.end.compare(o.first().begin) > 0
 }
 
 // last returns the last result of a size that is there when an operation begins; nil = none is.
 func (a *autocaster) last(size int64, o *operation) *buffer {
 	for _, b := range slices.Backward(a.recent[size]) {
-		if b.end.compare(o.first().begin) > 0 {
+		if o.finds(b) {
 			return b
 		}
 	}
@@ -406,20 +429,15 @@ func (a *autocaster) findIndexed() {
 	}
 }
 
-// findConstants finds the sizes of buffers of the model that operations may take: a running mean is only of a normalization.
+// findConstants keeps the sizes of weights and of buffers of the model that operations may take: a running mean is only of a normalization. Of two that fit, the larger
+// weight comes first.
 func (a *autocaster) findConstants() {
 	trained := numbersOf(a.backward)
-	for _, size := range slices.Backward(slices.Sorted(maps.Keys(a.m.sizes(isParameter)))) { // of two that fit, the larger one; in the order of a map, the answer would differ from run to run
-		if size > smallest && trained[size] == 0 {
-			a.frozen = append(a.frozen, size)
-		}
-	}
+	a.frozen = slices.DeleteFunc(slices.Clone(a.frozen), func(size int64) bool { return size <= smallest || trained[size] > 0 })
+	slices.Reverse(a.frozen)
 	hasRunning := slices.ContainsFunc(a.operations, func(o operation) bool { return o.op == "batch_norm" })
-	for _, size := range slices.Sorted(maps.Keys(a.m.sizes(is(purpose.ModelBuffer)))) {
-		if size > smallest && len(a.constants) < mostConstants && !(hasRunning && size <= largestBias) {
-			a.constants = append(a.constants, size)
-		}
-	}
+	a.constants = slices.DeleteFunc(slices.Clone(a.constants), func(size int64) bool { return size <= smallest || hasRunning && size <= largestBias })
+	a.constants = a.constants[:min(len(a.constants), mostConstants)]
 }
 
 const mostConstants = 16
@@ -446,7 +464,7 @@ func (a *autocaster) operandOf(o, prev *operation) *buffer {
 	if size := a.indexed[o]; size > 0 {
 		return a.last(size, o)
 	}
-	if o.does.Is(program.OpReduces) || prev.result.end.compare(o.first().begin) > 0 && prev.result.end.compare(a.over(o)) <= 0 {
+	if o.does.Is(program.OpReduces) || o.finds(prev.result) && prev.result.end.compare(a.over(o)) <= 0 {
 		return prev.result
 	}
 	if last := a.last(takes, o); prev.result.size != takes && last != nil {
@@ -473,10 +491,10 @@ func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buff
 	case a.scaled[o] > 0:
 		by := a.last(a.scaled[o], o)
 		return by == nil || a.half[by]
-	case o.op == "add" && slices.ContainsFunc(sums[o.result.size], func(b *buffer) bool { return a.isThere(b, o) }):
+	case o.op == "add" && slices.ContainsFunc(sums[o.result.size], func(b *buffer) bool { return o.finds(b) }):
 		return false
 	case a.m.runs(o.result, "fast_set_up"): // with another one of its size
-		isOther := func(b *buffer) bool { return b != operand && b.end.compare(o.first().begin) > 0 }
+		isOther := func(b *buffer) bool { return b != operand && o.finds(b) }
 		return o.op != "mul" || !slices.ContainsFunc(a.recent[o.result.size], isOther) || slices.ContainsFunc(a.recent[o.result.size], func(b *buffer) bool { return a.half[b] && isOther(b) })
 	}
 	if !slices.ContainsFunc(a.constants, func(size int64) bool { return size < o.result.size && o.result.size%size == 0 }) {
@@ -514,10 +532,8 @@ func (a *autocaster) halve(o *operation) {
 func (a *autocaster) castLoss(b *buffer) {
 	a.half[b], a.losses[b.size] = true, true
 	end := b.end
-	for _, g := range a.backward {
-		if a.m.op(g) == logSoftmaxBackward && g.begin.compare(b.end) < 0 {
-			end = freesHalfLoss.at(g.begin.event)
-		}
+	if i := firstFrom(a.softmax, b.end.event); i > 0 {
+		end = freesHalfLoss.at(a.softmax[i-1].begin.event)
 	}
 	a.put(b, b.size, hasCast.at(b.begin.event), end)
 }
@@ -550,8 +566,8 @@ func (a *autocaster) multiply(o, before *operation) {
 				}
 			}
 		}
-		if operand == nil {
-			a.takeInput(o)
+		if in := a.input; operand == nil && in != nil && in.begin.compare(o.first().begin) < 0 { // the first product of a pass
+			a.put(o.first(), in.size/2, castsOperand.at(o.first().begin.event), at(a.done(g).event))
 		}
 	}
 	if operand != nil && !a.half[operand] {
@@ -560,19 +576,6 @@ func (a *autocaster) multiply(o, before *operation) {
 	}
 	if g == nil && o.does.Is(program.OpWeight) {
 		a.castFrozen(o, operand)
-	}
-}
-
-// takeInput adds a copy of the largest input for the first product of a pass, which keeps it for its weight.
-func (a *autocaster) takeInput(o *operation) {
-	var input *buffer
-	for _, b := range a.m.ofPass(a.pass) {
-		if b.category == purpose.Input && b.size > smallest && b.begin.compare(o.first().begin) < 0 && (input == nil || b.size > input.size) {
-			input = b
-		}
-	}
-	if input != nil {
-		a.put(o.first(), input.size/2, castsOperand.at(o.first().begin.event), at(a.done(o.gradient).event))
 	}
 }
 
@@ -695,9 +698,9 @@ func (a *autocaster) made() map[kind][2]int {
 func (a *autocaster) castBackward() {
 	m := a.m
 	made := a.made()
-	isHalf, isContribution := false, m.contributions() // the last gradient
-	var gradient *buffer                               // of the node, if it makes that of a weight first
-	afterLast := 0                                     // index after the last gradient
+	isHalf := false      // the last gradient
+	var gradient *buffer // of the node, if it makes that of a weight first
+	afterLast := 0       // index after the last gradient
 	for q, b := range a.backward {
 		op := m.op(b)
 		forward, isNode := strings.CutSuffix(strings.TrimPrefix(op, "native_"), "_backward")
@@ -710,14 +713,14 @@ func (a *autocaster) castBackward() {
 		}
 		switch isProduct := m.does(b, program.OpProduct); {
 		case b.category == purpose.Workspace || b.size <= smallest:
-		case isContribution(b) && !isGradient(b) && isProduct:
+		case a.isContribution(b) && !isGradient(b) && isProduct:
 			if a.parts[b.size] != 1 { // they are added in 16 bits
 				a.half[b] = true
 			} else {
 				a.put(b, b.size/2, b.begin, after.at(b.begin.event))
 			}
 			isHalf = true
-		case isContribution(b) && op == "add" && a.parts[b.size] > 1:
+		case a.isContribution(b) && op == "add" && a.parts[b.size] > 1:
 			if a.parts[b.size]--; a.parts[b.size] > 1 {
 				a.half[b] = true
 			}
