@@ -165,8 +165,11 @@ func documentOf(c *judge.Capture, place []places, pictures []*plot.Frame, compar
 	r, found := answer.CaptureReportOf(c, ""), c.Findings()
 	leaks := &r.Leaks
 	if n := series.Captures(); n > 0 { // one judgement
-		of := series.Findings()
-		found, leaks.Verdict, leaks.Notes = slices.Concat(of, found), map[bool]string{true: "nothing grows", false: "judged as one"}[len(of) == 0]+" over "+units.Plural(n, "capture"), nil
+		of, verdict := series.Findings(), "judged as one"
+		if len(of) == 0 {
+			verdict = "nothing grows"
+		}
+		found, leaks.Verdict, leaks.Notes = slices.Concat(of, found), verdict+" over "+units.Plural(n, "capture"), nil
 	}
 	d := document{Name: c.Tables.Name(), Headline: text.Headline(&r, answer.FindingsOf(c.Capture, found)),
 		Info: r.Info, Spaces: []space{}, Findings: []shownFinding{}, OOMs: []oom{}}
