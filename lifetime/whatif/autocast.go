@@ -206,8 +206,7 @@ func (a *autocaster) readOperations() {
 		of := &a.operations[i]
 		for _, b := range of.unit {
 			isKept := i+1 == len(a.operations) || b.end.compare(a.operations[i+1].first().begin) > 0 // not only inside, as columns of a convolution
-			isIndices := m.isIndices(firstFrom(m.buffers[:m.sorted], b.begin.event))
-			if b.size > smallest && !isIndices && (of.result == nil || isKept && (of.op == "rms_norm" || !m.isNorm(b))) {
+			if b.size > smallest && !a.isIndices(b) && (of.result == nil || isKept && (of.op == "rms_norm" || !m.isNorm(b))) {
 				of.result = b
 			}
 		}
@@ -518,11 +517,15 @@ func (a *autocaster) castFloat(o, prev *operation) bool {
 	return operand != nil && a.half[operand]
 }
 
+func (a *autocaster) isIndices(b *buffer) bool {
+	return a.m.isIndices(firstFrom(a.m.buffers[:a.m.sorted], b.begin.event))
+}
+
 // halve has 16 bits for what an operation makes, but masks.
 func (a *autocaster) halve(o *operation) {
 	for i, b := range o.unit {
 		isMask := i+1 < len(o.unit) && o.unit[i+1].size == 4*b.size
-		if !isMask && !a.m.isIndices(firstFrom(a.m.buffers[:a.m.sorted], b.begin.event)) && b.size > smallest {
+		if !isMask && !a.isIndices(b) && b.size > smallest {
 			a.half[b] = true
 		}
 	}
@@ -558,6 +561,9 @@ func (a *autocaster) multiply(o, before *operation) {
 			operand = last
 		default:
 			for _, of := range a.recent {
+				if !takes(o, of[0]) { // they have one size
+					continue
+				}
 				for _, b := range of {
 					isBetter := !fits(operand) || a.half[operand] && !a.half[b] || a.half[operand] == a.half[b] && b.begin.compare(operand.begin) > 0
 					if isBetter && fits(b) {
@@ -733,7 +739,7 @@ func (a *autocaster) castBackward() {
 		case op == logSoftmaxBackward && !a.losses[b.size]:
 			isHalf = false
 		case op == "nll_loss_backward" && a.losses[b.size]: // it has 32 bits, and a copy of 16 for the softmax before it
-			if i := slices.IndexFunc(a.backward[q+1:], func(next *buffer) bool { return next.size == b.size }); i >= 0 {
+			if i := slices.IndexFunc(a.backward[q+1:min(q+1+mostMatched, len(a.backward))], func(next *buffer) bool { return next.size == b.size }); i >= 0 {
 				next := a.backward[q+1+i].begin.event
 				a.put(b, b.size/2, castsWeight.at(next), b.end)
 				a.moved[b] = [2]moment{b.begin, castsOperand.at(next)}
