@@ -262,7 +262,6 @@ func (a *autocaster) matchWeights(gradients []*buffer) {
 		case isOf[g.size] == 0:
 			if parts[g.size]--; parts[g.size] == 0 {
 				a.put(of.first(), g.size/2, castsWeight.at(of.first().begin.event), end)
-				parts[g.size] = -1
 			}
 		}
 	}
@@ -479,12 +478,8 @@ func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buff
 	switch {
 	case prev == nil || o.result == nil:
 		return prev != nil && a.half[prev.result]
-	case operand != nil && a.indexed[o] > 0:
-		return a.half[operand]
-	case !isBinary(o) && operand != nil && operand.size == o.result.size:
-		return a.half[operand]
 	case !isBinary(o):
-		return a.half[prev.result]
+		return a.half[operand]
 	case !a.half[operand] || !a.half[prev.result] || a.scaled[o] == smallest:
 		return false
 	case a.scaled[o] > 0:
@@ -594,10 +589,7 @@ func (a *autocaster) castFrozen(o *operation, operand *buffer) {
 	for _, size := range a.frozen {
 		if o.gradient = (&buffer{size: size}); o.does.Is(program.OpLinear) && takes(o, operand) {
 			end := hasCast.at(o.last().begin.event)
-			if at := a.ends[o.index]; at.compare(end) > 0 {
-				end = at
-			}
-			a.put(o.first(), size/2, castsWeight.at(o.first().begin.event), end)
+			a.put(o.first(), size/2, castsWeight.at(o.first().begin.event), end.later(a.ends[o.index]))
 			break
 		}
 	}
