@@ -229,10 +229,10 @@ func (a *autocaster) readOperations() {
 func (a *autocaster) matchWeights(gradients []*buffer) {
 	var weighted, products []*operation
 	for i := range a.operations {
-		if o := &a.operations[i]; o.does.Is(program.OpWeight) {
-			weighted = append(weighted, o)
-		}
-		if o := &a.operations[i]; o.does.Is(program.OpWeight) || o.op == "matmul" {
+		switch o := &a.operations[i]; {
+		case o.does.Is(program.OpWeight):
+			weighted, products = append(weighted, o), append(products, o)
+		case o.op == "matmul":
 			products = append(products, o)
 		}
 	}
@@ -248,11 +248,11 @@ func (a *autocaster) matchWeights(gradients []*buffer) {
 		of := &a.operations[0]
 		if len(weighted) == len(gradients) {
 			of = weighted[len(gradients)-1-i]
-			of.gradient = g
+			of.gradient, a.of[g] = g, of
 		} else if k := a.matching(g, products[max(0, next-mostMatched):next]); k > 0 {
 			next -= k
 			of = products[next]
-			of.gradient = g
+			of.gradient, a.of[g] = g, of
 		}
 		switch end := freesWeightCopy.at(a.done(g).event); {
 		case isOf[g.size] == parts[g.size]:
@@ -270,12 +270,7 @@ func (a *autocaster) matchWeights(gradients []*buffer) {
 // findScaled finds the sums and products that take a parameter element by element: its gradient is a sum, and not of the node of a matrix.
 func (a *autocaster) findScaled() {
 	next := len(a.operations) // the operation whose node ran last
-	for i := range a.operations {
-		if g := a.operations[i].gradient; g != nil {
-			a.of[g] = &a.operations[i]
-		}
-	}
-	var last *buffer // that is no sum
+	var last *buffer          // that is no sum
 	for _, b := range a.backward {
 		if o := a.of[b]; o != nil {
 			next = o.index
@@ -420,9 +415,9 @@ func (a *autocaster) findIndexed() {
 			all = append(all, o)
 		}
 	}
-	for i, o := range slices.Backward(all) {
+	for i, b := range zeros {
 		if len(all) == len(zeros) {
-			a.indexed[o] = zeros[len(all)-1-i].size
+			a.indexed[all[len(all)-1-i]] = b.size
 		}
 	}
 }
@@ -491,11 +486,9 @@ func (a *autocaster) isHalfResult(i int, prev *operation, sums map[int64][]*buff
 		isOther := func(b *buffer) bool { return b != operand && o.finds(b) }
 		return o.op != "mul" || !slices.ContainsFunc(a.recent[o.result.size], isOther) || slices.ContainsFunc(a.recent[o.result.size], func(b *buffer) bool { return a.half[b] && isOther(b) })
 	}
-	if !slices.ContainsFunc(a.constants, func(size int64) bool { return size < o.result.size && o.result.size%size == 0 }) {
-		return true
-	}
 	isScore := i+1 < len(a.operations) && a.operations[i+1].does.Is(program.OpOfActivations|program.OpSoftmax)
-	return o.op == "div" || o.op == "mul" && isScore
+	takesConstant := slices.ContainsFunc(a.constants, func(size int64) bool { return size < o.result.size && o.result.size%size == 0 })
+	return !takesConstant || o.op == "div" || o.op == "mul" && isScore
 }
 
 // castFloat adds the copy of 32 bits that an operation takes which computes in 32: its node keeps it if it needs its operand.
@@ -588,8 +581,7 @@ func (a *autocaster) castFrozen(o *operation, operand *buffer) {
 	}
 	for _, size := range a.frozen {
 		if o.gradient = (&buffer{size: size}); o.does.Is(program.OpLinear) && takes(o, operand) {
-			end := hasCast.at(o.last().begin.event)
-			a.put(o.first(), size/2, castsWeight.at(o.first().begin.event), end.later(a.ends[o.index]))
+			a.put(o.first(), size/2, castsWeight.at(o.first().begin.event), a.ends[o.index].later(hasCast.at(o.last().begin.event)))
 			break
 		}
 	}
@@ -680,12 +672,11 @@ func (a *autocaster) made() map[kind][2]int {
 	all := map[kind][2]int{}
 	for i := range a.operations {
 		if o := &a.operations[i]; o.result != nil {
-			of := all[kind{o.op, o.result.size}]
+			of, width := all[kind{o.op, o.result.size}], 0
 			if a.half[o.result] {
-				of[1]++
-			} else {
-				of[0]++
+				width = 1
 			}
+			of[width]++
 			all[kind{o.op, o.result.size}] = of
 		}
 	}
