@@ -118,12 +118,10 @@ func (a *back) ownNode(b *buffer) int {
 	return own
 }
 
-// together is how many buffers a node saves at most.
-const together = 6
-
 // nodeOf returns the first allocation of a backward pass after the previous end of what was saved: that of the node that runs at an event. All that a
 // node saved ends at once; more is of a graph that is released without a backward pass.
 func nodeOf(backward []*buffer, dead []int, begin, event int) int {
+	const together = 6 // buffers that a node saves, at most
 	since := begin
 	j, _ := slices.BinarySearch(dead, event)
 	first := j // of what the node saved

@@ -219,9 +219,9 @@ func (m *model) findSaved() {
 }
 
 // findReleased finds what else a graph kept that ends without a backward pass, long after its own, as a variable held its loss: what is freed in one go with what only
-// autograd can hold, or, where operators are not recorded, more than a node saves.
+// autograd can hold.
 func (m *model) findReleased() {
-	isFree, isUnnamed := make([]bool, m.n+1), m.isUnnamed()
+	isFree := make([]bool, m.n+1)
 	held := map[int][]*buffer{} // results that backward passes leave, by when they are freed
 	for _, b := range m.buffers {
 		if !b.isFreed() {
@@ -229,7 +229,6 @@ func (m *model) findReleased() {
 		}
 		isFree[b.end.event] = true
 		isResult := b.phase == purpose.Forward && b.category == purpose.Activation
-		isResult = isResult || isUnnamed && b.category == purpose.UnknownCategory && b.phase != purpose.Backward
 		if b.pass >= 0 && isResult && !b.saved && m.passes[b.pass].outlives(b) && !m.passes[b.pass].cut {
 			held[b.end.event] = append(held[b.end.event], b)
 		}
@@ -239,9 +238,9 @@ func (m *model) findReleased() {
 		if run = append(run, held[event]...); free {
 			continue
 		}
-		if isUnnamed && len(run) > together || slices.ContainsFunc(run, func(b *buffer) bool { return b.dropped }) {
+		if slices.ContainsFunc(run, func(b *buffer) bool { return b.dropped }) {
 			for _, b := range run {
-				b.dropped, b.phase = true, purpose.Forward
+				b.dropped = true
 			}
 		}
 		run = run[:0]

@@ -91,7 +91,7 @@ func newUsage(c *lifetime.Capture, s *lifetime.Space, o Options) (*usage, error)
 	}
 	w := u.sample(int(u.Right-u.Left) / 10)
 	if !s.UsageOnly() {
-		if requested := newCurve(w, s.Levels(lifetime.Requested)); !requested.near(u.occupied, (u.peak.Bytes-s.Base)/300) { // a pixel
+		if requested := newCurve(w, s.Levels(lifetime.Requested)); !requested.near(u.occupied, max(0, u.peak.Bytes-s.Base)/300) { // a pixel
 			u.requested = requested
 		}
 	}
