@@ -93,6 +93,14 @@ func (all *CallPaths) Innermost(site int32) *Call {
 	return &all.Calls[calls[len(calls)-1]]
 }
 
+// UserCall returns the number of the innermost call of the program that a site is in; -1 = none.
+func (all *CallPaths) UserCall(site int32) int32 {
+	if p := &all.Sites[site]; p.user >= 0 {
+		return p.Calls[p.user]
+	}
+	return -1
+}
+
 // IsUser reports whether the innermost call of a site is of the program, not of a library.
 func (all *CallPaths) IsUser(site int32) bool {
 	c := all.Innermost(site)

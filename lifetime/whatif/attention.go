@@ -78,17 +78,13 @@ func (m *model) runs(b *buffer, function string) bool {
 
 // call changes one call, before which a pass made something since the last one.
 func (a *attention) call(u, before unit) {
-	const together = 6 // events in which a node frees what it saved
 	isEfficient := func(b *buffer) bool { return a.m.runs(b, "efficient_attention_forward") }
 	switch i := slices.IndexFunc(u, isEfficient); {
 	case i >= 0 && i+1 < len(u):
 		out, sums, size := u[i], u[i+1], u[i].size // as many sums as rows, or up to 31 more for each head
 		var operands []*buffer
-		first, _ := slices.BinarySearchFunc(a.saved, sums.end.event-together, func(b *buffer, event int) int { return b.end.event - event })
-		for _, b := range a.saved[first:] {
-			if b.end.event > sums.end.event+together {
-				break
-			} else if b.begin.compare(out.begin) < 0 {
+		for _, b := range freedWith(a.saved, sums.end.event) {
+			if b.begin.compare(out.begin) < 0 {
 				operands = append(operands, b)
 			}
 		}

@@ -315,22 +315,29 @@ func (a *autocaster) matching(g *buffer, products []*operation) int {
 		if isConv {
 			return len(products) - k
 		}
-		o.gradient = g
 		for _, b := range a.saved[j:] {
 			if b.end.event > done+mostFreed {
 				break
 			}
-			if b.begin.compare(o.first().begin) < 0 && takes(o, b) {
+			if b.begin.compare(o.first().begin) < 0 && takes(o, g.size, b) {
 				return len(products) - k
 			}
 		}
-		o.gradient = nil
 	}
 	return 0
 }
 
 // mostFreed are events in which a node frees what it saved.
 const mostFreed = 6
+
+// freedWith returns what the node frees that frees something at an event, of what is saved, in order of its end.
+func freedWith(saved []*buffer, event int) []*buffer {
+	since := func(event int) int {
+		i, _ := slices.BinarySearchFunc(saved, event, func(b *buffer, event int) int { return b.end.event - event })
+		return i
+	}
+	return saved[since(event-mostFreed):since(event+mostFreed+1)]
+}
 
 // castForward changes the forward pass.
 func (a *autocaster) castForward() {
@@ -543,13 +550,13 @@ func (a *autocaster) multiply(o, before *operation) {
 		if j, _ := slices.BinarySearchFunc(a.saved, g.begin, ends); j < len(a.saved) && a.saved[j].begin.event < o.first().begin.event {
 			operand = a.saved[j]
 		}
-		switch fits := func(b *buffer) bool { return b != nil && b.end.compare(g.begin) > 0 && takes(o, b) }; {
+		switch fits := func(b *buffer) bool { return b != nil && b.end.compare(g.begin) > 0 && takes(o, g.size, b) }; {
 		case !o.does.Is(program.OpLinear) || fits(operand) || len(a.recent) > mostSizes:
 		case fits(last): // it may have 16 bits
 			operand = last
 		default:
 			for _, of := range a.recent {
-				if !takes(o, of[0]) { // they have one size
+				if !takes(o, g.size, of[0]) { // they have one size
 					continue
 				}
 				for _, b := range of {
@@ -576,16 +583,12 @@ func (a *autocaster) multiply(o, before *operation) {
 // castFrozen adds the copy of a weight without a gradient: autocast keeps none, and each product that hands a gradient on saves its own, at least until the nodes of
 // what is made after it have run.
 func (a *autocaster) castFrozen(o *operation, operand *buffer) {
-	if operand == nil || o.result == nil || len(a.frozen) > mostConstants {
+	if operand == nil || !o.does.Is(program.OpLinear) || len(a.frozen) > mostConstants {
 		return
 	}
-	for _, size := range a.frozen {
-		if o.gradient = (&buffer{size: size}); o.does.Is(program.OpLinear) && takes(o, operand) {
-			a.put(o.first(), size/2, castsWeight.at(o.first().begin.event), a.ends[o.index].later(hasCast.at(o.last().begin.event)))
-			break
-		}
+	if i := slices.IndexFunc(a.frozen, func(size int64) bool { return takes(o, size, operand) }); i >= 0 {
+		a.put(o.first(), a.frozen[i]/2, castsWeight.at(o.first().begin.event), a.ends[o.index].later(hasCast.at(o.last().begin.event)))
 	}
-	o.gradient = nil
 }
 
 // attend adds copies of what attention, or a product of two activations, takes in 32 bits: it ends with what the operation saves itself. It reports whether that
@@ -600,11 +603,7 @@ func (a *autocaster) attend(o *operation) bool {
 	if end == never || !o.does.Is(program.OpAttention|program.OpOfActivations) || o.gradient != nil {
 		return false
 	}
-	first, _ := slices.BinarySearchFunc(a.saved, end.event-mostFreed, func(b *buffer, event int) int { return b.end.event - event })
-	for _, b := range a.saved[first:] {
-		if b.end.event > end.event+mostFreed {
-			break
-		}
+	for _, b := range freedWith(a.saved, end.event) {
 		if p := a.producers[b]; p != nil && p.index < o.index && !a.half[b] {
 			a.castOperand(o, p, b, b.size/2)
 		}
@@ -625,14 +624,14 @@ func (a *autocaster) castOperand(o, producer *operation, operand *buffer, size i
 	}
 }
 
-// takes reports whether the product of an operand and the weight can have the size of the result: rows, columns and their sum of products are whole numbers.
-func takes(o *operation, operand *buffer) bool {
+// takes reports whether the product of an operand and a weight of a size can have the size of the result: rows, columns and their sum of products are whole numbers.
+func takes(o *operation, weight int64, operand *buffer) bool {
 	isSquare := func(x, y *buffer) bool {
-		n := math.Sqrt(float64(x.size) / float64(y.size) * float64(o.gradient.size) / 4)
+		n := math.Sqrt(float64(x.size) / float64(y.size) * float64(weight) / 4)
 		return math.Abs(n-math.Round(n)) < 1e-6
 	}
 	isRows := func(b *buffer) bool {
-		columns := int64(math.Round(math.Sqrt(float64(b.size) / float64(o.result.size) * float64(o.gradient.size) / 4)))
+		columns := int64(math.Round(math.Sqrt(float64(b.size) / float64(o.result.size) * float64(weight) / 4)))
 		return columns > 0 && b.size%(4*columns) == 0
 	}
 	return o.result != nil && isSquare(operand, o.result) && isSquare(o.result, operand) && isRows(operand)

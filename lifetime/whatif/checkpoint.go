@@ -41,14 +41,13 @@ type checkpointed struct {
 	open  []*buffer // computed again after the recording
 	units int       // of the last pass that has some
 
-	isBias   func(backward []*buffer, i int) bool // see biasesOfMatrices
-	unpacked func(end moment) moment              // of the pass that is changed: see model.unpacked
+	unpacked func(end moment) moment // of the pass that is changed: see model.unpacked
 }
 
 // checkpoint keeps only the outputs of blocks that are chosen, or of calls of modules with some names, and computes each again in the backward
 // pass, up to the last buffer that it saves.
 func (m *model) checkpoint(v string) string {
-	c := checkpointed{m: m, ends: map[*buffer]moment{}, isBias: m.biasesOfMatrices()}
+	c := checkpointed{m: m, ends: map[*buffer]moment{}}
 	_, modules, _ := strings.Cut(v, "module:")
 	chosen := chosenBlocks(v)
 	again := func(b *buffer) bool {
@@ -120,10 +119,14 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 			continue
 		}
 		r := redone{unit: u, out: m.output(u), end: m.passes[k].backward, dies: noEvent}
-		before := units[max(j-1, 0)]
-		in, isNext := m.output(before), true
+		before, first := units[max(j-1, 0)], firstFrom(all, u.first().begin.event)
+		isNext := j == 0 || first > 0 && all[first-1] == before.last() // the caller makes nothing in between
+		in := m.output(before)
+		var there []*buffer // as it begins
 		for _, b := range all {
-			isNext = isNext && (b.begin.compare(before.last().begin) <= 0 || b.begin.compare(u.first().begin) >= 0)
+			if !b.saved && b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0 {
+				there = append(there, b)
+			}
 			switch {
 			case b.size == in.size && b.begin.compare(in.begin) > 0 && b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0:
 				in = b // such as the sum with what the one before took
@@ -136,10 +139,9 @@ func (m *model) redoneOf(k int, units []unit, chosen func(block int) bool) (foun
 				}
 			}
 		}
-		for _, b := range all {
-			isRunning := b.begin.compare(u.first().begin) < 0 && b.end.compare(u.first().begin) > 0
+		for _, b := range there {
 			isArgument := isNext && b.size > smallest && b.end.event > u.last().begin.event && b.end.event < r.end && b.category != purpose.Workspace // the call holds it
-			if isRunning && !b.saved && (b == in && j > 0 || isArgument) {
+			if b == in && j > 0 || isArgument {
 				r.in = append(r.in, b)
 			}
 		}
@@ -171,7 +173,7 @@ func (c *checkpointed) pass(k int, ran []redone, uses map[*buffer]moment) {
 		return
 	}
 	m, p := c.m, c.m.passes[k]
-	c.unpacked = m.unpacked(k, c.isBias)
+	c.unpacked = m.unpacked(k)
 	computed := 0
 	var most []*buffer
 	for _, r := range slices.Backward(ran) {

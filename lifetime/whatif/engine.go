@@ -239,7 +239,7 @@ func (e *Engine) apply(m *model, s Scenario) (_ *model, r Result) {
 			r.Refused = edit.String() + ": " + r.Refused
 			return nil, r
 		}
-		m.ofBiases = nil
+		m.ofBiases, m.isContribution = nil, nil
 		switch edit.Name {
 		case "accumulate":
 			r.Passes = int(number(edit.Value)) - 1

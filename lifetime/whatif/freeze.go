@@ -224,22 +224,18 @@ func (f *freezer) branch(from, to int) {
 // needed returns when the backward pass begins, and then when gradients are made that are needed if some parameters are frozen. What has the size of one is of a further use of a
 // parameter, if the operator of its gradient makes it, or that is a sum; where operators are not recorded, the other reading takes it for one.
 func (f *freezer) needed(frozen []*buffer) []int {
-	type made struct {
-		size int64
-		op   string
-	}
-	all, trained := []int{f.m.passes[f.k].backward}, map[made]bool{}
+	all, trained := []int{f.m.passes[f.k].backward}, map[kind]bool{}
 	for w, g := range f.gradients {
 		if !slices.Contains(frozen, w) {
 			all = append(all, g.begin.event)
-			trained[made{g.size, f.m.op(g)}] = g.size > smallest
+			trained[kind{f.m.op(g), g.size}] = g.size > smallest
 		}
 	}
 	forward := f.m.sizes(func(b *buffer) bool { return b.phase == purpose.Forward })
 	for i, b := range f.backward {
 		isCounter := b.size <= smallWeight && b.isScratch()
 		isOf := f.m.op(b) != "" && f.m.op(b) != sumOp || f.m.apart && !isCounted(f.backward, i)
-		if isOf && !isCounter && b.category == purpose.TemporaryData && (trained[made{b.size, f.m.op(b)}] || trained[made{b.size, "add"}]) && !forward[b.size] {
+		if isOf && !isCounter && b.category == purpose.TemporaryData && (trained[kind{f.m.op(b), b.size}] || trained[kind{"add", b.size}]) && !forward[b.size] {
 			all = append(all, b.begin.event)
 		}
 	}

@@ -273,12 +273,12 @@ func (m *model) firstUses(k int, all []*buffer) []int {
 }
 
 // unpacked returns a function that tells where a buffer that hooks brought back ends, if it ended at a moment when autograd itself kept
-// it: before the gradient of a bias is reduced. isBias is biasesOfMatrices.
-func (m *model) unpacked(k int, isBias func(backward []*buffer, i int) bool) func(end moment) moment {
+// it: before the gradient of a bias is reduced.
+func (m *model) unpacked(k int) func(end moment) moment {
 	all, biases := m.backward(k), m.biases()
 	isSum := func(j int, end moment) bool { // or scratch of one
 		b := all[j]
-		return m.isSum(all, j) || isBias(all, j) || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
+		return m.isSum(all, j) || m.isBiasOfMatrix(all, j) || m.apart && m.op(b) == "" && (biases[b.size] || b.end.compare(end) < 0)
 	}
 	isAdded := func(b *buffer) bool { return m.op(b) == "add" && b.category == purpose.Gradient } // to an earlier contribution
 	return func(end moment) moment {
@@ -292,7 +292,7 @@ func (m *model) unpacked(k int, isBias func(backward []*buffer, i int) bool) fun
 				sum = all[j]
 			}
 		}
-		if sum != nil && j >= 0 && (m.op(sum) != "" || m.apart || isBias(all, j+1)) {
+		if sum != nil && j >= 0 && (m.op(sum) != "" || m.apart || m.isBiasOfMatrix(all, j+1)) {
 			return before.at(sum.begin.event)
 		}
 		return end
@@ -302,14 +302,15 @@ func (m *model) unpacked(k int, isBias func(backward []*buffer, i int) bool) fun
 // nearby is how many events are between a reduction and the end of what its node saved, with sums of contributions, at most.
 const nearby = 16
 
-// biasesOfMatrices returns whether buffer i of a backward pass is the gradient of a bias right after that of its matrix, or a contribution to it: the
+// isBiasOfMatrix reports whether buffer i of a backward pass is the gradient of a bias right after that of its matrix, or a contribution to it: the
 // engine reduces it when the node is over. Others may be reduced within their node.
-func (m *model) biasesOfMatrices() func(backward []*buffer, i int) bool {
-	biases, isContribution := m.biases(), m.contributions()
-	isGradient := func(b *buffer) bool { return b.category == purpose.Gradient || isContribution(b) }
-	return func(backward []*buffer, i int) bool {
-		return i > 0 && biases[backward[i].size] && !biases[backward[i-1].size] && isGradient(backward[i]) && isGradient(backward[i-1])
+func (m *model) isBiasOfMatrix(backward []*buffer, i int) bool {
+	if m.isContribution == nil {
+		m.isContribution = m.contributions()
 	}
+	biases := m.biases()
+	isOfWeight := func(b *buffer) bool { return b.category == purpose.Gradient || m.isContribution(b) }
+	return i > 0 && biases[backward[i].size] && !biases[backward[i-1].size] && isOfWeight(backward[i]) && isOfWeight(backward[i-1])
 }
 
 // sumOp reduces a gradient to that of a bias.

@@ -71,7 +71,7 @@ func (c *lossChunker) pass(k int) (refused string) {
 	isScore := func(b *buffer) bool { return b.size == size || b.size == size/2 } // half under autocast
 	c.scores[size], c.scores[size/2], c.done = true, true, true
 	loss := withProduct(all[:to+1], from, isScore)
-	c.lines[m.userLine(loss[len(loss)-1])] = true
+	c.lines[m.paths.UserCall(loss[len(loss)-1].site)] = true
 	back := c.backwardOf(k, loss, isScore)
 	c.compute(k, loss, &back)
 	if p.cut && m.isUnnamed() { // nothing tells when its backward pass ends
@@ -83,7 +83,7 @@ func (c *lossChunker) pass(k int) (refused string) {
 // evaluation computes the losses of pass k that do not train in parts, too, if the same lines compute them.
 func (c *lossChunker) evaluation(k int) {
 	m, all := c.m, c.m.forward(k)
-	isPart := func(b *buffer) bool { return m.isOfLoss(b) && !c.gone[b] && c.lines[m.userLine(b)] }
+	isPart := func(b *buffer) bool { return m.isOfLoss(b) && !c.gone[b] && c.lines[m.paths.UserCall(b.site)] }
 	isScore := func(b *buffer) bool { return c.scores[b.size] && !isOfLibrary(b) }
 	for begin, end := 0, 0; begin < len(all); begin = end + 1 {
 		for end = begin; end < len(all) && isPart(all[end]); {

@@ -87,7 +87,8 @@ type model struct {
 	halved  bool  // parameters have two bytes an element
 	gaps    []gap // of a program that was made shorter
 
-	ofBiases map[int64]bool // see biases
+	ofBiases       map[int64]bool       // see biases
+	isContribution func(b *buffer) bool // see contributions; nil = not read yet
 
 	recomputed int64 // buffers that are computed again, in the last step
 	copied     int64 // bytes that are copied from and to the host, in the last step
@@ -125,17 +126,6 @@ func (m *model) op(b *buffer) string                 { return m.paths.Sites[b.si
 func (m *model) does(b *buffer, flags program.Operator) bool {
 	return m.paths.Sites[b.site].Does.Is(flags)
 }
-
-// userLine returns the number of the innermost line of the program that makes a buffer; -1 = none.
-func (m *model) userLine(b *buffer) int32 {
-	for _, c := range slices.Backward(m.paths.Sites[b.site].Calls) {
-		if m.paths.Calls[c].User {
-			return c
-		}
-	}
-	return -1
-}
-
 func (m *model) hasCall(b *buffer, text string) bool {
 	return slices.ContainsFunc(m.paths.Sites[b.site].Calls, func(c int32) bool { return strings.Contains(m.paths.Calls[c].Function, text) })
 }

@@ -12,15 +12,14 @@ const smallWeight = 64 << 10
 
 // offload keeps what autograd saves in passes that train on the host. Each buffer comes back for the operation that uses it, and so do weights.
 func (m *model) offload() string {
-	ends := map[*buffer]moment{}
-	isContribution, isBias := m.contributions(), m.biasesOfMatrices()
+	ends, isContribution := map[*buffer]moment{}, m.contributions()
 	for k := range m.passes {
 		p := &m.passes[k]
 		if !p.trains() && !p.cut {
 			continue
 		}
 		of, uses, copied := m.ofPass(k), m.lastUses(k, nil), int64(0)
-		back := &back{m: m, p: p, nodes: m.backward(k), dead: m.deaths(k), unpacked: m.unpacked(k, isBias), isBias: isBias}
+		back := &back{m: m, p: p, nodes: m.backward(k), dead: m.deaths(k), unpacked: m.unpacked(k)}
 		recomputes := slices.ContainsFunc(of, func(b *buffer) bool { return b.part == purpose.Recomputation })
 		first, last := noEvent, -1 // what trains saves
 		for _, b := range of {
@@ -59,7 +58,6 @@ type back struct {
 	nodes    []*buffer // what it makes
 	dead     []int     // see deaths
 	unpacked func(end moment) moment
-	isBias   func(backward []*buffer, i int) bool // see biasesOfMatrices
 }
 
 func (a *back) add(b *buffer, begin, end moment, category purpose.Category) {
@@ -107,12 +105,12 @@ func (a *back) ownNode(b *buffer) int {
 		return a.nodes[i].begin.event
 	}
 	own := -1
-	for ; i > 0 && a.m.op(b) == "" && a.nodes[i].begin.event > b.end.event-nearby && !a.isBias(a.nodes, i); i-- {
+	for ; i > 0 && a.m.op(b) == "" && a.nodes[i].begin.event > b.end.event-nearby && !a.m.isBiasOfMatrix(a.nodes, i); i-- {
 		if !a.m.isSum(a.nodes, i) {
 			own = a.nodes[i].begin.event
 		}
 	}
-	if i <= 0 || !a.isBias(a.nodes, i) {
+	if i <= 0 || !a.m.isBiasOfMatrix(a.nodes, i) {
 		return -1
 	}
 	return own
