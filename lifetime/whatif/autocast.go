@@ -371,7 +371,7 @@ func (a *autocaster) castForward() {
 		case a.isHalfResult(i, prev, sums):
 			a.halve(o)
 		}
-		if operand := a.operandOf(o, prev); operand != nil && operand.size == o.result.size && !o.does.Is(program.OpNorm|program.OpHalf) && (!isBinary(o) || o.op == "mul") { // a function of one: x + f(x) rather has a product or a normalization
+		if operand := a.operandOf(o, prev); operand != nil && operand.size == o.result.size && !o.does.Is(program.OpNorm|program.OpHalf) { // a function of one: x + f(x) rather has a product or a normalization
 			sums[operand.size] = slices.DeleteFunc(sums[operand.size], func(b *buffer) bool { return b == operand })
 		}
 		if b := o.result; b != nil {
